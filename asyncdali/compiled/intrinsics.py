@@ -1,0 +1,176 @@
+"""What Numba lacks for kernels that work on raw addresses: loads, stores, views, calls, atomics, setjmp.
+
+Every function takes and gives plain integers; an address is an int64.  Only kernel modules import this file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I64 = ir.IntType(64)
+_IR = {
+    types.int8: ir.IntType(8),
+    types.uint8: ir.IntType(8),
+    types.int32: ir.IntType(32),
+    types.uint32: ir.IntType(32),
+    types.int64: I64,
+    types.uint64: I64,
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+}
+
+
+def _make_load(kind):
+    @intrinsic
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            return builder.load(builder.inttoptr(args[0], _IR[kind].as_pointer()))
+
+        return kind(types.int64), codegen
+
+    return load
+
+
+def _make_store(kind):
+    @intrinsic
+    def store(typingctx, address, value):
+        def codegen(context, builder, signature, args):
+            builder.store(args[1], builder.inttoptr(args[0], _IR[kind].as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, kind), codegen
+
+    return store
+
+
+load_i32 = _make_load(types.int32)
+load_u32 = _make_load(types.uint32)
+load_i64 = _make_load(types.int64)
+load_u64 = _make_load(types.uint64)
+load_f32 = _make_load(types.float32)
+load_f64 = _make_load(types.float64)
+store_i32 = _make_store(types.int32)
+store_u32 = _make_store(types.uint32)
+store_i64 = _make_store(types.int64)
+store_f32 = _make_store(types.float32)
+
+
+def _make_call(count):
+    function_type = ir.FunctionType(I64, [I64] * count)
+    signature = types.int64(*[types.int64] * (count + 1))
+
+    def codegen(context, builder, sig, args):
+        target = builder.inttoptr(args[0], function_type.as_pointer())
+        return builder.call(target, args[1:])
+
+    if count == 1:
+
+        @intrinsic
+        def call(typingctx, target, a):
+            return signature, codegen
+    elif count == 2:
+
+        @intrinsic
+        def call(typingctx, target, a, b):
+            return signature, codegen
+    else:
+
+        @intrinsic
+        def call(typingctx, target, a, b, c):
+            return signature, codegen
+
+    return call
+
+
+call1 = _make_call(1)
+"""``call1(function_address, a)``: call a C function of integer/pointer arguments; the result is the raw 64-bit register."""
+call2 = _make_call(2)
+call3 = _make_call(3)
+
+
+@intrinsic
+def fetch_add(typingctx, address, amount):
+    """Atomic ``old = *address; *address += amount; return old`` on an int64."""
+
+    def codegen(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], I64.as_pointer())
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def setjmp(typingctx, buffer):
+    """C ``_setjmp`` on a jump buffer of at least 512 bytes: 0 first, non-zero when :func:`longjmp` comes back here.
+
+    The calling function must not use, after the jump, local values that changed since this call; keep such state in memory.
+    """
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.IntType(32), [I64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "_setjmp")
+        function.attributes.add("returns_twice")
+        return builder.call(function, args)
+
+    return types.int32(types.int64), codegen
+
+
+@intrinsic
+def longjmp(typingctx, buffer, value):
+    """C ``longjmp``: continue at the :func:`setjmp` that filled `buffer`; frames between must own nothing."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.VoidType(), [I64, ir.IntType(32)])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "longjmp"), args)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int32), codegen
+
+
+@intrinsic
+def _as_void_pointer(typingctx, address):
+    def codegen(context, builder, signature, args):
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), codegen
+
+
+@intrinsic
+def address_of(typingctx, array):
+    """Address of the first element of a (contiguous) array made inside a kernel."""
+
+    def codegen(context, builder, signature, args):
+        struct = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
+        return builder.ptrtoint(struct.data, I64)
+
+    return types.int64(array), codegen
+
+
+def _make_view(dtype):
+    @njit(inline="always")
+    def view(address, count):
+        return carray(_as_void_pointer(address), (count,), dtype)
+
+    return view
+
+
+view_u8 = _make_view(np.uint8)
+"""``view_u8(address, count)``: a 1-D array over `count` elements at `address` (no copy, not owned)."""
+view_i8 = _make_view(np.int8)
+view_u16 = _make_view(np.uint16)
+view_i16 = _make_view(np.int16)
+view_i32 = _make_view(np.int32)
+view_u32 = _make_view(np.uint32)
+view_i64 = _make_view(np.int64)
+view_u64 = _make_view(np.uint64)
+view_f32 = _make_view(np.float32)
+view_f64 = _make_view(np.float64)
+
+
+def view_of(dtype):
+    """The ``view_*`` function for a numpy dtype (used by kernel factories)."""
+    return _make_view(np.dtype(dtype).type)
