@@ -1,0 +1,151 @@
+"""What travels along an edge of the graph in one iteration: a batch of samples as addresses and shapes.
+
+A batch knows its shapes before its memory: an operator's *plan* makes the output batches (shapes, dtype, layout, and an
+address array that is still empty), the segment then places them in pooled memory or in a thread's scratch, and compiled steps read the
+addresses. User-facing tensor lists are views of a placed batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .types import _NUMPY, DALIDataType
+
+_FROM_NUMPY = {np.dtype(cls): kind for kind, cls in _NUMPY.items()}
+_STORAGE = {kind: np.dtype(cls) for kind, cls in _NUMPY.items()}
+# Enumerations travel as 32-bit integers.
+for _kind in (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE):
+    _STORAGE[_kind] = np.dtype(np.int32)
+
+
+def storage_dtype(dtype: DALIDataType) -> np.dtype:
+    """The numpy dtype that holds one element of `dtype` (int32 for enumerations, uint8 for NO_TYPE)."""
+    return _STORAGE.get(dtype, np.dtype(np.uint8))
+
+
+def from_numpy_dtype(dtype: Any) -> DALIDataType:
+    """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects)."""
+    kind = np.dtype(dtype)
+    try:
+        return _FROM_NUMPY[kind.newbyteorder("=")]
+    except KeyError:
+        raise TypeError(f"numpy dtype {kind} has no DALI counterpart") from None
+
+
+class AddressView:
+    """Array interface over memory at `address`; keeps `owner` alive as long as any numpy view of it lives."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any):
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": tuple(int(extent) for extent in shape),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+class Batch:
+    """A batch: `shapes` int64[samples, ndim], `addresses` int64[samples], element type, layout.
+
+    `owner` is what keeps the memory alive (the pooled array, or a list of arrays), None while the batch has no memory.
+    `values` is set when the whole batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws,
+    constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
+    """
+
+    __slots__ = (
+        "addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "shapes", "source_info", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        shapes: np.ndarray,
+        dtype: DALIDataType,
+        layout: str = "",
+        addresses: np.ndarray | None = None,
+        owner: Any = None,
+        *,
+        contiguous: bool = False,
+        device: str = "cpu",
+        source_info: Sequence[str] | None = None,
+    ):
+        self.shapes = shapes
+        self.dtype = dtype
+        self.layout = layout
+        self.addresses = np.empty(len(shapes), np.int64) if addresses is None else addresses
+        self.owner = owner
+        self.contiguous = contiguous
+        self.device = device
+        self.source_info = source_info
+        self.values: np.ndarray | None = None
+        self.alias_of: Batch | None = None
+
+    @classmethod
+    def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
+        """A batch over a dense array [samples, ...]; shares its memory."""
+        values = np.ascontiguousarray(values) if values.ndim else values.reshape(1)
+        count = len(values)
+        shapes = np.empty((count, values.ndim - 1), np.int64)
+        shapes[:] = values.shape[1:]
+        stride = values.itemsize
+        for extent in values.shape[1:]:
+            stride *= extent
+        addresses = values.ctypes.data + np.arange(count, dtype=np.int64) * stride
+        kind = from_numpy_dtype(values.dtype) if dtype is None else dtype
+        batch = cls(shapes, kind, layout, addresses, values, contiguous=True)
+        batch.values = values
+        return batch
+
+    @classmethod
+    def alias(cls, source: Batch, shapes: np.ndarray, dtype: DALIDataType, layout: str) -> Batch:
+        """A batch over the same memory as `source`, with other shapes, type or layout of equal size."""
+        batch = cls(
+            shapes, dtype, layout, source.addresses, source.owner, contiguous=source.contiguous,
+            device=source.device, source_info=source.source_info,
+        )  # fmt: skip
+        batch.alias_of = source if source.alias_of is None else source.alias_of
+        if source.values is not None and (len(shapes) == 0 or (shapes == shapes[0]).all()):
+            extents = tuple(shapes[0]) if len(shapes) else ()
+            batch.values = source.values.reshape(len(shapes), *extents).view(storage_dtype(dtype))
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def ndim(self) -> int:
+        return self.shapes.shape[1]
+
+    @property
+    def itemsize(self) -> int:
+        return storage_dtype(self.dtype).itemsize
+
+    def sizes(self) -> np.ndarray:
+        """Bytes of each sample, int64[samples]."""
+        return self.shapes.prod(axis=1, dtype=np.int64) * self.itemsize
+
+    def place(self, memory: np.ndarray) -> None:
+        """Lay the samples out one after another in `memory` (uint8, at least ``sizes().sum()`` bytes)."""
+        sizes = self.sizes()
+        np.cumsum(sizes, out=self.addresses)
+        self.addresses -= sizes
+        self.addresses += memory.ctypes.data
+        self.owner = memory
+        self.contiguous = True
+
+    def sample(self, index: int) -> np.ndarray:
+        """A writable numpy view of one sample (no copy); it keeps the memory alive."""
+        if self.values is not None:
+            return self.values[index]
+        view = AddressView(int(self.addresses[index]), self.shapes[index], storage_dtype(self.dtype), self.memory_owner)
+        return np.asarray(view)
+
+    @property
+    def memory_owner(self) -> Any:
+        """What keeps the memory alive: its own owner, or that of the batch it aliases."""
+        return self.owner if self.alias_of is None else self.alias_of.owner
