@@ -1,0 +1,448 @@
+"""The operator contract: how an operator is declared, checked, planned.
+
+An operator is one class in one module. Its class attribute ``schema`` declares everything a user can see (name, inputs, arguments, types,
+defaults, devices, documentation); ``fn``, ``ops``, the type stubs and the reference tables are derived from it. An instance lives in
+a built pipeline and is asked once per iteration::
+
+    prepare(inputs, arguments, iteration)  -> a job to run on the samples before planning, or None      (read bytes, odd formats)
+    plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                                   (vectorised over the batch)
+
+`plan` runs on one thread, with the shapes of all inputs known; it returns output batches whose memory is not placed yet, and compiled
+steps (see ``asyncdali.compiled``) that fill them sample by sample. An output whose contents `plan` computes itself
+(``Batch.from_values``) needs no step. Contents of inputs may be read in `plan` only for the inputs named by ``reads``; the graph is
+cut into segments so that they are ready.
+
+State is a position: a stateful operator keeps ``self.position`` (immutable), never changes it itself, and tells with
+``advanced(samples)`` what it is after an iteration that produced `samples` samples.
+"""
+
+from __future__ import annotations
+
+import operator as _op
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..batch import Batch
+from ..types import DALIDataType, DALIImageType, DALIInterpType
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Any = _Required()
+"""Default of an argument that must be given."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- declaration
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a string is not a truth value")
+    return bool(value)
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a string is not a number")
+    return float(value)
+
+
+def _to_str(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode()
+    if isinstance(value, str) or hasattr(value, "__fspath__"):
+        return str(value)
+    raise TypeError("expected a string")
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a string is not an integer")
+    if isinstance(value, float) and not value.is_integer():
+        raise TypeError("expected an integer")
+    return int(value) if isinstance(value, (float, np.floating)) else _op.index(value)
+
+
+def _to_enum(kind: type) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            raise TypeError(f"expected a member of types.{kind.__name__}")
+        return kind(value)
+
+    return convert
+
+
+def _to_dtype(value: Any) -> DALIDataType:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return DALIDataType(value)
+    from ..types import to_dali_type  # type names, numpy and torch types
+
+    return to_dali_type(value)
+
+
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "str": _to_str,
+    "layout": _to_str,
+    "dtype": _to_dtype,
+    "image_type": _to_enum(DALIImageType),
+    "interp": _to_enum(DALIInterpType),
+    "any": lambda value: value,
+}
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One keyword argument of an operator.
+
+    kind      "int", "float", "bool", "str", "layout", "dtype", "image_type", "interp", "any", or one of these with "_list"
+    default   value when absent; None = absent has a meaning of its own; REQUIRED = must be given
+    tensor    may be a DataNode (one value per sample)
+    stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
+    """
+
+    name: str
+    kind: str
+    default: Any = None
+    doc: str = ""
+    tensor: bool = False
+    stream: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind.endswith("_list")
+
+    def convert(self, value: Any) -> Any:
+        """The value in its declared type; TypeError or ValueError when it has none. A list of one is accepted for a scalar."""
+        scalar = _SCALARS[self.kind.removesuffix("_list")]
+        value = getattr(value, "value", value) if type(value).__name__ == "ScalarConstant" else value
+        if self.is_list:
+            items = value if _is_sequence(value) else [value]
+            return [scalar(item.item() if isinstance(item, np.generic) else item) for item in items]
+        if self.kind != "any":
+            if isinstance(value, np.ndarray) and value.size == 1:
+                value = value.reshape(-1)[0]
+            elif _is_sequence(value) and len(value) == 1:
+                value = value[0]
+        return scalar(value)
+
+    def describe(self) -> str:
+        """The type as the documentation prints it."""
+        text = {"dtype": "DALIDataType", "image_type": "DALIImageType", "interp": "DALIInterpType"}.get(
+            self.kind.removesuffix("_list"), self.kind.removesuffix("_list")
+        )
+        text = f"{text} or list of {text}" if self.is_list else text
+        return f"{text} or DataNode" if self.tensor else text
+
+
+COMMON_ARGUMENTS = (
+    Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
+    Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
+    Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected output bytes per sample: sizes the first buffers."),
+)
+SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The declaration of an operator; see the module docstring.
+
+    inputs         fewest and most positional inputs
+    outputs        number of outputs, or a function of the constant arguments (a dict) that gives it
+    devices        of "cpu", "gpu", "mixed"
+    seeded         takes a seed from the pipeline's table (random operators and readers)
+    no_prune       runs even if nothing uses its outputs
+    deprecated     {old argument name: new name, or None if it no longer does anything}
+    aliases        deprecated names of the whole operator
+    cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (metadata, sizes)
+    """
+
+    name: str
+    doc: str
+    args: tuple[Arg, ...] = ()
+    inputs: tuple[int, int] = (1, 1)
+    outputs: int | Callable[[dict[str, Any]], int] = 1
+    devices: tuple[str, ...] = ("cpu",)
+    seeded: bool = False
+    no_prune: bool = False
+    deprecated: dict[str, str | None] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    cpu_inputs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
+        object.__setattr__(self, "by_name", {arg.name: arg for arg in own})
+
+    by_name: dict[str, Arg] = field(init=False, repr=False, default_factory=dict)
+
+    @property
+    def class_name(self) -> str:
+        """CamelCase name in ``ops``: "decoders.image_random_crop" -> "ImageRandomCrop"."""
+        return "".join(part[:1].upper() + part[1:] for part in self.name.rsplit(".", 1)[-1].split("_"))
+
+    @property
+    def module(self) -> str:
+        """The submodule of ``fn`` and ``ops`` ("" for the top level)."""
+        return self.name.rpartition(".")[0]
+
+    def output_count(self, constants: dict[str, Any]) -> int:
+        return self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
+
+
+# -------------------------------------------------------------------------------------------------------------------- runtime
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the graph knows about one operator instance when it is made in ``build()``."""
+
+    schema: Schema
+    name: str
+    device: str
+    constants: dict[str, Any]
+    argument_inputs: tuple[str, ...]
+    input_count: int
+    output_count: int
+    seed: int | None = None
+
+    def constant(self, name: str) -> Any:
+        """Constant value of an argument, or its declared default."""
+        if name in self.constants:
+            return self.constants[name]
+        return self.schema.by_name[name].default
+
+    def given(self, name: str) -> bool:
+        """Whether the user gave the argument (as a constant or as a node)."""
+        return name in self.constants or name in self.argument_inputs
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a built pipeline offers its operators."""
+
+    batch_size: int
+    num_threads: int
+    device_id: int | None
+    checkpointing: bool
+    allocate: Callable[[int], np.ndarray]
+    """``allocate(bytes) -> uint8 array`` of pooled memory; it returns to the pool when the last view is dropped."""
+
+
+@dataclass
+class Step:
+    """A compiled step: address of the function, its context table, scratch it needs, and what must stay alive meanwhile.
+
+    ``explain(code, text, sample)`` turns a non-zero status into a message.
+    """
+
+    function: int
+    context: np.ndarray
+    explain: Callable[[int, str, int], str]
+    scratch_bytes: int = 0
+    scratch_field: int | None = None
+    """Index in `context` that receives the offset of this step's own scratch in the thread's scratch."""
+    keep: Sequence[Any] = ()
+
+
+@dataclass
+class Planned:
+    """Result of :meth:`Operator.plan`: output batches, and the steps that fill those without contents."""
+
+    outputs: list[Batch]
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass
+class PythonJob:
+    """Work that must be Python: ``work(sample)`` for each of `samples`; the first error is raised with its sample."""
+
+    samples: Sequence[int]
+    work: Callable[[int], None]
+
+
+@dataclass
+class CompiledJob:
+    """Compiled steps over samples 0..count-1, outside a segment's own pixels (reading files, say)."""
+
+    count: int
+    steps: list[Step]
+
+
+class SampleError(Exception):
+    """An error of one sample: carries the sample's index in the batch."""
+
+    def __init__(self, sample: int, message: str):
+        super().__init__(message)
+        self.sample = sample
+
+
+class Arguments:
+    """The values of an operator's arguments in one iteration, constants and argument inputs alike, per sample."""
+
+    __slots__ = ("_inputs", "count", "spec")
+
+    def __init__(self, spec: Spec, inputs: dict[str, Batch], count: int):
+        self.spec = spec
+        self._inputs = inputs
+        self.count = count
+
+    def given(self, name: str) -> bool:
+        """Whether the user gave the argument."""
+        return self.spec.given(name)
+
+    def is_input(self, name: str) -> bool:
+        """Whether it is a DataNode (per-sample values)."""
+        return name in self._inputs
+
+    def batch(self, name: str) -> Batch:
+        """The batch behind an argument input."""
+        return self._inputs[name]
+
+    def constant(self, name: str) -> Any:
+        """A constant (or the default) of an argument that is not an argument input."""
+        return self.spec.constant(name)
+
+    def scalars(self, name: str, dtype: Any = np.float32) -> np.ndarray:
+        """One value per sample: dtype[count]. ValueError when a sample has more than one element."""
+        batch = self._inputs.get(name)
+        if batch is None:
+            value = self.spec.constant(name)
+            if isinstance(value, list):
+                value = value[0]
+            return np.full(self.count, value, dtype)
+        if batch.values is not None and batch.values.size == self.count:
+            return batch.values.reshape(self.count).astype(dtype)
+        out = np.empty(self.count, dtype)
+        for i in range(self.count):
+            value = batch.sample(i)
+            if value.size != 1:
+                raise SampleError(i, f"argument '{name}' expects one value per sample, got shape {tuple(value.shape)}")
+            out[i] = value.reshape(-1)[0]
+        return out
+
+    def vectors(self, name: str, length: int | None = None, dtype: Any = np.float32) -> np.ndarray:
+        """A vector per sample: dtype[count, length]; one value is repeated `length` times.
+
+        With ``length=None`` all samples must agree on the length. Raises SampleError on another length.
+        """
+        batch = self._inputs.get(name)
+        if batch is None:
+            value = self.spec.constant(name)
+            row = np.atleast_1d(np.asarray(value, dtype))
+            row = self._fit(name, row, length, None)
+            return np.broadcast_to(row, (self.count, len(row)))
+        if batch.values is not None:
+            rows = batch.values.reshape(self.count, -1).astype(dtype)
+            if length is None or rows.shape[1] == length:
+                return rows
+            if rows.shape[1] == 1:
+                return np.repeat(rows, length, 1)
+        samples = [np.atleast_1d(batch.sample(i)).reshape(-1).astype(dtype) for i in range(self.count)]
+        want = length if length is not None or not samples else len(samples[0])
+        return np.stack([self._fit(name, row, want, i) for i, row in enumerate(samples)]) if samples else np.empty((0, 0), dtype)
+
+    def _fit(self, name: str, row: np.ndarray, length: int | None, sample: int | None) -> np.ndarray:
+        if length is None or len(row) == length:
+            return row
+        if len(row) == 1:
+            return np.repeat(row, length)
+        message = f"argument '{name}' expects {length} values, got {len(row)}"
+        raise ValueError(message) if sample is None else SampleError(sample, message)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What an operator may know about the iteration it plans."""
+
+    index: int
+    batch_size: int
+
+
+class Operator:
+    """Base of all operators; see the module docstring."""
+
+    schema: ClassVar[Schema]
+    reads: ClassVar[tuple[int, ...]] = ()
+    """Positional inputs whose contents `prepare` or `plan` look at (argument inputs always are)."""
+    eager: ClassVar[bool] = False
+    """Outputs have their contents after `plan` (draws, constants, readers)."""
+    barrier: ClassVar[bool] = False
+    """Must be a segment of its own (user Python)."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        self.spec = spec
+        self.environment = environment
+        self.position: Any = None
+
+    # --- state
+
+    stateful: ClassVar[bool] = False
+
+    def advanced(self, samples: int) -> Any:
+        """The position after an iteration that produced `samples` samples from ``self.position``."""
+        return None
+
+    def save(self, position: Any) -> Any:
+        """A position as JSON data."""
+        return None
+
+    def load(self, data: Any) -> Any:
+        """The position saved as `data`; ValueError with a readable reason if it is not one."""
+        return None
+
+    # --- one iteration
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> PythonJob | CompiledJob | None:
+        """Work per sample that has to be done before :meth:`plan`."""
+        return None
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        """Decide the iteration; see the module docstring."""
+        raise TypeError(f"operator {self.schema.name} does not implement plan()")
+
+    def close(self) -> None:
+        """Release what the operator holds (files, processes)."""
+
+
+REGISTRY: dict[str, type[Operator]] = {}
+"""Public operator name -> class."""
+
+
+def register(cls: type[Operator]) -> type[Operator]:
+    """Class decorator: enter an operator in the registry."""
+    name = cls.schema.name
+    if name in REGISTRY and REGISTRY[name].__module__ != cls.__module__:
+        raise ValueError(f"operator {name} is declared twice: {REGISTRY[name].__module__} and {cls.__module__}")
+    REGISTRY[name] = cls
+    return cls
+
+
+def context_table(values: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
+    """An int64 context table from integers and arrays (their addresses), and the arrays to keep alive."""
+    numbers: list[int] = []
+    keep: list[Any] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            keep.append(value)
+            numbers.append(value.ctypes.data)
+        else:
+            numbers.append(int(value))
+    return np.array(numbers, np.int64), keep
+
+
+def no_explanation(code: int, text: str, sample: int) -> str:
+    """Default explanation of a step's status."""
+    return text or f"status {code}"
