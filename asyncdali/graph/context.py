@@ -1,0 +1,74 @@
+"""The stack of current pipelines of each thread, and the trace of a user's operator call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+
+_stack = _Stack()
+
+
+def current() -> Any:
+    """The pipeline being defined on this thread, or None."""
+    return _stack.items[-1] if _stack.items else None
+
+
+def push(pipeline: Any) -> Any:
+    """Make `pipeline` current; returns the one before."""
+    previous = current()
+    _stack.items.append(pipeline)
+    return previous
+
+
+def pop() -> None:
+    """Leave the current pipeline; AttributeError if there is none."""
+    if not _stack.items:
+        raise AttributeError("there is no current pipeline to pop on this thread")
+    _stack.items.pop()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of user code on the way to an operator call."""
+
+    filename: str
+    line: int
+    function: str
+
+    def format(self) -> str:
+        import linecache
+
+        text = linecache.getline(self.filename, self.line).strip()
+        where = f'  File "{self.filename}", line {self.line}, in {self.function}'
+        return f"{where}\n    {text}" if text else where
+
+
+def user_trace() -> tuple[Frame, ...]:
+    """Frames from the user's graph function down to the operator call; library frames are left out.
+
+    The walk stops at the library frame that called the graph function, or at the module's top level.
+    """
+    frames: list[Frame] = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(_LIBRARY):
+            if frames:
+                break
+        else:
+            frames.append(Frame(name, frame.f_lineno, frame.f_code.co_name))
+            if frame.f_code.co_name == "<module>":
+                break
+        frame = frame.f_back  # type: ignore[assignment]
+    return tuple(reversed(frames))

@@ -1,0 +1,269 @@
+"""Operator instances: what one operator call in a graph function leaves behind."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..operators.base import REQUIRED, Arg, Schema
+from . import context
+
+_detached_ids = itertools.count()
+
+
+class OperatorInstance:
+    """One node of the graph: an operator with its inputs and arguments, not yet built."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        name: str,
+        device: str,
+        inputs: Sequence[DataNode],
+        argument_inputs: dict[str, DataNode],
+        constants: dict[str, Any],
+        *,
+        explicit_name: bool,
+        pipeline: Any,
+        twin_of: OperatorInstance | None = None,
+    ):
+        self.schema = schema
+        self.name = name
+        self.device = device
+        self.inputs = list(inputs)
+        self.argument_inputs = argument_inputs
+        self.constants = constants
+        self.explicit_name = explicit_name
+        self.twin_of = twin_of
+        self.trace = context.user_trace()
+        self._pipeline = None if pipeline is None else weakref.ref(pipeline)
+        count = schema.output_count(constants)
+        out_device = "cpu" if device == "cpu" else "gpu"
+        names = [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
+        self.outputs = [DataNode(text, out_device, self, k) for k, text in enumerate(names)]
+
+    @property
+    def preserve(self) -> bool:
+        return bool(self.constants.get("preserve", False)) or self.schema.no_prune
+
+    def pipeline(self) -> Any:
+        """The pipeline in which this was defined, or None (defined outside any)."""
+        return None if self._pipeline is None else self._pipeline()
+
+    @property
+    def seed(self) -> int | None:
+        return self.constants.get("seed")
+
+    def format_trace(self) -> str:
+        return "\n".join(frame.format() for frame in self.trace)
+
+
+# ------------------------------------------------------------------------------------------------------------ argument checks
+
+
+def _public(schema: Schema) -> str:
+    return f"asyncdali.fn.{schema.name}"
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 3)
+    return f" Did you mean {' or '.join(repr(text) for text in close)}?" if close else ""
+
+
+def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
+    """Replace deprecated argument names (with a warning)."""
+    result = {}
+    for name, value in given.items():
+        if name not in schema.deprecated:
+            result[name] = value
+            continue
+        new = schema.deprecated[name]
+        if new is None:
+            warnings.warn(f"argument '{name}' of {_public(schema)} no longer does anything", DeprecationWarning, stacklevel=5)
+            continue
+        if new in given:
+            raise TypeError(f"{_public(schema)}: '{name}' is a deprecated name of '{new}'; give only '{new}'")
+        warnings.warn(f"argument '{name}' of {_public(schema)} is called '{new}' now", DeprecationWarning, stacklevel=5)
+        result[new] = value
+    return result
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and hasattr(value, "dtype") and not isinstance(value, np.generic))
+
+
+def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
+    try:
+        return arg.convert(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{_public(schema)}: argument '{arg.name}' must be {arg.describe()}, got {value!r} ({error})") from error
+
+
+def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
+    """Check keyword arguments; returns (converted constants, argument inputs).
+
+    Raises KeyError for an unknown name, TypeError/ValueError for a value of the wrong kind, ValueError for a GPU argument input.
+    """
+    constants: dict[str, Any] = {}
+    nodes: dict[str, DataNode] = {}
+    for name, value in _rename(schema, given).items():
+        if value is None:
+            continue
+        arg = schema.by_name.get(name)
+        if arg is None:
+            if name == "seed":
+                warnings.warn(f"{_public(schema)} draws no random numbers: `seed` is ignored", DeprecationWarning, stacklevel=4)
+                continue
+            raise KeyError(f"{_public(schema)} got an unexpected argument '{name}'.{_near(name, list(schema.by_name))}")
+        if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
+            raise TypeError(f"{_public(schema)}: argument '{name}' is a list that contains DataNodes; give one DataNode with a vector per sample")
+        if not isinstance(value, DataNode) and arg.tensor and _is_array(value) and np.asarray(value).size > 1:
+            from .constants import input_constant
+
+            value = input_constant(value, "cpu")
+        if not isinstance(value, DataNode):
+            constants[name] = _convert_constant(schema, arg, value)
+            continue
+        if not arg.tensor:
+            raise TypeError(f"{_public(schema)}: argument '{name}' should not be a 'DataNode': it takes one constant, {arg.describe()}")
+        if value.device == "gpu":
+            raise ValueError(f'Invalid device "gpu" for argument \'{name}\' of {_public(schema)}: argument inputs must be on the CPU (use .cpu())')
+        nodes[name] = value
+    return constants, nodes
+
+
+def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]) -> str:
+    if given is None:
+        if any(node.device == "gpu" for node in inputs) and "gpu" in schema.devices:
+            return "gpu"
+        return "cpu" if "cpu" in schema.devices or "gpu" not in schema.devices else "gpu"
+    if given not in ("cpu", "gpu", "mixed"):
+        raise RuntimeError(f'{_public(schema)}: invalid device "{given}"; valid options are "cpu", "gpu" and "mixed"')
+    if given not in schema.devices:
+        raise RuntimeError(f'{_public(schema)} does not run on device "{given}"; it runs on {", ".join(schema.devices)}')
+    return given
+
+
+def _check_input_device(schema: Schema, device: str, position: int, node: DataNode) -> None:
+    want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
+    if node.device != want and not (position in schema.cpu_inputs and device != "cpu"):
+        hint = ".gpu()" if want == "gpu" else ".cpu()"
+        raise RuntimeError(
+            f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "
+            f"{node.device!r}, expected {want!r}. Use `{hint}` to move it."
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------------- making it
+
+
+def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+    """An operator call: checks everything that can be checked without running, adds the node to the current pipeline.
+
+    Returns the output DataNode, a list of them for several outputs, an empty list for none; with input sets (a list of nodes as an
+    input) lists of those.
+    """
+    if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
+        return _make_sets(schema, inputs, arguments)
+    nodes = _results(_make_one(schema, inputs, arguments, None))
+    return nodes
+
+
+def _results(instance: OperatorInstance) -> Any:
+    return instance.outputs[0] if len(instance.outputs) == 1 else list(instance.outputs)
+
+
+def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+    lengths = {len(item) for item in inputs if isinstance(item, list) and any(isinstance(x, DataNode) for x in item)}
+    if len(lengths) != 1:
+        raise ValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
+    instances: list[OperatorInstance] = []
+    for k in range(lengths.pop()):
+        chosen = [item[k] if isinstance(item, list) and any(isinstance(x, DataNode) for x in item) else item for item in inputs]
+        instances.append(_make_one(schema, chosen, arguments, instances[0] if instances else None, k))
+    results = [_results(instance) for instance in instances]
+    if len(instances[0].outputs) == 1:
+        return results
+    return [list(column) for column in zip(*results, strict=True)]
+
+
+def _make_one(
+    schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None
+) -> OperatorInstance:
+    fewest, most = schema.inputs
+    if not fewest <= len(inputs) <= most:
+        expected = str(fewest) if fewest == most else f"{fewest} to {most}"
+        raise ValueError(f"{_public(schema)} expects {expected} inputs, got {len(inputs)}")
+    constants, nodes = split_arguments(schema, arguments)
+    given_device = constants.pop("device", None)
+    device = _choose_device(schema, given_device, [item for item in inputs if isinstance(item, DataNode)])
+    checked = [_as_node(schema, device, position, item) for position, item in enumerate(inputs)]
+    for position, node in enumerate(checked):
+        _check_input_device(schema, device, position, node)
+    _check_required(schema, constants, nodes)
+    pipeline = context.current()
+    name = constants.pop("name", None)
+    explicit = name is not None
+    if explicit and set_index:
+        name = f"{name}_{set_index}"
+    instance = OperatorInstance(
+        schema, name or _automatic_name(schema, pipeline), device, checked, nodes, constants,
+        explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
+    )  # fmt: skip
+    if pipeline is not None:
+        if explicit:
+            pipeline._definition.next_id()  # named operators count too
+        pipeline._definition.add(instance)
+    elif instance.preserve:
+        raise RuntimeError(
+            f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
+            "in a @pipeline_def function or inside `with pipeline:`"
+        )
+    return instance
+
+
+def _automatic_name(schema: Schema, pipeline: Any) -> str:
+    if pipeline is None:
+        return f"__{schema.class_name}_detached_{next(_detached_ids)}"
+    return f"__{schema.class_name}_{pipeline._definition.next_id()}"
+
+
+def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:
+    missing = [arg.name for arg in schema.args if arg.default is REQUIRED and arg.name not in constants and arg.name not in nodes]
+    if missing:
+        raise RuntimeError(f"Not all required arguments were specified for {_public(schema)}: {', '.join(missing)}")
+
+
+def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
+    if isinstance(item, DataNode):
+        return item
+    if isinstance(item, (str, bytes, dict)) or item is None:
+        raise TypeError(f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position} is {type(item).__name__}")
+    from .constants import input_constant
+
+    try:
+        return input_constant(item, "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu")
+    except TypeError as error:
+        raise TypeError(f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position}: {error}") from error
+
+
+class Definition:
+    """The operators made under one pipeline, in order."""
+
+    def __init__(self) -> None:
+        self.instances: list[OperatorInstance] = []
+        self._ids = itertools.count()
+
+    def next_id(self) -> int:
+        return next(self._ids)
+
+    def add(self, instance: OperatorInstance) -> None:
+        self.instances.append(instance)

@@ -1,0 +1,238 @@
+"""From nodes to a Plan: traversal, seeds, merging of equal operators, transfers, segments.
+
+The order of operators is DALI's, because automatic seeds are handed out in it: depth first from the outputs, an operator's
+positional inputs first, then its argument inputs sorted by argument name, then itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..operators.base import REGISTRY, Operator, Schema, Spec
+from .node import OperatorInstance
+
+TRANSFER = "_transfer"
+SEED_TABLE_SIZE = 1024
+
+
+@dataclass
+class PlannedOperator:
+    """One operator of the plan: its spec, and the edges (numbers) it reads and writes."""
+
+    spec: Spec
+    kind: type[Operator]
+    inputs: list[int]
+    arguments: dict[str, int]
+    outputs: list[int]
+    trace: str
+    stage: int = 0
+
+    @property
+    def backend(self) -> str:
+        return self.spec.device
+
+    def reads_contents(self) -> list[int]:
+        """Edges whose contents this operator looks at before its compiled steps run."""
+        if self.kind.barrier:
+            return [*self.inputs, *self.arguments.values()]
+        return [self.inputs[k] for k in self.kind.reads if k < len(self.inputs)] + list(self.arguments.values())
+
+
+@dataclass
+class Segment:
+    """Operators that run together on one backend: planned as one, their compiled steps run sample by sample as one."""
+
+    index: int
+    backend: str
+    stage: int
+    operators: list[PlannedOperator] = field(default_factory=list)
+    producers: set[int] = field(default_factory=set)
+    consumed_outside: set[int] = field(default_factory=set)
+    """Edges of this segment that another segment or the user reads."""
+
+
+@dataclass
+class Plan:
+    """What the executor runs: segments in topological order, and the edges that are the pipeline's outputs."""
+
+    operators: list[PlannedOperator]
+    segments: list[Segment]
+    outputs: list[int]
+    output_devices: list[str]
+    edge_count: int
+
+
+class _Builder:
+    def __init__(self, seeds: Callable[[int], int]):
+        self.seeds = seeds
+        self.taken = 0
+        self.order: list[OperatorInstance] = []
+        self.seen: dict[int, OperatorInstance] = {}
+
+    def visit(self, instance: OperatorInstance) -> None:
+        """Depth-first without recursion: graphs can be deeper than Python's stack."""
+        stack: list[tuple[OperatorInstance, list[OperatorInstance]]] = []
+
+        def enter(item: OperatorInstance) -> None:
+            self.seen[id(item)] = item
+            sources = [node.source for node in item.inputs]
+            sources += [item.argument_inputs[name].source for name in sorted(item.argument_inputs)]
+            stack.append((item, sources[::-1]))
+
+        if id(instance) not in self.seen:
+            enter(instance)
+        while stack:
+            item, todo = stack[-1]
+            if not todo:
+                stack.pop()
+                self.order.append(item)
+            else:
+                source = todo.pop()
+                if id(source) not in self.seen:
+                    enter(source)
+
+    def seed_of(self, instance: OperatorInstance, assigned: dict[int, int]) -> int | None:
+        """Seed of one instance; takes an entry of the table unless it was given (a twin takes one too, and uses its sibling's)."""
+        if not instance.schema.seeded:
+            return None
+        if instance.seed is not None:
+            return instance.seed
+        value = self.seeds(self.taken % SEED_TABLE_SIZE)
+        self.taken += 1
+        if instance.twin_of is not None and id(instance.twin_of) in assigned:
+            return assigned[id(instance.twin_of)]
+        assigned[id(instance)] = value
+        return value
+
+
+def reachable(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seeds: Callable[[int], int] = lambda k: 0) -> _Builder:
+    """All operators that will run, in build order: those the outputs need, and those with side effects."""
+    builder = _Builder(seeds)
+    for node in outputs:
+        builder.visit(node.source)
+    for instance in instances:
+        if instance.preserve:
+            builder.visit(instance)
+    return builder
+
+
+def check_names(order: Sequence[OperatorInstance], pipeline: Any) -> None:
+    """RuntimeError when two operators share a name."""
+    names: dict[str, OperatorInstance] = {}
+    for instance in order:
+        other = names.setdefault(instance.name, instance)
+        if other is not instance:
+            hint = ""
+            if instance.pipeline() is not pipeline or other.pipeline() is not pipeline:
+                hint = " At least one of them was defined under another pipeline."
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.{hint}")
+
+
+def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[int], arguments: dict[str, int], schema: Schema) -> Any:
+    """Equal keys mean equal results; None: never merged."""
+    if instance.explicit_name or instance.preserve or schema.name.endswith("external_source"):
+        return None
+    constants = []
+    for name in sorted(instance.constants):
+        value = instance.constants[name]
+        if isinstance(value, np.ndarray):
+            value = (value.dtype.str, value.shape, value.tobytes())
+        constants.append((name, repr(value) if not isinstance(value, tuple) else value))
+    return (schema.name, instance.device, seed, tuple(inputs), tuple(sorted(arguments.items())), tuple(constants))
+
+
+def build_plan(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], pipeline: Any, seeds: Callable[[int], int]) -> Plan:
+    """The plan of a pipeline; RuntimeError on name clashes."""
+    builder = reachable(outputs, instances, seeds)
+    check_names(builder.order, pipeline)
+    edges: dict[tuple[int, int, str], int] = {}
+    merged: dict[Any, PlannedOperator] = {}
+    operators: list[PlannedOperator] = []
+    counter = iter(range(1 << 60))
+    assigned: dict[int, int] = {}
+
+    def edge(node: DataNode) -> int:
+        key = (id(node.source), node.index, node.device)
+        if key not in edges:
+            home = edges[(id(node.source), node.index, "cpu" if node.device == "gpu" else "gpu")]
+            edges[key] = next(counter)
+            kind = REGISTRY[TRANSFER]
+            name = f"__transfer_{node.name}_{node.device}"
+            # A transfer runs on the GPU's stream in both directions.
+            spec = Spec(kind.schema, name, "gpu", {"to": node.device}, (), 1, 1)
+            operators.append(PlannedOperator(spec, kind, [home], {}, [edges[key]], node.source.format_trace()))
+        return edges[key]
+
+    for instance in builder.order:
+        seed = builder.seed_of(instance, assigned)
+        inputs = [edge(node) for node in instance.inputs]
+        arguments = {name: edge(node) for name, node in instance.argument_inputs.items()}
+        key = _merge_key(instance, seed, inputs, arguments, instance.schema)
+        twin = merged.get(key) if key is not None else None
+        if twin is None:
+            twin = _planned(instance, seed, inputs, arguments, [next(counter) for _ in instance.outputs])
+            operators.append(twin)
+            if key is not None:
+                merged[key] = twin
+        for node, number in zip(instance.outputs, twin.outputs, strict=True):
+            edges[(id(instance), node.index, node.device)] = number
+    out = [edge(node) for node in outputs]
+    segments = cut_segments(operators, out)
+    return Plan(operators, segments, out, [node.device for node in outputs], next(counter))
+
+
+def _planned(
+    instance: OperatorInstance, seed: int | None, inputs: list[int], arguments: dict[str, int], outputs: list[int]
+) -> PlannedOperator:
+    constants = {name: value for name, value in instance.constants.items() if name != "seed"}
+    spec = Spec(
+        instance.schema, instance.name, instance.device, constants, tuple(sorted(arguments)), len(inputs), len(outputs), seed
+    )  # fmt: skip
+    return PlannedOperator(spec, REGISTRY[instance.schema.name], inputs, arguments, outputs, instance.format_trace())
+
+
+def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> list[Segment]:
+    """Group operators into segments.
+
+    An operator joins the segment of its backend at the earliest stage where everything it needs is there: after a producer
+    on another backend, after a producer whose *contents* it reads while planning (unless those are ready after planning, too),
+    and alone if it is a barrier.
+    """
+    producer: dict[int, PlannedOperator] = {}
+    for planned in operators:
+        contents = set(planned.reads_contents())
+        for edge in [*planned.inputs, *planned.arguments.values()]:
+            source = producer[edge]
+            cut = (
+                source.backend != planned.backend
+                or source.kind.barrier
+                or planned.kind.barrier
+                or (edge in contents and not source.kind.eager)
+            )
+            planned.stage = max(planned.stage, source.stage + int(cut))
+        for edge in planned.outputs:
+            producer[edge] = planned
+    segments: dict[Any, Segment] = {}
+    order = sorted(range(len(operators)), key=lambda k: operators[k].stage)
+    home: dict[int, Segment] = {}
+    for k in order:
+        planned = operators[k]
+        key = (planned.stage, planned.backend, k if planned.kind.barrier else -1)
+        segment = segments.get(key)
+        if segment is None:
+            segment = segments[key] = Segment(len(segments), planned.backend, planned.stage)
+        segment.operators.append(planned)
+        for edge in planned.outputs:
+            home[edge] = segment
+        for edge in [*planned.inputs, *planned.arguments.values()]:
+            if home[edge] is not segment:
+                segment.producers.add(home[edge].index)
+                home[edge].consumed_outside.add(edge)
+    for edge in outputs:
+        home[edge].consumed_outside.add(edge)
+    return list(segments.values())
