@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import THREAD_FIELDS
+from ..device.threads import WorkerState
 from ..operators.base import PythonJob, SampleError, Step
 
 ERROR_TEXT_BYTES = 192
@@ -144,19 +144,3 @@ class PythonSamples(Job):
                 raise error
             raise SampleError(sample, str(error) or type(error).__name__) from error
 
-
-class WorkerState:
-    """What a thread owns: its record for compiled code, and scratch memory that grows with need."""
-
-    def __init__(self) -> None:
-        self.record = np.zeros(len(THREAD_FIELDS), np.int64)
-        self.scratch = np.empty(0, np.uint8)
-
-    def record_for(self, scratch_bytes: int) -> int:
-        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch."""
-        if scratch_bytes > self.record[1]:
-            self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
-            start = -self.scratch.ctypes.data % 64
-            self.record[0] = self.scratch.ctypes.data + start
-            self.record[1] = len(self.scratch) - start
-        return self.record.ctypes.data

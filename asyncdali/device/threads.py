@@ -7,11 +7,36 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from .jobs import Job, WorkerState
+import numpy as np
+
+from ..compiled import THREAD_FIELDS
 
 log = logging.getLogger("asyncdali")
+
+
+class WorkerState:
+    """What a thread owns: its record for compiled code, and scratch memory that grows with need."""
+
+    def __init__(self) -> None:
+        self.record = np.zeros(len(THREAD_FIELDS), np.int64)
+        self.scratch = np.empty(0, np.uint8)
+
+    def record_for(self, scratch_bytes: int) -> int:
+        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch."""
+        if scratch_bytes > self.record[1]:
+            self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
+            start = -self.scratch.ctypes.data % 64
+            self.record[0] = self.scratch.ctypes.data + start
+            self.record[1] = len(self.scratch) - start
+        return self.record.ctypes.data
+
+
+class Work(Protocol):
+    """Something several threads can take part in."""
+
+    def work(self, thread: WorkerState) -> None: ...
 
 
 class WorkerThreads:
@@ -19,25 +44,22 @@ class WorkerThreads:
 
     def __init__(self, count: int, name: str, affinity: Sequence[int] | None = None):
         self.count = count
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._current: set[Job] = set()
+        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=_work, args=(self._queue, self._current, None if not affinity else affinity[k % len(affinity)]),
+            threading.Thread(target=_work, args=(self._queue, None if not affinity else affinity[k % len(affinity)]),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
         for thread in self._threads:
             thread.start()
 
-    def submit(self, job: Job, samples: int) -> None:
+    def submit(self, job: Work, samples: int) -> None:
         """Offer a job to as many workers as it has samples for."""
         for _ in range(max(1, min(self.count, samples))):
             self._queue.put(job)
 
     def close(self) -> None:
-        """Stop after the samples in work; nothing queued is started."""
-        for job in list(self._current):
-            job.stop()
+        """End the threads once the jobs queued so far are over."""
         for _ in self._threads:
             self._queue.put(None)
 
@@ -55,7 +77,7 @@ def _pin(cpu: int) -> None:
         log.warning("could not pin a worker thread to cpu %d: %s", cpu, error)
 
 
-def _work(jobs: queue.SimpleQueue[Job | None], current: set[Job], cpu: int | None) -> None:
+def _work(jobs: queue.SimpleQueue[Work | None], cpu: int | None) -> None:
     if cpu is not None:
         _pin(cpu)
     state = WorkerState()
@@ -63,13 +85,10 @@ def _work(jobs: queue.SimpleQueue[Job | None], current: set[Job], cpu: int | Non
         job = jobs.get()
         if job is None:
             return
-        current.add(job)
         try:
             job.work(state)
         except BaseException:  # a bug in the runtime itself: never lose the thread silently
             log.exception("unexpected error on a worker thread")
-        finally:
-            current.discard(job)
         del job
 
 

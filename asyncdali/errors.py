@@ -1,0 +1,46 @@
+"""Errors of a running pipeline: they name operator, the user's line, iteration, sample and file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .operators.base import SampleError
+
+_KEPT = (ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError)
+
+
+class PipelineClosed(RuntimeError):
+    """The pipeline was closed; nothing can be run on it any more."""
+
+
+def _category(error: BaseException) -> type[Exception]:
+    """The exception type the user gets: that of the cause if it is one of the plain categories, else RuntimeError."""
+    if isinstance(error, SampleError) and error.__cause__ is not None:
+        error = error.__cause__
+    for kind in _KEPT:
+        if isinstance(error, kind):
+            return kind
+    return RuntimeError
+
+
+def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> Exception:
+    """The exception to raise for `error` in an operator (a ``graph.plan.PlannedOperator``); chain it with ``from error``.
+
+    `iteration` is None while building.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return RuntimeError("interrupted")
+    spec = planned.spec
+    where = "" if iteration is None else f" in iteration {iteration}"
+    if isinstance(error, SampleError):
+        where += f", sample {error.sample}"
+    if source_info:
+        where += f" ({source_info})"
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    trace = f"used in the pipeline definition at:\n{planned.trace}\n" if planned.trace else ""
+    head = "Error while building" if iteration is None else "Error in"
+    text = (
+        f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
+        f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
+    )
+    return _category(error)(text)

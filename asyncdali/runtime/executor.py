@@ -1,0 +1,350 @@
+"""The executor: which segment of which iteration runs when.
+
+All decisions are made on the loop's thread: iterations are admitted in order, a segment of iteration k starts when its producers of k
+are done and the same segment of k-1 has been planned (its positions are known then), under the limits of `OperatorConcurrency`
+and the streams of `StreamPolicy`. Compiled work of one backend is taken by the worker threads in the order it was planned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from ..device.base import Device, Stream
+from ..device.buffers import BufferPool
+from ..device.host import HostDevice, HostStream
+from ..device.threads import WorkerState, WorkerThreads
+from ..errors import PipelineClosed
+from ..operators.base import Environment
+from ..types import OperatorConcurrency, StreamPolicy
+from .jobs import CompiledSamples, Job
+from .loop import LoopThread, shared_loop
+from .segments import BuiltSegment, SegmentRun
+
+
+class Record:
+    """One iteration on its way: its batches, positions after it, and who waits for it."""
+
+    __slots__ = ("_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs", "positions")
+
+    def __init__(self, index: int, batch_size: int, edge_count: int):
+        self.index = index
+        self.batch_size = batch_size
+        self.edges: list[Batch | None] = [None] * edge_count
+        self.positions: dict[str, Any] = {}
+        self.done_segments: set[int] = set()
+        self.error: BaseException | None = None
+        self.outputs: list[Batch] = []
+        self.finished = False
+        self._waiters: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def finish(self) -> None:
+        """Wake whoever waits (on the loop's thread, or at close)."""
+        with self._lock:
+            if self.finished:
+                return
+            self.finished = True
+            waiters, self._waiters = self._waiters, []
+        for wake in waiters:
+            wake()
+
+    def on_finished(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when finished (at once if it is)."""
+        with self._lock:
+            if not self.finished:
+                self._waiters.append(wake)
+                return
+        wake()
+
+    def wait(self) -> None:
+        """Block until finished; interruptible by signals."""
+        if self.finished:
+            return
+        gate = threading.Lock()
+        gate.acquire()
+        self.on_finished(gate.release)
+        gate.acquire()
+
+    async def wait_async(self) -> None:
+        """Wait inside any running event loop; cancelling the wait loses nothing."""
+        if self.finished:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+
+        self.on_finished(wake)
+        await future
+
+
+class Scheduler:
+    """Decides on the loop's thread which segments start; a pure bookkeeper, it runs nothing itself."""
+
+    def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
+        self._segments = segments
+        self._start = start
+        self._one_at_a_time = concurrency == OperatorConcurrency.NONE
+        self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
+        self._records: dict[int, Record] = {}
+        self._next = [0] * len(segments)
+        self._planning: set[int] = set()
+        self._running = 0
+        self._busy_backends: set[str] = set()
+
+    def admit(self, record: Record) -> None:
+        self._records[record.index] = record
+        self.pump()
+
+    def planned(self, segment: BuiltSegment) -> None:
+        """The segment's decisions for its current iteration are made; the next iteration may be planned."""
+        if segment.index in self._planning:
+            self._planning.discard(segment.index)
+            self._busy_backends.discard(segment.backend)
+
+    def done(self, segment: BuiltSegment, record: Record) -> bool:
+        """The segment is over for this record; True when the whole record is."""
+        self.planned(segment)
+        self._running -= 1
+        record.done_segments.add(segment.index)
+        if len(record.done_segments) < len(self._segments):
+            return False
+        del self._records[record.index]
+        return True
+
+    def pump(self) -> None:
+        """Start everything that may start, oldest iterations first."""
+        progress = True
+        while progress:
+            progress = False
+            for segment in self._segments:
+                record = self._records.get(self._next[segment.index])
+                if record is not None and self._may_start(segment, record):
+                    self._next[segment.index] += 1
+                    self._planning.add(segment.index)
+                    self._running += 1
+                    if segment.backend in self._limited:
+                        self._busy_backends.add(segment.backend)
+                    self._start(segment, record)
+                    progress = True
+
+    def _may_start(self, segment: BuiltSegment, record: Record) -> bool:
+        if segment.index in self._planning or not segment.producers <= record.done_segments:
+            return False
+        if self._one_at_a_time and self._running:
+            return False
+        return segment.backend not in self._busy_backends
+
+
+class Executor:
+    """Threads, streams, memory and the scheduler of one built pipeline."""
+
+    def __init__(
+        self,
+        *,
+        num_threads: int,
+        concurrency: OperatorConcurrency,
+        stream_policy: StreamPolicy,
+        affinity: list[int] | None,
+        name: str,
+    ):
+        self.pool = BufferPool()
+        self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
+        self.device: Device = HostDevice(self.allocate)
+        self._loop: LoopThread | None = None
+        self._workers = WorkerThreads(num_threads, name, affinity)
+        self._stream_policy = stream_policy
+        self._concurrency = concurrency
+        self._name = name
+        self._cpu_stage = HostStream(f"{name}-cpu")
+        self._streams: dict[Any, Stream] = {}
+        self._segments: list[BuiltSegment] = []
+        self._segment_streams: list[Stream] = []
+        self._jobs: set[Job] = set()
+        self._open_records: deque[Record] = deque()
+        self._count = 0
+        self.closed = False
+        self._pid = os.getpid()
+        self._outputs: list[int] = []
+        self._edge_count = 0
+
+    def environment(self, batch_size: int, num_threads: int, device_id: int | None, checkpointing: bool) -> Environment:
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate)
+
+    def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
+        """The program to run; called once, before the first launch."""
+        self._segments = segments
+        self._outputs = outputs
+        self._edge_count = edge_count
+        self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
+        self._scheduler = Scheduler(segments, self._concurrency, self._start)
+        self._loop = shared_loop()
+
+    def _stream(self, key: Any) -> Stream:
+        if key == "cpu":
+            return self._cpu_stage
+        if key not in self._streams:
+            self._streams[key] = self.device.stream(f"{self._name}-{key}")
+        return self._streams[key]
+
+    def stream_of(self, edge_segment: int) -> Stream:
+        return self._segment_streams[edge_segment]
+
+    # --- called by the user's thread
+
+    def launch(self, batch_size: int) -> Record:
+        """Queue one iteration; returns at once."""
+        if self.closed or self._loop is None:
+            raise PipelineClosed("the pipeline was closed")
+        record = Record(self._count, batch_size, self._edge_count)
+        self._count += 1
+        self._open_records.append(record)
+        self._loop.call(self._admit, record)
+        return record
+
+    # --- on the loop's thread
+
+    def _admit(self, record: Record) -> None:
+        if not self.closed:
+            self._scheduler.admit(record)
+
+    def _start(self, segment: BuiltSegment, record: Record) -> None:
+        run = SegmentRun(segment, record, self)
+        if record.error is not None:
+            segment.commit_positions(record, {})
+            self._finish_segment(run)
+            return
+        phases = run.phases()
+        self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
+
+    def _planned(self, run: SegmentRun) -> None:
+        self._scheduler.planned(run.segment)
+        self._scheduler.pump()
+
+    def _finish_segment(self, run: SegmentRun) -> None:
+        record = run.record
+        if self._scheduler.done(run.segment, record):
+            if record.error is None:
+                record.outputs = [record.edges[edge] for edge in self._outputs]  # type: ignore[misc]
+            record.edges = []
+            self._open_records.remove(record)
+            record.finish()
+        self._scheduler.pump()
+
+    # --- on stage and worker threads
+
+    def _advance(self, run: SegmentRun, phases: Iterator[Job], state: WorkerState | None, error: BaseException | None) -> None:
+        """Resume a run until its next job or its end."""
+        try:
+            job = phases.throw(error) if error is not None else next(phases)
+        except StopIteration:
+            self._post(self._finish_segment, run)
+            return
+        except BaseException as failure:
+            failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
+            run.record.error = failure
+            if not run.committed:
+                run.segment.commit_positions(run.record, {})
+            self._post(self._finish_segment, run)
+            return
+        self._run_job(run, phases, job, state)
+
+    def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
+        def finished() -> None:
+            self._jobs.discard(job)
+            try:
+                job.raise_error()
+            except BaseException as error:
+                self._advance(run, phases, None, error)
+            else:
+                self._advance(run, phases, None, None)
+
+        job.finished = finished
+        self._jobs.add(job)
+        if self.closed:
+            job.stop()
+        pixels = getattr(job, "is_pixels", False)
+        samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
+        self._workers.submit(job, samples)
+        if pixels:
+            # The next iteration may be planned while this one's pixels are made.
+            self._post(self._planned, run)
+        elif state is not None:
+            job.work(state)  # a stage thread helps with what planning waits for
+
+    def _post(self, function: Callable[..., None], *args: Any) -> None:
+        if self._loop is not None:
+            self._loop.call(self._guarded, function, *args)
+
+    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+        if not self.closed:
+            function(*args)
+
+    # --- the end
+
+    def close(self, timeout: float = 0.9) -> None:
+        """Stop threads within `timeout` seconds; waiting consumers get :class:`PipelineClosed`. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        if os.getpid() != self._pid:
+            return  # a forked child has none of the threads
+        for job in list(self._jobs):
+            job.stop()
+        closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values()]
+        for part in closing:
+            part.close()
+        deadline = time.monotonic() + timeout
+        for part in closing:
+            part.join(max(0.0, deadline - time.monotonic()))
+        for record in list(self._open_records):
+            record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
+            record.finish()
+        for segment in self._segments:
+            for built in segment.operators:
+                built.operator.close()
+
+
+def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:
+    """The stream of every segment: CPU segments share the CPU stage; the others as `policy` says.
+
+    SINGLE: one for all; PER_BACKEND: one for mixed and one for gpu; PER_OPERATOR: a segment continues the lowest-numbered stream of
+    its producers that nobody else has continued, else opens a new one.
+    """
+    streams: list[Stream] = []
+    numbers: dict[int, int] = {}
+    continued: set[int] = set()
+    opened = 0
+    for segment in segments:
+        if segment.backend == "cpu":
+            streams.append(make("cpu"))
+        elif policy == StreamPolicy.SINGLE:
+            streams.append(make("stream"))
+        elif policy == StreamPolicy.PER_OPERATOR:
+            free = [index for index in sorted(segment.producers, key=lambda k: numbers.get(k, 1 << 30)) if index in numbers and index not in continued]
+            if free:
+                continued.add(free[0])
+                numbers[segment.index] = numbers[free[0]]
+            else:
+                numbers[segment.index] = opened
+                opened += 1
+            streams.append(make(f"stream-{numbers[segment.index]}"))
+        else:
+            streams.append(make(segment.backend))
+    return streams
+
+
+def finalizer(owner: Any, executor: Executor) -> weakref.finalize:
+    """Close `executor` when `owner` is dropped or the interpreter exits."""
+    return weakref.finalize(owner, executor.close)

@@ -1,0 +1,62 @@
+"""The event loop: one per process, on a thread of its own, started at the first built pipeline.
+
+It owns scheduling and completion, and is woken once per stage of an iteration. uvloop is used where it is installed;
+``ASYNCDALI_LOOP=asyncio`` or ``=uvloop`` chooses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    wish = os.environ.get("ASYNCDALI_LOOP", "")
+    if wish not in ("", "asyncio", "uvloop"):
+        raise ValueError(f"ASYNCDALI_LOOP={wish!r}: expected 'asyncio' or 'uvloop'")
+    if wish != "asyncio":
+        try:
+            import uvloop
+
+            return uvloop.new_event_loop()
+        except ImportError:
+            if wish == "uvloop":
+                raise
+    return asyncio.new_event_loop()
+
+
+class LoopThread:
+    """An event loop running on a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = _new_loop()
+        self.pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="asyncdali-loop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, function: Callable[..., Any], *args: Any) -> None:
+        """Run `function` on the loop's thread, soon; callable from any thread."""
+        self.loop.call_soon_threadsafe(function, *args)
+
+    def on_loop_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+
+_lock = threading.Lock()
+_shared: LoopThread | None = None
+
+
+def shared_loop() -> LoopThread:
+    """The process's loop thread; a forked child gets one of its own."""
+    global _shared
+    with _lock:
+        if _shared is None or _shared.pid != os.getpid():
+            _shared = LoopThread()
+        return _shared

@@ -1,0 +1,156 @@
+"""One segment in one iteration: prepare, plan, pixels.
+
+:meth:`SegmentRun.phases` is a generator that yields jobs and is resumed when they are over; whoever resumes it runs on a
+stage thread (before the pixels) or on the worker that finished last (after them). Nobody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..batch import Batch
+from ..errors import operator_error
+from ..graph.plan import PlannedOperator, Segment
+from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
+from .jobs import CompiledSamples, Job, PythonSamples
+
+MAX_SCRATCH = 64 << 20
+"""Intermediates of a sample larger than this are placed in pooled memory rather than in every thread's scratch."""
+
+
+class BuiltOperator:
+    """An operator instance of a built pipeline with its place in the plan."""
+
+    __slots__ = ("arguments", "inputs", "operator", "outputs", "planned")
+
+    def __init__(self, planned: PlannedOperator, operator: Operator):
+        self.planned = planned
+        self.operator = operator
+        self.inputs = planned.inputs
+        self.arguments = list(planned.arguments.items())
+        self.outputs = planned.outputs
+
+
+class BuiltSegment:
+    """A segment ready to run: its operators and what has to survive it."""
+
+    def __init__(self, segment: Segment, operators: list[BuiltOperator]):
+        self.index = segment.index
+        self.backend = segment.backend
+        self.producers = segment.producers
+        self.operators = operators
+        self.stateful = [built for built in operators if built.operator.stateful]
+        self.kept = segment.consumed_outside
+
+    def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
+        """Move the stateful operators on by what they produced (`produced`: operator's id -> samples).
+
+        An operator that did not come to produce moves on as if it had, so that a failed iteration is skipped exactly.
+        """
+        for built in self.stateful:
+            operator = built.operator
+            samples = produced.get(id(operator), record.batch_size)
+            operator.position = operator.advanced(samples)
+            record.positions[built.planned.spec.name] = operator.position
+
+
+class SegmentRun:
+    """Runs one segment for one iteration record."""
+
+    def __init__(self, segment: BuiltSegment, record: Any, executor: Any):
+        self.segment = segment
+        self.record = record
+        self.executor = executor
+        self.committed = False
+
+    def phases(self) -> Iterator[Job]:
+        """Yields the jobs of this run; raises the error of the iteration."""
+        steps: list[tuple[BuiltOperator, Step]] = []
+        fresh: list[tuple[int, Batch]] = []
+        produced: dict[int, int] = {}
+        try:
+            for built in self.segment.operators:
+                try:
+                    yield from self._one(built, steps, fresh, produced)
+                except Exception as error:
+                    raise self._wrap(built, error) from error
+            slots, scratch = self._place(fresh)
+        finally:
+            self.segment.commit_positions(self.record, produced)
+            self.committed = True
+        if steps:
+            job = CompiledSamples(self.record.batch_size if not fresh else _samples(fresh, self.record), steps, slots, scratch)
+            job.is_pixels = True  # type: ignore[attr-defined]
+            try:
+                yield job
+            except SampleError as error:
+                raise self._wrap(error.owner, error) from error  # type: ignore[attr-defined]
+
+    def _one(self, built: BuiltOperator, steps: list, fresh: list, produced: dict) -> Iterator[Job]:
+        """Prepare and plan one operator."""
+        record, operator = self.record, built.operator
+        edges = record.edges
+        inputs = [edges[edge] for edge in built.inputs]
+        named = {name: edges[edge] for name, edge in built.arguments}
+        count = len(inputs[0]) if inputs else (len(next(iter(named.values()))) if named else record.batch_size)
+        arguments = Arguments(built.planned.spec, named, count)
+        iteration = Iteration(record.index, record.batch_size)
+        job = operator.prepare(inputs, arguments, iteration)
+        if job is not None:
+            yield _as_job(job, built)
+        planned: Planned = operator.plan(inputs, arguments, iteration)
+        for edge, batch in zip(built.outputs, planned.outputs, strict=True):
+            edges[edge] = batch
+            if batch.source_info is None and inputs and len(inputs[0]) == len(batch):
+                batch.source_info = inputs[0].source_info
+            if batch.owner is None or batch.alias_of is not None:
+                fresh.append((edge, batch))
+        produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
+        steps.extend((built, step) for step in planned.steps)
+
+    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
+        """Memory for the outputs: pooled if someone outside the segment reads them, else a slot in each thread's scratch."""
+        kept = set()
+        for edge, batch in fresh:
+            if edge in self.segment.kept:
+                kept.add(id(batch.alias_of or batch))
+        slots: list[tuple[int, int]] = []
+        offset = 0
+        for _, batch in fresh:
+            if batch.owner is not None or batch.alias_of is not None:
+                continue
+            sizes = batch.sizes()
+            largest = int(sizes.max()) if len(sizes) else 0
+            if id(batch) in kept or offset + largest > MAX_SCRATCH:
+                batch.place(self.executor.allocate(int(sizes.sum())))
+            else:
+                slots.append((batch.addresses.ctypes.data, offset))
+                offset += -(-largest // 64) * 64
+        return slots, offset
+
+    def _wrap(self, built: BuiltOperator, error: BaseException) -> BaseException:
+        if not isinstance(error, Exception):
+            return error
+        source = None
+        if isinstance(error, SampleError):
+            source = self._source_info(built, error.sample)
+        return operator_error(built.planned, error, self.record.index, source)
+
+    def _source_info(self, built: BuiltOperator, sample: int) -> str | None:
+        for edge in built.inputs:
+            batch = self.record.edges[edge]
+            if batch is not None and batch.source_info and sample < len(batch.source_info):
+                return batch.source_info[sample]
+        return None
+
+
+def _samples(fresh: list[tuple[int, Batch]], record: Any) -> int:
+    return max((len(batch) for _, batch in fresh), default=record.batch_size)
+
+
+def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator) -> Job:
+    if isinstance(job, PythonJob):
+        return PythonSamples(job)
+    return CompiledSamples(job.count, [(built, step) for step in job.steps])
+
