@@ -15,6 +15,7 @@ I64 = ir.IntType(64)
 _IR = {
     types.int8: ir.IntType(8),
     types.uint8: ir.IntType(8),
+    types.uint16: ir.IntType(16),
     types.int32: ir.IntType(32),
     types.uint32: ir.IntType(32),
     types.int64: I64,
@@ -56,7 +57,10 @@ load_f64 = _make_load(types.float64)
 store_i32 = _make_store(types.int32)
 store_u32 = _make_store(types.uint32)
 store_i64 = _make_store(types.int64)
+store_u8 = _make_store(types.uint8)
+store_u16 = _make_store(types.uint16)
 store_f32 = _make_store(types.float32)
+store_f64 = _make_store(types.float64)
 
 
 def _make_call(count):
@@ -90,6 +94,59 @@ call1 = _make_call(1)
 """``call1(function_address, a)``: call a C function of integer/pointer arguments; the result is the raw 64-bit register."""
 call2 = _make_call(2)
 call3 = _make_call(3)
+
+
+def c_function(name, result, *arguments):
+    """``c_function("logf", float32, float32)``: call a function of the C library by its symbol.
+
+    Numba's own ``math.log`` may become another implementation (vector libraries, folding); this is always the platform's.
+    """
+    function_type = ir.FunctionType(_IR[result], [_IR[kind] for kind in arguments])
+    signature = result(*arguments)
+
+    def codegen(context, builder, sig, args):
+        return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), args)
+
+    if len(arguments) == 1:
+
+        @intrinsic
+        def function(typingctx, a):
+            return signature, codegen
+    else:
+
+        @intrinsic
+        def function(typingctx, a, b):
+            return signature, codegen
+
+    return function
+
+
+def _make_fma(kind):
+    @intrinsic
+    def fma(typingctx, a, b, c):
+        def codegen(context, builder, signature, args):
+            return builder.fma(*args)
+
+        return kind(kind, kind, kind), codegen
+
+    return fma
+
+
+fma32 = _make_fma(types.float32)
+"""``fma32(a, b, c)``: a * b + c in float32, rounded once (the processor's instruction, or the C library's ``fmaf``)."""
+fma64 = _make_fma(types.float64)
+
+
+@intrinsic
+def multiply_high(typingctx, a, b):
+    """Upper 64 bits of the 128-bit product of two uint64."""
+
+    def codegen(context, builder, signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)
+
+    return types.uint64(types.uint64, types.uint64), codegen
 
 
 @intrinsic
