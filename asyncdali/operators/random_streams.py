@@ -39,6 +39,7 @@ _KINDS = {
         "float32": 9, "float64": 10, "bool": 11,
     }.items()
 }  # fmt: skip
+_BOOL = _KINDS[np.dtype(bool)]
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
 
@@ -71,7 +72,11 @@ class StreamPosition:
 
     @classmethod
     def parse(cls, text: str) -> StreamPosition:
-        """Read the checkpoint form ``Philox_KEY_HI:LO_PHASE`` (16 hexadecimal digits each, phase 0-3); ValueError if `text` is not that."""
+        """Read the checkpoint form ``Philox_KEY_HI:LO_PHASE`` (16 hexadecimal digits each, phase 0-3).
+
+        Raises:
+            ValueError: `text` is something else.
+        """
         match = _TEXT.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             shown = repr(text) if len(repr(text)) <= 90 else repr(text)[:87] + "..."
@@ -222,7 +227,7 @@ def uniform(
         ValueError: an empty range (names the sample), an unsupported dtype (bool and float16 too), or mismatched sizes.
     """
     kind = _kind(dtype)
-    if kind == 11:
+    if kind == _BOOL:
         raise ValueError("random.uniform cannot produce bool; use one of the integer types, float32 or float64, or coin_flip")
     count, per_sample, total = _elements(counts, samples)
     lows, low_step, low_array = _parameter("low", low, samples)
@@ -303,12 +308,12 @@ def normal(
 ) -> np.ndarray:  # fmt: skip
     """``random.normal`` of one batch: Box-Muller (cosine half), evaluated in float64 for float64 and integers of 4 and 8 bytes.
 
-    `mean` and `stddev` are numbers or one per sample, taken as float32; a negative stddev is accepted. Integer results are rounded half away
-    from zero and saturated. Logarithm and cosine are the C library's, as in DALI: bit-equal on glibc.
+    `mean` and `stddev` are numbers or one per sample, taken as float32; a negative stddev is accepted. Integer results are
+    rounded half away from zero and saturated. Logarithm and cosine are the C library's, as in DALI: bit-equal on glibc.
     See :func:`uniform` for `dtype`, `counts`, `out` and errors.
     """
     kind = _kind(dtype)
-    if kind == 11:
+    if kind == _BOOL:
         raise ValueError("random.normal cannot produce bool; use one of the integer types, float32 or float64")
     count, per_sample, total = _elements(counts, samples)
     means, mean_step, _means = _parameter("mean", mean, samples)

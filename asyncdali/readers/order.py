@@ -1,0 +1,374 @@
+"""Which sample comes next: the index stream of a reader, computed on indices alone and identical to DALI 2.4's.
+
+The data set is cut into shards; a reader reads one shard after another (or one for ever), each visit being a *shard-epoch*. With
+``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them: what a shard-epoch delivers depends only on
+its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and the samples
+delivered since are the whole position (:class:`OrderPosition`)::
+
+    order = SampleOrder(1000, batch_size=64, random_shuffle=True, seed=7)
+    indices = order.next_batch()          # int64[64]
+    saved = order.position                # three integers
+    order.restore(saved)                  # continues behind those 64
+
+Without the buffer everything is closed form. With it, restoring replays one shard-epoch at most, compiled. Only readers that
+shuffle bring Numba in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..operators.random_streams import seed_sequence
+
+# Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
+PERMUTATION_SEED = 524287
+
+_MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
+_ENGINE_MODULUS = 2147483647
+
+
+@cache
+def load_kernels() -> ModuleType:
+    """Import (and on the first run of a machine compile) the kernels; later calls cost nothing."""
+    from . import order_kernels
+
+    return order_kernels
+
+
+class OrderPosition(NamedTuple):
+    """Where a reader is: DALI's loader snapshot.
+
+    `engine` is the shuffle engine's state at the start of the current shard-epoch, `epoch` the number of finished shard-epochs, `age` the
+    samples delivered since, padding included.
+    """
+
+    engine: int
+    epoch: int
+    age: int
+
+
+def engine_from_seed(seed: int) -> int:
+    """First state of the shuffle engine (C++ minstd_rand0 seeded with a seed sequence of the low 32 bits of `seed`)."""
+    return seed_sequence([int(seed) & _MASK32], 4)[3] % _ENGINE_MODULUS or 1
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# One visit of a shard
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class _Visit(Protocol):
+    """The samples of one shard-epoch, in order of delivery."""
+
+    @property
+    def size(self) -> int:
+        """Samples in the shard."""
+
+    @property
+    def last(self) -> int:
+        """The index delivered last."""
+
+    @property
+    def engine(self) -> int:
+        """The shuffle engine's state by now."""
+
+    def read(self, out: np.ndarray) -> None:
+        """Deliver the next ``len(out)`` samples."""
+
+    def skip(self, count: int) -> None:
+        """Deliver `count` samples to nobody."""
+
+
+class _StraightVisit:
+    """The shard's samples as they are listed."""
+
+    def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int):
+        self.size, self.engine = stop - start, engine
+        self._order, self._next = order, start
+
+    @property
+    def last(self) -> int:
+        return self._next - 1 if self._order is None else int(self._order[self._next - 1])
+
+    def read(self, out: np.ndarray) -> None:
+        start, self._next = self._next, self._next + len(out)
+        out[:] = np.arange(start, self._next) if self._order is None else self._order[start : self._next]
+
+    def skip(self, count: int) -> None:
+        self._next += count
+
+
+class _BufferedVisit:
+    """The shard's samples mixed by a buffer of at most `fill` of them (see ``draw_shuffled`` for the table's fields)."""
+
+    def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int, fill: int):
+        self.size = stop - start
+        slots = min(fill, self.size)
+        self._held = np.arange(start, start + slots, dtype=np.int64) if order is None else order[start : start + slots].copy()
+        self._order = order  # keeps the source's memory alive
+        source = 0 if order is None else order.ctypes.data + 8 * start
+        self._table = np.array([engine, 0, self.size, slots, 0, self._held.ctypes.data, source, start, -1], np.int64)
+        self._table_address = self._table.ctypes.data
+
+    @property
+    def last(self) -> int:
+        return int(self._table[8])
+
+    @property
+    def engine(self) -> int:
+        return int(self._table[0])
+
+    def read(self, out: np.ndarray) -> None:
+        load_kernels().draw_shuffled(self._table_address, len(out), out.ctypes.data)
+
+    def skip(self, count: int) -> None:
+        load_kernels().draw_shuffled(self._table_address, count, 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# The listed order of each epoch
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class _FixedList:
+    """One list for ever: 0..count-1 (None), or permuted once by a constant seed."""
+
+    def __init__(self, count: int, permuted: bool):
+        self._order = None
+        if permuted:
+            self._order = np.arange(count, dtype=np.int64)
+            load_kernels().permute32(self._order.ctypes.data, count, PERMUTATION_SEED)
+
+    def of(self, epoch: int) -> np.ndarray | None:
+        """int64[count], or None for the identity; what it gave before may change with the next call."""
+        return self._order
+
+
+class _EpochLists:
+    """``shuffle_after_epoch``: a new permutation of the samples for each shard-epoch.
+
+    `restart` permutes the original list each time, so that any epoch can be had directly; otherwise each epoch permutes
+    the one before it, and going to epoch e costs e permutations (DALI's order without checkpointing).
+    """
+
+    def __init__(self, count: int, seed: int, restart: bool):
+        self._count, self._seed, self._restart = count, seed, restart
+        self._order, self._epoch = np.arange(count, dtype=np.int64), -1
+
+    def of(self, epoch: int) -> np.ndarray:
+        """int64[count]; see :meth:`_FixedList.of`."""
+        if epoch != self._epoch and (self._restart or epoch < self._epoch):
+            self._order = np.arange(self._count, dtype=np.int64)
+            self._epoch = epoch - 1 if self._restart else -1
+        while self._epoch < epoch:
+            self._epoch += 1
+            _permute_for_epoch(self._order, self._seed, self._epoch)
+        return self._order
+
+
+class _ContainerLists:
+    """``shuffle_after_epoch`` of readers with container files: the files are permuted, their records stay together."""
+
+    def __init__(self, sizes: Sequence[int], seed: int):
+        self._sizes = np.asarray(sizes, np.int64)
+        self._first = np.cumsum(self._sizes) - self._sizes
+        self._seed = seed
+
+    def of(self, epoch: int) -> np.ndarray:
+        """int64[count]; see :meth:`_FixedList.of`."""
+        files = np.arange(len(self._sizes), dtype=np.int64)
+        _permute_for_epoch(files, self._seed, epoch)
+        sizes = self._sizes[files]
+        # Within each file the index grows with the place in the list: add each file's constant difference to 0, 1, 2, ...
+        shifts = self._first[files] - (np.cumsum(sizes) - sizes)
+        order: np.ndarray = np.arange(sizes.sum(), dtype=np.int64) + np.repeat(shifts, sizes)
+        return order
+
+
+def _permute_for_epoch(items: np.ndarray, seed: int, epoch: int) -> None:
+    load_kernels().permute64(items.ctypes.data, len(items), (seed + ((epoch + 1) << 32)) & _MASK64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# The stream
+# ---------------------------------------------------------------------------------------------------------------------------------
+
+
+class SampleOrder:
+    """The endless stream of data-set indices that one reader delivers.
+
+    Args:
+        count: samples in the data set.
+        batch_size: samples of :meth:`next_batch`.
+        num_shards, shard_id: the data set is cut into `num_shards` parts, sizes differing by at most one; reading starts with part `shard_id`.
+        stick_to_shard: read the own shard again and again instead of going on to the next.
+        pad_last_batch: at a shard's end fill the batch with its last delivered sample, and deliver as many batches for every shard.
+        random_shuffle, initial_fill, seed: mix the samples of a shard-epoch with a buffer of `initial_fill` samples.
+        shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The
+            seed's default is 524287.
+        checkpointing: the pipeline's option. It changes the order of `shuffle_after_epoch` from the second epoch on, as in DALI: each epoch
+            then permutes the original list (a position is restored at once), otherwise the previous epoch's (restoring repeats all
+            permutations up to it).
+        pre_permute: `random_shuffle` also permutes the list once, by a constant (readers file, coco, numpy, nemo_asr, sequence, video,
+            fits; not caffe, caffe2, tfrecord, mxnet, webdataset).
+        containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be
+            combined with `random_shuffle`.
+
+    Raises:
+        ValueError: an argument is out of range, or two exclude each other.
+    """
+
+    def __init__(
+        self, count: int, batch_size: int, num_shards: int = 1, shard_id: int = 0, stick_to_shard: bool = False,
+        pad_last_batch: bool = False, random_shuffle: bool = False, initial_fill: int = 1024, seed: int = 0,
+        shuffle_after_epoch: bool = False, shuffle_after_epoch_seed: int | None = None, checkpointing: bool = False,
+        pre_permute: bool = True, containers: Sequence[int] | None = None,
+    ):  # fmt: skip
+        _check_sizes(count, batch_size, num_shards, shard_id, initial_fill)
+        _check_shuffling(count, stick_to_shard, random_shuffle, shuffle_after_epoch, containers)
+        self.count, self.batch_size = count, batch_size
+        self.num_shards, self.shard_id = num_shards, shard_id
+        self.stick_to_shard = stick_to_shard or shuffle_after_epoch
+        self.pad_last_batch = pad_last_batch
+        self._fill = initial_fill if random_shuffle else 0
+        epoch_seed = PERMUTATION_SEED if shuffle_after_epoch_seed is None else int(shuffle_after_epoch_seed)
+        self._lists: _FixedList | _EpochLists | _ContainerLists
+        if not shuffle_after_epoch:
+            self._lists = _FixedList(count, random_shuffle and pre_permute)
+        elif containers is not None:
+            self._lists = _ContainerLists(containers, epoch_seed)
+        else:
+            self._lists = _EpochLists(count, epoch_seed, checkpointing)
+        self._engine, self._epoch, self._age = engine_from_seed(seed), 0, 0
+        self._visit: _Visit | None = None
+
+    @property
+    def position(self) -> OrderPosition:
+        """Where the next batch starts."""
+        return OrderPosition(self._engine, self._epoch, self._age)
+
+    @property
+    def padded_shard_size(self) -> int:
+        """Samples that every shard delivers at least, per epoch, when padding: ceil(count / num_shards)."""
+        return -(-self.count // self.num_shards)
+
+    def meta(self) -> dict[str, int]:
+        """What ``Pipeline.reader_meta`` tells about the reader."""
+        return {
+            "epoch_size": self.count,
+            "epoch_size_padded": self.padded_shard_size * self.num_shards if self.pad_last_batch else self.count,
+            "number_of_shards": self.num_shards,
+            "shard_id": self.shard_id,
+            "pad_last_batch": int(self.pad_last_batch),
+            "stick_to_shard": int(self.stick_to_shard),
+        }
+
+    def next_batch(self) -> np.ndarray:
+        """The next `batch_size` indices, int64[batch_size]."""
+        return self.take(self.batch_size)
+
+    def take(self, samples: int) -> np.ndarray:
+        """The next batch when it has `samples` samples (padding fills up to its end); int64[samples]."""
+        if samples < 0:
+            raise ValueError(f"the batch size is {samples}; it cannot be negative")
+        out = np.empty(samples, np.int64)
+        done = 0
+        while done < samples:
+            visit = self._current_visit()
+            if self._age < visit.size:
+                run = min(samples - done, visit.size - self._age)
+                visit.read(out[done : done + run])
+            else:  # _end_shard left this visit open for padding, which always lasts to the end of the batch
+                run = samples - done
+                out[done:] = visit.last
+            done += run
+            self._age += run
+            self._end_shard(batch_ended=done == samples)
+        return out
+
+    def restore(self, position: Sequence[int]) -> None:
+        """Continue at a :attr:`position` (or any sequence of its three integers) of an order with equal arguments.
+
+        Raises:
+            ValueError: not a position of this order; nothing has changed then.
+        """
+        restored = self._checked(position)
+        self._engine, self._epoch, self._age = restored
+        self._visit = None
+        self._current_visit()
+        self._end_shard(batch_ended=True)
+
+    def _shard_bounds(self, epoch: int) -> tuple[int, int]:
+        """First and end position, in the list, of the shard read in shard-epoch `epoch`."""
+        shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
+        return self.count * shard // self.num_shards, self.count * (shard + 1) // self.num_shards
+
+    def _current_visit(self) -> _Visit:
+        """The visit of the current shard-epoch, `age` samples into it. Made on demand: a new epoch's list may cost a permutation."""
+        if self._visit is None:
+            order = self._lists.of(self._epoch)
+            bounds = self._shard_bounds(self._epoch)
+            visit: _Visit
+            if self._fill:
+                visit = _BufferedVisit(order, *bounds, self._engine, self._fill)
+            else:
+                visit = _StraightVisit(order, *bounds, self._engine)
+            visit.skip(self._age)
+            self._visit = visit
+        return self._visit
+
+    def _end_shard(self, batch_ended: bool) -> None:
+        """Go on to the next shard-epoch if this one is exhausted and the next sample will not be padding."""
+        visit = self._current_visit()
+        if self._age < visit.size:
+            return
+        if self.pad_last_batch and (not batch_ended or self._age < self.padded_shard_size):
+            return
+        self._engine, self._epoch, self._age = visit.engine, self._epoch + 1, 0
+        self._visit = None
+
+    def _checked(self, position: Sequence[int]) -> OrderPosition:
+        try:
+            engine, epoch, age = (int(value) for value in position)
+        except (TypeError, ValueError):
+            raise ValueError(f"{position!r} is not the position of a reader; expected three integers: engine, epoch, age") from None
+        if not 0 < engine < _ENGINE_MODULUS:
+            raise ValueError(f"the engine state of the reader's position is {engine}; expected 1 to {_ENGINE_MODULUS - 1}")
+        if epoch < 0:
+            raise ValueError(f"the epoch of the reader's position is {epoch}; it cannot be negative")
+        start, stop = self._shard_bounds(epoch)
+        if not 0 <= age <= stop - start:
+            raise ValueError(
+                f"the reader's position is {age} samples into a shard of {stop - start}; it was saved with another data set "
+                "or other shards"
+            )
+        return OrderPosition(engine, epoch, age)
+
+
+def _check_sizes(count: int, batch_size: int, num_shards: int, shard_id: int, initial_fill: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+    if num_shards < 1:
+        raise ValueError(f"num_shards is {num_shards}; it must be at least 1")
+    if not 0 <= shard_id < num_shards:
+        raise ValueError(f"shard_id is {shard_id}; with num_shards={num_shards} it must be from 0 to {num_shards - 1}")
+    if num_shards > count:
+        raise ValueError(f"the data set has {count} samples, fewer than num_shards={num_shards}; every shard needs at least one")
+    if initial_fill < 1:
+        raise ValueError(f"initial_fill is {initial_fill}; the shuffle buffer needs at least 1 slot")
+
+
+def _check_shuffling(
+    count: int, stick_to_shard: bool, random_shuffle: bool, shuffle_after_epoch: bool, containers: Sequence[int] | None
+) -> None:
+    if shuffle_after_epoch and stick_to_shard:
+        raise ValueError("shuffle_after_epoch and stick_to_shard cannot both be true; shuffle_after_epoch already stays on its shard")
+    if shuffle_after_epoch and random_shuffle and containers is None:
+        raise ValueError("shuffle_after_epoch and random_shuffle cannot both be true for this reader; choose one")
+    if containers is not None and (min(containers, default=0) < 0 or sum(containers) != count):
+        raise ValueError(f"the container files hold {sum(containers)} samples in all; expected {count}, and no negative count")
