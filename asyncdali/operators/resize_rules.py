@@ -1,0 +1,148 @@
+"""Output extents and sampled region of ``resize``: arithmetic over a whole batch, no pixels.
+
+All functions work on the *spatial* axes only, in tensor order (depth, height, width or height, width); arrays are [samples, axes].
+The formulas were found by probing DALI 2.4 with random arguments (``tests/parity/test_geometry_parity.py`` repeats that).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+LAYOUTS = ("HWC", "FHWC", "CHW", "FCHW", "CFHW", "DHWC", "FDHWC", "CDHW", "FCDHW", "CFDHW")
+"""Layouts that resize accepts; without a layout the first one of the same length is meant."""
+MODES = ("default", "stretch", "not_larger", "not_smaller")
+SMALLEST_EXTENT = np.float32(1e-3)
+"""A region of interest narrower than this is treated as being this wide when an aspect ratio is taken from it."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What resize does along each spatial axis.
+
+    extents   int64[samples, axes], output extents
+    lo, hi    float64[samples, axes], the source interval [lo, hi) in pixels that the output covers; hi < lo flips
+    """
+
+    extents: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+
+
+def spatial_axes(layout: str) -> tuple[int, int]:
+    """First spatial axis of `layout` and their number (2, or 3 with "D"); they are always adjacent."""
+    first = min(layout.index(axis) for axis in "DHW" if axis in layout)
+    return first, sum(axis in layout for axis in "DHW")
+
+
+def round_half_up(values: np.ndarray) -> np.ndarray:
+    """Nearest integer of non-negative `values`, halves upwards, as int64."""
+    return np.floor(values.astype(np.float64) + 0.5).astype(np.int64)
+
+
+def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.ndarray | None) -> np.ndarray:
+    """Output lengths before rounding, float32[samples, axes].
+
+    region     float32[samples, axes], extents of the source region, > 0
+    given      float32[samples, axes], requested lengths, >= 0; 0 = not requested
+    mode       one of MODES
+    max_size   float32[axes] or None; limits of the lengths (entries <= 0 do not limit)
+
+    default: axes not requested take the geometric mean of the scales of the others; stretch: they keep their extent; not_larger
+    and not_smaller: all axes take the smallest or largest of the requested scales. When nothing is requested, nothing is scaled.
+    """
+    asked = given > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = given / region
+    any_asked = asked.any(axis=1, keepdims=True)
+    if mode == "stretch":
+        lengths = np.where(asked, given, region)
+    elif mode == "default":
+        lengths = np.where(asked, given, region * _mean_scale(scale, asked))
+    else:
+        return np.where(any_asked, _kept_aspect(region, given, scale, asked, mode, max_size), region)
+    if max_size is not None:
+        lengths = np.minimum(lengths, np.where(max_size > 0, max_size, np.inf).astype(np.float32))
+    # With nothing requested max_size has nothing to limit.
+    return np.where(any_asked, lengths, region)
+
+
+def _mean_scale(scale: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """Geometric mean of the requested scales, float32[samples, 1]."""
+    product = np.where(asked, scale, 1).prod(axis=1, keepdims=True, dtype=np.float32)
+    count = np.maximum(asked.sum(axis=1, keepdims=True), 1)
+    return np.where(count == 1, product, product ** (np.float32(1) / count.astype(np.float32)))
+
+
+def _kept_aspect(
+    region: np.ndarray, given: np.ndarray, scale: np.ndarray, asked: np.ndarray, mode: str, max_size: np.ndarray | None
+) -> np.ndarray:
+    """Lengths under one scale for all axes: the smallest or largest requested one, no larger than `max_size` allows."""
+    if mode == "not_larger":
+        common = np.where(asked, scale, np.inf).min(axis=1, keepdims=True)
+    else:
+        common = np.where(asked, scale, 0).max(axis=1, keepdims=True)
+    # An axis that decides the scale gets exactly the length that was asked for (region * (given / region) may differ).
+    exact = np.where(asked, given, 0)
+    decides = asked & (scale == common)
+    if max_size is not None:
+        limit = np.where(max_size > 0, max_size, np.inf).astype(np.float32) / region
+        strictest = limit.min(axis=1, keepdims=True)
+        exact = np.where(strictest < common, max_size, exact)
+        decides = np.where(strictest < common, limit == strictest, decides)
+        common = np.minimum(common, strictest)
+    return np.where(decides, exact, region * common).astype(np.float32)
+
+
+def source_region(
+    shape: np.ndarray, roi_start: np.ndarray | None, roi_end: np.ndarray | None, relative: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Region of interest in pixels (lo, hi), float32[samples, axes]; the whole input without one."""
+    size = shape.astype(np.float32)
+    if roi_start is None or roi_end is None:
+        return np.zeros_like(size), size
+    lo, hi = roi_start.astype(np.float32), roi_end.astype(np.float32)
+    if relative:
+        lo, hi = lo * size, hi * size
+    return lo, hi
+
+
+def geometry(
+    shape: np.ndarray,
+    size: np.ndarray,
+    *,
+    mode: str = "default",
+    max_size: np.ndarray | None = None,
+    roi_start: np.ndarray | None = None,
+    roi_end: np.ndarray | None = None,
+    roi_relative: bool = False,
+    subpixel_scale: bool = True,
+) -> Geometry:
+    """Output extents and source intervals of a batch.
+
+    shape      int64[samples, axes], spatial extents of the inputs
+    size       float32[samples, axes], requested lengths; 0 = not requested, negative flips the axis
+    others     as the arguments of ``fn.resize``; roi_start and roi_end float32[samples, axes], max_size float32[axes]
+
+    Extents are rounded half up and are at least 1. With `subpixel_scale` the source interval is stretched about its middle by
+    rounded / exact length, so that the scale stays what was asked for.
+    """
+    lo, hi = source_region(shape, roi_start, roi_end, roi_relative)
+    region = np.maximum(np.abs(hi - lo), SMALLEST_EXTENT)
+    size = size.astype(np.float32)
+    absent = size == 0
+    if mode in ("not_larger", "not_smaller"):
+        absent = absent & absent.all(axis=1, keepdims=True)
+    # An absent axis takes its sign from the region, which turns a flipped region back.
+    flip = np.where(absent, hi < lo, np.signbit(size))
+    lengths = axis_lengths(region, np.abs(size), mode, max_size)
+    extents = np.maximum(round_half_up(lengths), 1)
+    lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
+    if subpixel_scale:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stretch = np.where(lengths > 0, extents / lengths, 1).astype(np.float32)
+        middle = (lo + hi) * np.float32(0.5)
+        exact = stretch == 1
+        lo, hi = np.where(exact, lo, middle + (lo - middle) * stretch), np.where(exact, hi, middle + (hi - middle) * stretch)
+    return Geometry(extents, lo.astype(np.float64), hi.astype(np.float64))
