@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .types import _NUMPY, DALIDataType
+from .types import _NUMPY, DALIDataType, to_dali_type
 
-_FROM_NUMPY = {np.dtype(cls): kind for kind, cls in _NUMPY.items()}
 _STORAGE = {kind: np.dtype(cls) for kind, cls in _NUMPY.items()}
 # Enumerations travel as 32-bit integers.
 for _kind in (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE):
@@ -27,12 +26,8 @@ def storage_dtype(dtype: DALIDataType) -> np.dtype:
 
 
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
-    """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects)."""
-    kind = np.dtype(dtype)
-    try:
-        return _FROM_NUMPY[kind.newbyteorder("=")]
-    except KeyError:
-        raise TypeError(f"numpy dtype {kind} has no DALI counterpart") from None
+    """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects, foreign byte order)."""
+    return to_dali_type(np.dtype(dtype))
 
 
 class AddressView:
@@ -129,19 +124,20 @@ class Batch:
         """Bytes of each sample, int64[samples]."""
         return self.shapes.prod(axis=1, dtype=np.int64) * self.itemsize
 
-    def place(self, memory: np.ndarray) -> None:
-        """Lay the samples out one after another in `memory` (uint8, at least ``sizes().sum()`` bytes)."""
+    def place(self, memory: Any, address: int | None = None) -> None:
+        """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that
+        many bytes at `address`."""
         sizes = self.sizes()
         np.cumsum(sizes, out=self.addresses)
         self.addresses -= sizes
-        self.addresses += memory.ctypes.data
+        self.addresses += memory.ctypes.data if address is None else address
         self.owner = memory
         self.contiguous = True
 
     def sample(self, index: int) -> np.ndarray:
         """A writable numpy view of one sample (no copy); it keeps the memory alive."""
         if self.values is not None:
-            return self.values[index]
+            return self.values[index, ...]  # the ellipsis makes it a view for scalars too
         view = AddressView(int(self.addresses[index]), self.shapes[index], storage_dtype(self.dtype), self.memory_owner)
         return np.asarray(view)
 
