@@ -1,9 +1,9 @@
 """Which sample comes next: the index stream of a reader, computed on indices alone and identical to DALI 2.4's.
 
 The data set is cut into shards; a reader reads one shard after another (or one for ever), each visit being a *shard-epoch*. With
-``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them: what a shard-epoch delivers depends only on
-its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and the samples
-delivered since are the whole position (:class:`OrderPosition`)::
+``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them: what a shard-epoch delivers
+depends only on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and
+the samples delivered since are the whole position (:class:`OrderPosition`)::
 
     order = SampleOrder(1000, batch_size=64, random_shuffle=True, seed=7)
     indices = order.next_batch()          # int64[64]
@@ -205,7 +205,8 @@ class SampleOrder:
     Args:
         count: samples in the data set.
         batch_size: samples of :meth:`next_batch`.
-        num_shards, shard_id: the data set is cut into `num_shards` parts, sizes differing by at most one; reading starts with part `shard_id`.
+        num_shards, shard_id: the data set is cut into `num_shards` parts, sizes differing by at most one; reading starts with
+            part `shard_id`.
         stick_to_shard: read the own shard again and again instead of going on to the next.
         pad_last_batch: at a shard's end fill the batch with its last delivered sample, and deliver as many batches for every shard.
         random_shuffle, initial_fill, seed: mix the samples of a shard-epoch with a buffer of `initial_fill` samples.
