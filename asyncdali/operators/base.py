@@ -4,8 +4,8 @@ An operator is one class in one module. Its class attribute ``schema`` declares 
 defaults, devices, documentation); ``fn``, ``ops``, the type stubs and the reference tables are derived from it. An instance lives in
 a built pipeline and is asked once per iteration::
 
-    prepare(inputs, arguments, iteration)  -> a job to run on the samples before planning, or None      (read bytes, odd formats)
-    plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                                   (vectorised over the batch)
+    prepare(inputs, arguments, iteration)  -> jobs to run on the samples before planning       (read bytes, odd formats)
+    plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                          (vectorised over the batch)
 
 `plan` runs on one thread, with the shapes of all inputs known; it returns output batches whose memory is not placed yet, and compiled
 steps (see ``asyncdali.compiled``) that fill them sample by sample. An output whose contents `plan` computes itself
@@ -387,6 +387,11 @@ class Operator:
         self.environment = environment
         self.position: Any = None
 
+    @property
+    def output_device(self) -> str:
+        """Where the outputs are: "gpu" for mixed and gpu operators."""
+        return "cpu" if self.spec.device == "cpu" else "gpu"
+
     # --- state
 
     stateful: ClassVar[bool] = False
@@ -405,9 +410,9 @@ class Operator:
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> PythonJob | CompiledJob | None:
-        """Work per sample that has to be done before :meth:`plan`."""
-        return None
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        """Work per sample that has to be done before :meth:`plan`; may be a generator: it is resumed when a job is over."""
+        return ()
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         """Decide the iteration; see the module docstring."""

@@ -96,12 +96,12 @@ class SegmentRun:
         count = len(inputs[0]) if inputs else (len(next(iter(named.values()))) if named else record.batch_size)
         arguments = Arguments(built.planned.spec, named, count)
         iteration = Iteration(record.index, record.batch_size)
-        job = operator.prepare(inputs, arguments, iteration)
-        if job is not None:
+        for job in operator.prepare(inputs, arguments, iteration):
             yield _as_job(job, built)
         planned: Planned = operator.plan(inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
+            batch.device = operator.output_device
             if batch.source_info is None and inputs and len(inputs[0]) == len(batch):
                 batch.source_info = inputs[0].source_info
             if batch.owner is None or batch.alias_of is not None:

@@ -1,0 +1,28 @@
+"""copy: the same data in memory of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..batch import Batch
+from .base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+
+
+@register
+class Copy(Operator):
+    """See the schema."""
+
+    schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"))
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from .copy_kernels import copy_step
+
+        self._step = copy_step
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        result = Batch(source.shapes, source.dtype, source.layout, device=source.device)
+        sizes = np.ascontiguousarray(source.sizes())
+        context, keep = context_table([source.addresses, result.addresses, sizes])
+        return Planned([result], [Step(self._step.address, context, no_explanation, keep=keep)])

@@ -1,0 +1,99 @@
+"""What all readers share: arguments, the order of samples, its position, metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..operators.base import Arg, Environment, Operator, Spec
+from .order import OrderPosition, SampleOrder
+
+READER_ARGS = (
+    Arg("dont_use_mmap", "bool", False, "Files may be empty (a mapped file may not)."),
+    Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
+    Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
+    Arg("num_shards", "int", 1, "Parts the data set is cut into.", stream=True),
+    Arg("pad_last_batch", "bool", False, "Fill the last batch of a shard with its last sample.", stream=True),
+    Arg("prefetch_queue_depth", "int", 1, "Batches whose files are asked for ahead of being read."),
+    Arg("random_shuffle", "bool", False, "Mix the samples with a buffer of `initial_fill`.", stream=True),
+    Arg("read_ahead", "bool", False, "Tell the system to read whole files when they are opened."),
+    Arg("shard_id", "int", 0, "The part this reader starts with.", stream=True),
+    Arg("skip_cached_images", "bool", False, "Skip what a decoder cache holds (the CPU decoder has none: no effect)."),
+    Arg("stick_to_shard", "bool", False, "Stay in the own part for ever.", stream=True),
+    Arg("tensor_init_bytes", "int", 1048576, "Expected size of a sample: sizes the first buffers."),
+)
+SHUFFLE_AFTER_EPOCH_ARGS = (
+    Arg("shuffle_after_epoch", "bool", False, "Permute the whole data set for every epoch.", stream=True),
+    Arg("shuffle_after_epoch_seed", "int", None, "Seed of those permutations (524287).", stream=True),
+)
+
+
+class ReaderOperator(Operator):
+    """Base of all readers: a sample order over a data set of known size."""
+
+    eager = True
+    stateful = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._order: SampleOrder | None = None
+        self._pending: np.ndarray | None = None
+        if spec.given("shuffle_after_epoch_seed") and not spec.constant("shuffle_after_epoch"):
+            import warnings
+
+            warnings.warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning, stacklevel=2)
+        if spec.constant("prefetch_queue_depth") < 1:
+            raise ValueError(f"`prefetch_queue_depth` must be at least 1, got {spec.constant('prefetch_queue_depth')}")
+        if not spec.constant("lazy_init"):
+            self.order  # noqa: B018  discover the data set now
+
+    # --- to be written by each reader
+
+    def discover(self) -> int:
+        """Find the data set; returns its number of samples."""
+        raise TypeError("abstract")
+
+    # --- order and position
+
+    @property
+    def order(self) -> SampleOrder:
+        """The index stream; made at first use."""
+        if self._order is None:
+            count = self.discover()
+            constant = self.spec.constant
+            self._order = SampleOrder(
+                count, self.environment.batch_size, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
+                constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
+                constant("shuffle_after_epoch"), constant("shuffle_after_epoch_seed"), self.environment.checkpointing,
+            )  # fmt: skip
+            if constant("random_shuffle") or constant("shuffle_after_epoch"):
+                from .order import load_kernels
+
+                load_kernels()
+            self.position = self._order.position
+        return self._order
+
+    def draw(self, samples: int) -> np.ndarray:
+        """The indices of this iteration, int64[samples]."""
+        self._pending = self.order.take(samples)
+        return self._pending
+
+    def advanced(self, samples: int) -> OrderPosition:
+        if self._pending is None:
+            self.order.take(samples)
+        self._pending = None
+        return self.order.position
+
+    def save(self, position: OrderPosition | None) -> list[int]:
+        return list(self.order.position if position is None else position)
+
+    def load(self, data: Any) -> OrderPosition:
+        if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
+            raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
+        self.order.restore(data)
+        return self.order.position
+
+    def meta(self) -> dict[str, int]:
+        """See ``Pipeline.reader_meta``."""
+        return self.order.meta()

@@ -1,0 +1,85 @@
+"""Reading whole files without the interpreter: two steps over a batch, sizes first, then bytes."""
+
+from __future__ import annotations
+
+from numba import types
+
+from ..compiled.intrinsics import load_i32, load_i64, store_i64
+from ..compiled.step import compiled, step
+
+_open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
+_close = types.ExternalFunction("close", types.int32(types.int32))
+_lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
+_pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
+_advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
+_errno = types.ExternalFunction("__errno_location", types.int64())
+
+_O_CLOEXEC = 0o2000000
+_SEEK_END = 2
+_WILL_NEED = 3
+SHORT_READ = 1 << 20
+"""Status: the file ended before its size."""
+
+
+@step
+def open_step(context, sample, thread):
+    """Open each file and find its size. Status: errno.
+
+    Context: address of the paths, their starts, descriptors (out, -1 when not open), sizes (out) as int64[samples], read-ahead flag.
+    """
+    path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
+    descriptors = load_i64(context + 16)
+    fd = _open(path, _O_CLOEXEC)
+    if fd < 0:
+        return load_i32(_errno())
+    size = _lseek(fd, 0, _SEEK_END)
+    if size < 0:
+        code = load_i32(_errno())
+        _close(fd)
+        return code
+    if load_i64(context + 32):
+        _advise(fd, 0, 0, _WILL_NEED)
+    store_i64(load_i64(context + 24) + 8 * sample, size)
+    store_i64(descriptors + 8 * sample, fd)
+    return 0
+
+
+@step
+def read_step(context, sample, thread):
+    """Read each open file into its place. Status: errno, or SHORT_READ.
+
+    Context: descriptors, sizes, destination addresses (int64[samples] each).
+    """
+    fd = load_i64(load_i64(context) + 8 * sample)
+    size = load_i64(load_i64(context + 8) + 8 * sample)
+    target = load_i64(load_i64(context + 16) + 8 * sample)
+    done = 0
+    while done < size:
+        got = _pread(fd, target + done, size - done, done)
+        if got < 0:
+            return load_i32(_errno())
+        if got == 0:
+            return SHORT_READ
+        done += got
+    return 0
+
+
+@compiled(2)
+def close_all(descriptors, count):
+    """Close those of `count` descriptors that are open (not -1), also after an error."""
+    for k in range(count):
+        fd = load_i64(descriptors + 8 * k)
+        if fd >= 0:
+            _close(fd)
+    return 0
+
+
+@step
+def advise_step(context, sample, thread):
+    """Ask the system to read a file into its cache; errors are left to the real read. Context: address of the paths, their starts."""
+    path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
+    fd = _open(path, _O_CLOEXEC)
+    if fd >= 0:
+        _advise(fd, 0, 0, _WILL_NEED)
+        _close(fd)
+    return 0
