@@ -14,7 +14,7 @@ import numpy as np
 
 from .types import _NUMPY, DALIDataType, to_dali_type
 
-_STORAGE = {kind: np.dtype(cls) for kind, cls in _NUMPY.items()}
+_STORAGE: dict[DALIDataType, np.dtype] = {kind: np.dtype(cls) for kind, cls in _NUMPY.items()}
 # Enumerations travel as 32-bit integers.
 for _kind in (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE):
     _STORAGE[_kind] = np.dtype(np.int32)

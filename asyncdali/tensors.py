@@ -675,7 +675,9 @@ class _TensorList:
                 "To create a view Tensor, requested shape need to have the same volume as the batch, "
                 f"requested: {extents} ({math.prod(extents)}) expected: {volume}"
             )
-        return self._view(self._array_of(extents), "")
+        layout = self._batch.layout
+        named = layout and len(extents) == self.ndim() + 1
+        return self._view(self._array_of(extents), f"N{layout}" if named else "")
 
     def data_ptr(self) -> int:
         """Address of the first element of all samples laid out one after another (a list in several pieces is gathered first); 0 for an
@@ -895,7 +897,10 @@ class TensorListCPU(_TensorList):
         return self._as_tensor()
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
-        """All samples, one after another, as a tensor of `shape`. Raises RuntimeError if its volume is not that of the list."""
+        """All samples, one after another, as a tensor of `shape`, with "N" before the layout if the rank fits it.
+
+        Raises RuntimeError if the volume of `shape` is not that of the list.
+        """
         return self._as_reshaped_tensor(shape)
 
     def as_array(self) -> np.ndarray:
@@ -1052,7 +1057,10 @@ class TensorListGPU(_TensorList):
         return self._as_tensor()
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorGPU:
-        """All samples, one after another, as a tensor of `shape`. Raises RuntimeError if its volume is not that of the list."""
+        """All samples, one after another, as a tensor of `shape`, with "N" before the layout if the rank fits it.
+
+        Raises RuntimeError if the volume of `shape` is not that of the list.
+        """
         return self._as_reshaped_tensor(shape)
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:

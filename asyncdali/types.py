@@ -583,7 +583,8 @@ def _saturated(values: np.ndarray, kind: DALIDataType) -> np.ndarray:
     if values.dtype == target:
         return values
     if target == np.bool_:
-        return values != 0
+        # Floats are rounded for BOOL too: 0.4 is false, NaN is not zero.
+        return ~(np.abs(values) < 0.5) if values.dtype.kind == "f" else values != 0
     if target.kind == "f":
         with np.errstate(over="ignore"):
             # DALI reaches FLOAT16 through FLOAT, which decides how ties round.

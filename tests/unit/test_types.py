@@ -230,7 +230,7 @@ def test_rounding_and_saturation():
     assert kinds_of([1e30, -1e30, 2.0**63], types.INT64)[0] == [2**63 - 1, -(2**63), 2**63 - 1]
     assert kinds_of([1e30, -1.0, np.nan], types.UINT64)[0] == [2**64 - 1, 0, 2**63]
     assert kinds_of([np.nan], types.UINT8)[0] == [0]
-    assert kinds_of([0.5, 0.0], types.BOOL)[0] == [True, False]
+    assert kinds_of([0.5, 0.4, -0.5, 0.0, np.nan], types.BOOL)[0] == [True, False, True, False, True]
     assert kinds_of([70000], types.FLOAT16)[0] == [np.inf]
     assert kinds_of([1 / 3], types.FLOAT64)[0] == [1 / 3]
     assert kinds_of([2**33 + 1], types.INT64)[0] == [2**33 + 1]
