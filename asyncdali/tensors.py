@@ -12,20 +12,20 @@ import math
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from .batch import AddressView, Batch, storage_dtype
 from .types import _NUMPY, DALIDataType, TensorLayout, to_dali_type
 
+if TYPE_CHECKING:
+    from typing import Self
+
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU"]
 
 _ENUMS = frozenset({DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE})
 _CPU_DEVICE = (1, 0)  # kDLCPU
-
-AnyTensor = TypeVar("AnyTensor", bound="_Tensor")
-AnyList = TypeVar("AnyList", bound="_TensorList")
 
 
 class UnsupportedTypeError(TypeError, RuntimeError):
@@ -259,7 +259,7 @@ class _Tensor:
     _memory: Any = _HOST
 
     @classmethod
-    def _make(cls: type[AnyTensor], array: Any, dtype: DALIDataType, layout: str = "", source_info: str = "") -> AnyTensor:
+    def _make(cls, array: Any, dtype: DALIDataType, layout: str = "", source_info: str = "") -> Self:
         tensor = cls.__new__(cls)
         tensor._array, tensor._dtype, tensor._layout, tensor._source_info = array, dtype, layout, source_info
         return tensor
@@ -431,7 +431,7 @@ class TensorGPU(_Tensor):
         self._source_info = object.source_info() if isinstance(object, TensorGPU) else ""
         self._on(object._memory if isinstance(object, TensorGPU) else _HOST, device_id, stream)
 
-    def _on(self, memory: Any, device_id: int | None, stream: Any) -> TensorGPU:
+    def _on(self, memory: Any, device_id: int | None, stream: Any) -> Self:
         self._memory, self._device_id, self._stream = memory, _device_number(device_id), _stream_handle(stream)
         return self
 
@@ -538,7 +538,7 @@ class _TensorList:
         """A tensor over part of this list's memory."""
         raise NotImplementedError
 
-    def _like(self: AnyList, batch: Batch) -> AnyList:
+    def _like(self, batch: Batch) -> Self:
         """A list of the same kind and place over another batch."""
         raise NotImplementedError
 
@@ -843,7 +843,7 @@ class TensorListCPU(_TensorList):
             self.set_layout(layout)
 
     @classmethod
-    def _from_batch(cls, batch: Batch) -> TensorListCPU:
+    def _from_batch(cls, batch: Batch) -> Self:
         """A list over a placed batch; no copy and nothing per sample."""
         tensors = cls.__new__(cls)
         tensors._batch = batch
@@ -870,8 +870,8 @@ class TensorListCPU(_TensorList):
     def _view(self, array: Any, layout: str, source_info: str = "") -> TensorCPU:
         return TensorCPU._make(array, self._batch.dtype, layout, source_info)
 
-    def _like(self, batch: Batch) -> TensorListCPU:
-        return TensorListCPU._from_batch(batch)
+    def _like(self, batch: Batch) -> Self:
+        return self._from_batch(batch)
 
     @overload
     def __getitem__(self, index: int) -> TensorCPU: ...
@@ -981,12 +981,12 @@ class TensorListGPU(_TensorList):
         if layout is not None:
             self.set_layout(layout)
 
-    def _on(self, memory: Any, device_id: int | None, stream: Any) -> TensorListGPU:
+    def _on(self, memory: Any, device_id: int | None, stream: Any) -> Self:
         self._memory, self._device_id, self._stream = memory, _device_number(device_id), _stream_handle(stream)
         return self
 
     @classmethod
-    def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: Any = None, memory: Any = _HOST) -> TensorListGPU:
+    def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: Any = None, memory: Any = _HOST) -> Self:
         """A list over a placed batch of a device; `memory` is the device's side of `HostMemory`."""
         tensors = cls.__new__(cls)._on(memory, device_id, stream)
         tensors._batch = batch
@@ -1022,8 +1022,8 @@ class TensorListGPU(_TensorList):
         tensor = TensorGPU._make(array, self._batch.dtype, layout, source_info)
         return tensor._on(self._memory, self._device_id, self._stream)
 
-    def _like(self, batch: Batch) -> TensorListGPU:
-        return TensorListGPU._from_batch(batch, self._device_id, self._stream, self._memory)
+    def _like(self, batch: Batch) -> Self:
+        return self._from_batch(batch, self._device_id, self._stream, self._memory)
 
     @overload
     def __getitem__(self, index: int) -> TensorGPU: ...

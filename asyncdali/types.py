@@ -303,7 +303,7 @@ class ScalarConstant:
         self.shape: list[int] = []
         plain, kind = _scalar(value)
         self.dtype: DALIDataType = kind if dtype is None else _scalar_dtype(dtype)
-        self.value: bool | int | float = _python_scalar(plain, self.dtype)
+        self.value: bool | float = _python_scalar(plain, self.dtype)
 
     def bool(self) -> ScalarConstant:
         """The same value as BOOL."""
@@ -389,7 +389,7 @@ class ScalarConstant:
         return str(self.value)
 
 
-def _scalar(value: Any) -> tuple[bool | int | float, DALIDataType]:
+def _scalar(value: Any) -> tuple[bool | float, DALIDataType]:
     """A Python scalar and its kind; TypeError for anything that is not one value."""
     if isinstance(value, ScalarConstant):
         return value.value, value.dtype
@@ -400,13 +400,13 @@ def _scalar(value: Any) -> tuple[bool | int | float, DALIDataType]:
     raise TypeError(f"Expected scalar value of type 'bool', 'int' or 'float', got {type(value)}.")
 
 
-def _python_kind(value: bool | int | float) -> DALIDataType:
+def _python_kind(value: bool | float) -> DALIDataType:
     if isinstance(value, bool):
         return DALIDataType.BOOL
     return DALIDataType.INT32 if isinstance(value, int) else DALIDataType.FLOAT
 
 
-def _python_scalar(value: bool | int | float, kind: DALIDataType) -> bool | int | float:
+def _python_scalar(value: bool | float, kind: DALIDataType) -> bool | float:
     if kind in _BOOL_KINDS:
         return bool(value)
     return int(value) if kind in _INT_KINDS else float(value)
@@ -545,7 +545,7 @@ def _enum_class(items: list[Any]) -> type | None:
     return classes.pop()
 
 
-def _list_item(item: Any) -> bool | int | float:
+def _list_item(item: Any) -> bool | float:
     if isinstance(item, np.generic):
         item = item.item()
     if not isinstance(item, (bool, int, float)):
@@ -626,9 +626,7 @@ def _fit(values: np.ndarray, extents: tuple[int, ...] | None, from_array: bool) 
     return np.ascontiguousarray(values).reshape(extents)
 
 
-def Constant(  # noqa: N802 - DALI's name
-    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None, **kwargs: Any
-) -> Any:
+def Constant(value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None, **kwargs: Any) -> Any:
     """A constant: a `ScalarConstant` where one value is enough, otherwise a node with the same value in every sample.
 
     - value, dtype, shape: see `constant_array`.
@@ -655,7 +653,7 @@ def _is_one_value(value: Any, dtype: Any, shape: Any) -> bool:
     return not isinstance(value, (list, tuple)) and (_array_value(value) is None or np.ndim(value) == 0)
 
 
-def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout: str | None, **kwargs: Any) -> Any:  # noqa: N802 - DALI's name
+def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout: str | None, **kwargs: Any) -> Any:
     """A node holding a constant, also for a scalar; arguments and errors of `Constant`."""
     unknown = [key for key in kwargs if key not in _NODE_ARGUMENTS]
     if unknown:

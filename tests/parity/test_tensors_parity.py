@@ -39,7 +39,7 @@ def plain(value):
 def outcome(call, library):
     try:
         return plain(call(library))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - any exception is an outcome
         return type(error)
 
 
@@ -69,6 +69,23 @@ def external(m, source, count):
 def changed(tensor, method, *arguments):
     result = getattr(tensor, method)(*arguments)
     return (result, tensor.shape(), tensor.layout(), int(tensor.dtype))
+
+
+def is_own_cpu(tensors):
+    return tensors.as_cpu() is tensors
+
+
+def compared(tensors, cls):
+    same = tensors
+    return same == tensors, cls(tensors) == tensors
+
+
+def shares_memory(tensors):
+    return np.asarray(tensors[0]).ctypes.data == tensors.data_ptr() == tensors.as_tensor().data_ptr()
+
+
+def stays_in_place(tensors, cls):
+    return cls([tensors[0], tensors[1]], contiguous=False).data_ptr() == tensors.data_ptr()
 
 
 LISTS = {
@@ -103,7 +120,7 @@ LISTS = {
     "reinterpret none": lambda m: dense(m).reinterpret(m.T.NO_TYPE),
     "reinterpret str": lambda m: dense(m).reinterpret("x"),
     "reset": lambda m: changed(dense(m), "reset"),
-    "as_cpu": lambda m: (lambda t: t.as_cpu() is t)(dense(m)),
+    "as_cpu": lambda m: is_own_cpu(dense(m)),
     "broadcast": lambda m: (
         m.TL.broadcast(dense(m)[0], 3).shape(),
         m.TL.broadcast(dense(m)[0], 3).layout(),
@@ -118,9 +135,9 @@ LISTS = {
     "dlpack list strided": lambda m: m.TL.from_dlpack_list([np.zeros((3, 3)).T]),
     "asarray": lambda m: np.asarray(dense(m)),
     "asarray ragged": lambda m: np.asarray(ragged(m)),
-    "identity": lambda m: (lambda t: (t == t, t == m.TL(t), bool(m.TL([]))))(dense(m)),
+    "identity": lambda m: (compared(dense(m), m.TL), bool(m.TL([]))),
     "addition": lambda m: dense(m) + 1,
-    "shares memory": lambda m: (lambda t: np.asarray(t[0]).ctypes.data == t.data_ptr() == t.as_tensor().data_ptr())(dense(m)),
+    "shares memory": lambda m: shares_memory(dense(m)),
 }
 
 MAKING = {
@@ -135,7 +152,7 @@ MAKING = {
     "one layout": lambda m: (m.TL([dense(m)[0], ARRAY[1]]).layout(), m.TL([dense(m)[0], dense(m)[1]], "XY").layout()),
     "late layout": lambda m: m.TL([ARRAY[0], dense(m)[1]]),
     "other layout": lambda m: m.TL([dense(m)[0], m.TC(ARRAY[0], "AB")]),
-    "not contiguous": lambda m: (lambda t: m.TL([t[0], t[1]], contiguous=False).data_ptr() == t.data_ptr())(dense(m)),
+    "not contiguous": lambda m: stays_in_place(dense(m), m.TL),
     "strided in list": lambda m: m.TL([ARRAY[0].T]),
     "0-d": lambda m: m.TL(np.array(5)),
     "int": lambda m: m.TL(5),
@@ -367,7 +384,7 @@ def test_constants(both, expression):
         arguments = eval(f"({expression},)", {"np": np, "T": library.T, "NAN": NAN})
         try:
             return deliver(library.T, *arguments)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - any exception is an outcome
             return type(error)
 
     theirs, ours = run(both[0], dali_constant), run(both[1], our_constant)

@@ -223,8 +223,8 @@ def test_reset(dense):
 
 
 def test_identity(dense):
-    other = TensorListCPU(dense)
-    assert dense == dense
+    same, other = dense, TensorListCPU(dense)
+    assert dense == same
     assert dense != other
     assert len({dense, other}) == 2
     with pytest.raises(TypeError):
