@@ -1,0 +1,39 @@
+"""Where crop windows lie: arithmetic over a whole batch, shared by ``crop`` and ``crop_mirror_normalize``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROUNDINGS = ("round", "truncate")
+POLICIES = ("error", "constant", "pad", "trim_to_shape")
+LAYOUTS = ("HWC", "CHW", "DHWC", "CDHW", "FHWC", "FCHW", "CFHW", "FDHWC", "FCDHW", "CFDHW")
+"""Layouts that the crop family accepts; without a layout the first one of the same length is meant."""
+
+
+def window_shape(extents: np.ndarray, requested: np.ndarray) -> np.ndarray:
+    """int64 window extents: `requested` (float32, same shape) without its fraction, the whole axis where that is not positive."""
+    whole = np.trunc(requested.astype(np.float64)).astype(np.int64)
+    return np.where(whole > 0, whole, extents)
+
+
+def window_anchor(extents: np.ndarray, window: np.ndarray, position: np.ndarray, rounding: str) -> np.ndarray:
+    """int64 start of windows: ``position * (extent - window)`` in float32, rounded half away from zero or truncated.
+
+    extents, window   int64[samples, axes];  position   float32[samples, axes] in 0..1
+    """
+    start = position.astype(np.float32) * (extents - window).astype(np.float32)
+    if rounding == "truncate":
+        return np.trunc(start).astype(np.int64)
+    return (np.sign(start) * np.floor(np.abs(start.astype(np.float64)) + 0.5)).astype(np.int64)
+
+
+def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(anchor, window) cut to the input: the policy "trim_to_shape"."""
+    begin = np.clip(anchor, 0, extents)
+    end = np.clip(anchor + window, 0, extents)
+    return begin, end - begin
+
+
+def outside(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> np.ndarray:
+    """bool[samples]: which windows leave the input."""
+    return ((anchor < 0) | (anchor + window > extents)).any(axis=1)
