@@ -1,0 +1,45 @@
+"""asyncdali: a data-loading runtime that speaks NVIDIA DALI's Python API.
+
+    from asyncdali import pipeline_def, fn, types
+
+Names are loaded when they are first used; importing the package costs little and starts nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import fn, ops, tensors, types
+    from .data_node import DataNode
+    from .pipeline import Pipeline, pipeline_def
+    from .types import OperatorConcurrency, StreamPolicy
+
+_NAMES = {
+    "Pipeline": "pipeline",
+    "pipeline_def": "pipeline",
+    "DataNode": "data_node",
+    "OperatorConcurrency": "types",
+    "StreamPolicy": "types",
+}
+_MODULES = ("data_node", "fn", "ops", "pipeline", "tensors", "types")
+
+__all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,21 +20,23 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiled.intrinsics import load_i64, view_f32, view_f64, view_i32, view_of
-from ..compiled.step import Compiled, step
+from ..compiled.intrinsics import call3, load_i64, store_i64, view_f32, view_f64, view_i32, view_of
+from ..compiled.step import Compiled, compiled, step
 from .base import Step, context_table, no_explanation
 from .resize_rules import Geometry
 
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 
 # Context table: 0 input addresses, 1 output addresses, 2 RECORD_FIELDS int64[samples, 11], 3 source intervals float64[samples, 3, 2] (depth,
-# height, width; lo, hi), 4 filter tables float32, 5 filter descriptions int32[6, 3] (offset, entries, radius), 6 scratch offset.
+# height, width; lo, hi), 4 filter tables float32, 5 filter descriptions int32[6, 3] (offset, entries, radius), 6 scratch offset,
+# 7 address of tap_tables.
 RECORD_FIELDS = (
     "outer", "in_depth", "in_height", "in_width", "channels", "out_depth", "out_height", "out_width",
     "min_filter", "mag_filter", "antialias",
 )  # fmt: skip
 _SCRATCH_FIELD = 6
 _ROWS = 4
+_inner = njit(inline="always")
 _fast = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False, fastmath={"contract"})
 
 
@@ -69,7 +71,7 @@ _RADII = _DESCRIPTIONS[:, 2]
 # ------------------------------------------------------------------------------------------------------------------ tap tables
 
 
-@_fast
+@_inner
 def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
     """(taps, support scale) of an axis: how many source pixels one output takes, and by how much the filter is widened."""
     if kind == NN:
@@ -81,7 +83,7 @@ def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
     return min(int(np.ceil(np.float32(2) * np.float32(radius) * widen)), extent), widen
 
 
-@_fast
+@_inner
 def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
     """Nearest source indices; DALI computes columns one by one and (`running`) rows and planes as a running float32 sum.
 
@@ -99,7 +101,7 @@ def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
         center += scale
 
 
-@_fast
+@_inner
 def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, first, weights):
     """Taps of one axis: first source index int32[out] and normalised weights float32[out, taps]."""
     scale = np.float32((hi - lo) / out_extent)
@@ -133,27 +135,39 @@ def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, 
             weights[at + k] *= total
 
 
-@_fast
-def _axis(context, sample, axis, scratch):
-    """Fill the tap table of `axis` (0 depth, 1 height, 2 width) at `scratch`; gives (taps, weights' address, end of the table)."""
+# Head of the tables in scratch (int64 each): per axis (depth, height, width) address of first indices, address of weights, taps; then the
+# address of the free scratch behind the tables.
+_HEAD_BYTES = 128
+
+
+@compiled(3)
+def tap_tables(context, sample, scratch):
+    """Fill the tap tables of a sample's three axes at `scratch`, behind a head that says where they are."""
     record = load_i64(context + 16) + 88 * sample
-    extent = load_i64(record + 8 + 8 * axis)
-    out_extent = load_i64(record + 40 + 8 * axis)
-    interval = view_f64(load_i64(context + 24) + 48 * sample + 16 * axis, 2)
-    lo = interval[0]
-    hi = interval[1]
-    kind = load_i64(record + 64) if out_extent < abs(hi - lo) else load_i64(record + 72)
-    description = view_i32(load_i64(context + 40) + 12 * kind, 3)
-    taps, widen = _count_taps(extent, out_extent, lo, hi, kind, load_i64(record + 80), description[2])
-    first = view_i32(scratch, out_extent)
-    weights_at = scratch + ((4 * out_extent + 63) & -64)
-    weights = view_f32(weights_at, out_extent * taps)
-    if kind == NN:
-        _fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights)
-    else:
-        table = view_f32(load_i64(context + 32) + 4 * description[0], description[1] + 2)
-        _fill_taps(extent, out_extent, lo, hi, taps, widen, table, description[1], description[2], first, weights)
-    return taps, weights_at, weights_at + ((4 * out_extent * taps + 63) & -64)
+    free = scratch + _HEAD_BYTES
+    for axis in range(3):
+        extent = load_i64(record + 8 + 8 * axis)
+        out_extent = load_i64(record + 40 + 8 * axis)
+        interval = view_f64(load_i64(context + 24) + 48 * sample + 16 * axis, 2)
+        lo = interval[0]
+        hi = interval[1]
+        kind = load_i64(record + 64) if out_extent < abs(hi - lo) else load_i64(record + 72)
+        description = view_i32(load_i64(context + 40) + 12 * kind, 3)
+        taps, widen = _count_taps(extent, out_extent, lo, hi, kind, load_i64(record + 80), description[2])
+        weights_at = free + ((4 * out_extent + 63) & -64)
+        first = view_i32(free, out_extent)
+        weights = view_f32(weights_at, out_extent * taps)
+        if kind == NN:
+            _fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights)
+        else:
+            table = view_f32(load_i64(context + 32) + 4 * description[0], description[1] + 2)
+            _fill_taps(extent, out_extent, lo, hi, taps, widen, table, description[1], description[2], first, weights)
+        store_i64(scratch + 24 * axis, free)
+        store_i64(scratch + 24 * axis + 8, weights_at)
+        store_i64(scratch + 24 * axis + 16, taps)
+        free = weights_at + ((4 * out_extent * taps + 63) & -64)
+    store_i64(scratch + 72, free)
+    return 0
 
 
 # ------------------------------------------------------------------------------------------------------------ rows: weighted sums
@@ -376,12 +390,18 @@ def _nearest(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def _plane(in_dtype: str, out_dtype: str) -> Any:
-    """``plane(source, out, record, y taps..., x taps..., buffer)``: resample one [height][width][channels] plane."""
+    """``plane(source, out, record, head, buffer)``: resample one [height][width][channels] plane with the tables at `head`."""
     blend, columns, nearest = _row_blend(in_dtype), _columns(out_dtype), _nearest(in_dtype, out_dtype)
     in_size, out_size = _BYTES[in_dtype], _BYTES[out_dtype]
 
-    @_fast
-    def plane(source, out, record, first_y, weights_y, taps_y, first_x, weights_x, taps_x, buffer):
+    @_inner
+    def plane(source, out, record, head, buffer):
+        first_y = load_i64(head + 24)
+        weights_y = load_i64(head + 32)
+        taps_y = load_i64(head + 40)
+        first_x = load_i64(head + 48)
+        weights_x = load_i64(head + 56)
+        taps_x = load_i64(head + 64)
         in_width = load_i64(record + 24)
         channels = load_i64(record + 32)
         height = load_i64(record + 48)
@@ -425,10 +445,9 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
         out_bytes = load_i64(record + 48) * load_i64(record + 56) * load_i64(record + 32) * out_size
         if in_bytes == 0 or out_bytes == 0:
             return 0
-        taps_y, weights_y, end_y = _axis(context, sample, 1, scratch)
-        taps_x, weights_x, end_x = _axis(context, sample, 2, end_y)
+        call3(load_i64(context + 56), context, sample, scratch)
         for _ in range(load_i64(record) * load_i64(record + 8)):
-            plane(source, out, record, scratch, weights_y, taps_y, end_y, weights_x, taps_x, end_x)
+            plane(source, out, record, scratch, load_i64(scratch + 72))
             source += in_bytes
             out += out_bytes
         return 0
@@ -454,16 +473,16 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
         depth = load_i64(record + 40)
         if count == 0 or out_bytes == 0 or in_depth == 0:
             return 0
-        taps_z, weights_z, end_z = _axis(context, sample, 0, scratch)
-        taps_y, weights_y, end_y = _axis(context, sample, 1, end_z)
-        taps_x, weights_x, end_x = _axis(context, sample, 2, end_y)
-        first = view_i32(scratch, depth)
-        buffer = end_x + ((4 * count + 63) & -64)
+        call3(load_i64(context + 56), context, sample, scratch)
+        first = view_i32(load_i64(scratch), depth)
+        weights = load_i64(scratch + 8)
+        taps = load_i64(scratch + 16)
+        blended = load_i64(scratch + 72)
+        buffer = blended + ((4 * count + 63) & -64)
         for _ in range(load_i64(record)):
             for z in range(depth):
-                at = source + first[z] * count * in_size
-                blend(end_x, at, count * in_size, weights_z + 4 * taps_z * z, taps_z, count)
-                plane(end_x, out, record, end_z, weights_y, taps_y, end_y, weights_x, taps_x, buffer)
+                blend(blended, source + first[z] * count * in_size, count * in_size, weights + 4 * taps * z, taps, count)
+                plane(blended, out, record, scratch, buffer)
                 out += out_bytes
             source += in_depth * count * in_size
         return 0
@@ -486,7 +505,7 @@ def scratch_bytes(records: np.ndarray, intervals: np.ndarray, volume: bool) -> i
     tables = (outs * (4 + 4 * taps) + 128).sum(axis=1)
     row = 4 * extents[:, 2] * records[:, 4]
     plane = row * extents[:, 1] + 64 if volume else 0
-    return int((tables + _ROWS * (row + 80) + plane).max()) + 64
+    return int((tables + _ROWS * (row + 80) + plane).max()) + 64 + _HEAD_BYTES
 
 
 def make_resize_step(
@@ -523,5 +542,5 @@ def make_resize_step(
     volume = axes == 3 and not same_depth.all()
     factory = volume_step if volume else image_step
     compiled = factory(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
-    table, keep = context_table((in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, 0))
+    table, keep = context_table((in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, 0, tap_tables.address))
     return Step(compiled.address, table, no_explanation, scratch_bytes(records, intervals, volume), _SCRATCH_FIELD, keep)

@@ -1,0 +1,8 @@
+"""Operators as functions: ``fn.resize(images, size=[224, 224])``. Generated from the operators' declarations."""
+
+import sys
+
+from ..graph.calls import populate
+from ..operators import load_registry
+
+populate(sys.modules[__name__], [operator.schema for operator in load_registry().values()], "fn")

@@ -1,0 +1,28 @@
+"""Operators: one module per operator or close family, with schema, shape rule and kernels together."""
+
+from __future__ import annotations
+
+import importlib
+
+from .base import REGISTRY, Operator, Schema
+
+MODULES = (
+    "operators.constant",
+    "operators.copy",
+    "operators.decoders",
+    "operators.properties",
+    "operators.random",
+    "operators.reshape",
+    "readers.file",
+)
+"""Every module that declares operators, relative to the package."""
+
+
+def load_registry() -> dict[str, type[Operator]]:
+    """Import all declarations (cheap: no kernels, no Numba) and return the registry."""
+    for name in MODULES:
+        importlib.import_module(f"asyncdali.{name}")
+    return REGISTRY
+
+
+__all__ = ["MODULES", "REGISTRY", "Operator", "Schema", "load_registry"]

@@ -1,0 +1,194 @@
+"""Pipeline options: their defaults, their checks, and what follows from them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from .types import DALIDataType, OperatorConcurrency, StreamPolicy
+
+_START_METHODS = ("fork", "spawn", "forkserver")
+
+
+@dataclass
+class PipelineOptions:
+    """The arguments of :class:`asyncdali.Pipeline`; see there for their meaning."""
+
+    batch_size: Any = None
+    num_threads: Any = None
+    device_id: Any = None
+    seed: Any = None
+    exec_pipelined: bool = True
+    prefetch_queue_depth: Any = 2
+    exec_async: bool = True
+    bytes_per_sample: Any = 0
+    set_affinity: bool = False
+    max_streams: Any = None
+    default_cuda_stream_priority: Any = None
+    enable_memory_stats: bool = False
+    enable_checkpointing: bool = False
+    checkpoint: Any = None
+    strict: bool = True
+    py_num_workers: Any = 1
+    py_start_method: str = "fork"
+    py_callback_pickler: Any = None
+    output_dtype: Any = None
+    output_ndim: Any = None
+    output_layout: Any = None
+    exec_dynamic: bool | None = None
+    experimental_exec_dynamic: bool | None = None
+    stream_policy: StreamPolicy | None = None
+    concurrency: OperatorConcurrency | None = None
+
+    def __post_init__(self) -> None:
+        self._check_seed()
+        self._check_depth()
+        self._check_deprecated()
+        self._check_kinds()
+        if self.exec_dynamic is None and self.exec_pipelined and self.exec_async and not self.exec_separated:
+            self.exec_dynamic = True
+        self._check_expectations()
+
+    # --- what follows from them
+
+    @property
+    def exec_separated(self) -> bool:
+        return isinstance(self.prefetch_queue_depth, dict)
+
+    @property
+    def cpu_queue_size(self) -> int:
+        return self.prefetch_queue_depth["cpu_size"] if self.exec_separated else self.prefetch_queue_depth
+
+    @property
+    def gpu_queue_size(self) -> int:
+        return self.prefetch_queue_depth["gpu_size"] if self.exec_separated else self.prefetch_queue_depth
+
+    @property
+    def depth(self) -> int:
+        """Iterations launched by the first run."""
+        if not self.exec_pipelined:
+            return 1
+        return max(self.cpu_queue_size, self.gpu_queue_size)
+
+    def affinity(self) -> list[int] | None:
+        """CPUs to pin worker threads to, or None."""
+        if not self.set_affinity:
+            return None
+        mask = os.environ.get("DALI_AFFINITY_MASK", "")
+        try:
+            chosen = [int(part) for part in mask.split(",") if part.strip()]
+        except ValueError:
+            raise ValueError(f"DALI_AFFINITY_MASK={mask!r}: expected comma-separated CPU numbers") from None
+        return chosen or (sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None)
+
+    # --- at construction
+
+    def _check_seed(self) -> None:
+        if self.seed is None or isinstance(self.seed, float) or not hasattr(self.seed, "__index__"):
+            return
+        if int(self.seed) < 0:
+            warnings.warn(f"seed={self.seed} is negative: a different seed is drawn every time, as with seed=None", UserWarning, stacklevel=5)
+            self.seed = None
+
+    def _check_depth(self) -> None:
+        depth = self.prefetch_queue_depth
+        if type(depth) is dict:
+            for key in ("cpu_size", "gpu_size"):
+                if key not in depth:
+                    raise KeyError(f"prefetch_queue_depth needs the keys 'cpu_size' and 'gpu_size', got {sorted(depth)}")
+            if not self.exec_async:
+                raise ValueError("separate CPU and GPU queues (a dict as prefetch_queue_depth) need exec_async=True")
+        elif type(depth) is not int:
+            raise TypeError(f"prefetch_queue_depth must be an int, or a dict with 'cpu_size' and 'gpu_size'; got {depth!r}")
+
+    def _check_deprecated(self) -> None:
+        for name in ("max_streams", "default_cuda_stream_priority"):
+            if getattr(self, name) is not None:
+                warnings.warn(f"Pipeline argument `{name}` does nothing any more", DeprecationWarning, stacklevel=5)
+        if self.experimental_exec_dynamic is not None:
+            warnings.warn("`experimental_exec_dynamic` is called `exec_dynamic` now", DeprecationWarning, stacklevel=5)
+            if self.exec_dynamic is None:
+                self.exec_dynamic = self.experimental_exec_dynamic
+
+    def _check_kinds(self) -> None:
+        if self.stream_policy is not None and not isinstance(self.stream_policy, StreamPolicy):
+            raise TypeError(f"stream_policy must be a StreamPolicy, got {self.stream_policy!r}")
+        if self.concurrency is not None and not isinstance(self.concurrency, OperatorConcurrency):
+            raise TypeError(f"concurrency must be an OperatorConcurrency, got {self.concurrency!r}")
+        if self.py_start_method not in _START_METHODS:
+            raise ValueError(f"py_start_method is {self.py_start_method!r}; it must be one of {', '.join(_START_METHODS)}")
+        if self.py_callback_pickler is not None and self.py_start_method == "fork":
+            raise ValueError("py_callback_pickler is only used with py_start_method='spawn' or 'forkserver'")
+
+    def _check_expectations(self) -> None:
+        for value in _each(self.output_dtype):
+            if value is not None and not isinstance(value, DALIDataType):
+                raise TypeError(f"output_dtype must be a DALIDataType, None, or a list of these; got {value!r}")
+            if value == DALIDataType.NO_TYPE:
+                raise ValueError("output_dtype cannot be NO_TYPE; use None for an output of any type")
+        for value in _each(self.output_ndim):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+                raise TypeError(f"output_ndim must be an int, None, or a list of these; got {value!r}")
+            if value is not None and value < 0:
+                raise ValueError(f"output_ndim cannot be negative, got {value}")
+        for value in _each(self.output_layout):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"output_layout must be a str, None, or a list of these; got {value!r}")
+
+    def expected(self, name: str, count: int) -> list[Any]:
+        """One expectation per output; RuntimeError if a list has another length."""
+        value = getattr(self, name)
+        if not isinstance(value, (list, tuple)):
+            return [value] * count
+        if len(value) != count:
+            raise RuntimeError(f"{name} has {len(value)} entries; the lengths must agree: the pipeline has {count} outputs")
+        return list(value)
+
+    # --- at build
+
+    def check_for_build(self) -> None:
+        """Raise ValueError or TypeError for options that cannot run."""
+        if self.batch_size is None:
+            raise ValueError("batch size must be set: pass batch_size=... to the Pipeline")
+        _positive_int("batch_size", self.batch_size)
+        if self.num_threads is None:
+            raise ValueError("num_threads must be set: pass num_threads=... (at least 1) to the Pipeline")
+        _positive_int("num_threads", self.num_threads)
+        if self.exec_separated:
+            for key, value in self.prefetch_queue_depth.items():
+                _positive_int(f"prefetch_queue_depth[{key!r}]", value)
+        else:
+            _positive_int("prefetch_queue_depth", self.prefetch_queue_depth)
+        self._check_numbers()
+        if self.exec_separated and self.exec_dynamic:
+            raise RuntimeError("No supported executor: exec_dynamic=True cannot have separate CPU and GPU queues (a dict as prefetch_queue_depth)")
+        if self.checkpoint is not None and not self.enable_checkpointing:
+            raise RuntimeError("Cannot restore checkpoint. The `enable_checkpointing` was not specified when creating the pipeline")
+        if self.enable_checkpointing and self.exec_separated:
+            raise RuntimeError("Checkpointing is not supported with `separated` pipeline execution mode enabled.")
+
+    def _check_numbers(self) -> None:
+        if self.seed is not None:
+            if not hasattr(self.seed, "__index__"):
+                raise TypeError(f"seed must be an integer, got {self.seed!r}")
+            if int(self.seed) >= 2**63:
+                raise TypeError(f"seed must fit in 63 bits, got {self.seed}")
+        if self.device_id is not None and (not hasattr(self.device_id, "__index__") or isinstance(self.device_id, bool)):
+            raise TypeError(f"device_id must be an int or None, got {self.device_id!r}")
+        if self.device_id is not None and self.device_id < 0 and self.device_id != -99999:
+            raise RuntimeError(f"device_id={self.device_id} is invalid: GPUs are numbered from 0; use None for a pipeline without GPU")
+        if not hasattr(self.bytes_per_sample, "__index__") or self.bytes_per_sample < 0:
+            raise TypeError(f"bytes_per_sample must be a non-negative int, got {self.bytes_per_sample!r}")
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _positive_int(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")

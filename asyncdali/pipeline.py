@@ -1,0 +1,508 @@
+"""Pipeline and pipeline_def: the front door."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import checkpoint as checkpoints
+from ._version import __version__
+from .data_node import DataNode
+from .errors import PipelineClosed
+from .graph import context
+from .graph.node import Definition
+from .options import PipelineOptions
+from .runtime.session import Session
+from .tensors import TensorListCPU, TensorListGPU
+from .types import DALIDataType, PipelineAPIType, output_constant
+
+log = logging.getLogger("asyncdali")
+_live: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+
+
+class Pipeline:
+    """A graph of operators and everything that runs it.
+
+    Args:
+        batch_size: largest number of samples in a batch.
+        num_threads: CPU worker threads.
+        device_id: GPU number; None for a pipeline without GPU. Without CUDA the host device stands in, with a warning.
+        seed: seed of all operators that are not given one; None or negative: different every time.
+        exec_pipelined: False computes exactly one iteration per run.
+        prefetch_queue_depth: iterations kept in flight; an int, or a dict with `cpu_size` and `gpu_size` (separate queues).
+        exec_async: False: scheduling waits for the result.
+        bytes_per_sample: expected size of a sample: sizes the first buffers.
+        set_affinity: pin worker threads to CPUs (``DALI_AFFINITY_MASK``: comma-separated CPU numbers).
+        enable_memory_stats: collect memory statistics for :meth:`executor_statistics`.
+        enable_checkpointing, checkpoint: see :meth:`checkpoint`; `checkpoint` (bytes) is restored in :meth:`build`.
+        strict: refuse a checkpoint of another graph or data set; False logs the differences and goes on.
+        py_num_workers, py_start_method, py_callback_pickler: Python worker processes of parallel external sources.
+        output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.
+        exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the graph.
+        stream_policy, concurrency: how work is spread over streams, and which operators may overlap.
+    """
+
+    def __init__(
+        self,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        seed: int | None = None,
+        exec_pipelined: bool = True,
+        prefetch_queue_depth: int | dict[str, int] = 2,
+        exec_async: bool = True,
+        bytes_per_sample: int = 0,
+        set_affinity: bool = False,
+        max_streams: Any = None,
+        default_cuda_stream_priority: Any = None,
+        **options: Any,
+    ):
+        self._options = PipelineOptions(
+            batch_size=batch_size, num_threads=num_threads, device_id=device_id, seed=seed, exec_pipelined=exec_pipelined,
+            prefetch_queue_depth=prefetch_queue_depth, exec_async=exec_async, bytes_per_sample=bytes_per_sample,
+            set_affinity=set_affinity, max_streams=max_streams, default_cuda_stream_priority=default_cuda_stream_priority, **options,
+        )  # fmt: skip
+        self._definition = Definition()
+        self._outputs: list[Any] | None = None
+        self._session: Session | None = None
+        self._closed = False
+        self._api_type: PipelineAPIType | None = None
+        self._api_check = True
+        self._shared: deque[Any] = deque()
+        self._started = False
+        self._ended = False
+
+    # --- properties
+
+    @property
+    def max_batch_size(self) -> int | None:
+        """Largest batch size."""
+        return self._options.batch_size
+
+    @property
+    def batch_size(self) -> int | None:
+        """Deprecated name of :attr:`max_batch_size`."""
+        import warnings
+
+        warnings.warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning, stacklevel=2)
+        return self._options.batch_size
+
+    num_threads = property(lambda self: self._options.num_threads, doc="CPU worker threads.")
+    device_id = property(lambda self: self._options.device_id, doc="GPU number, or None.")
+    seed = property(lambda self: self._options.seed, doc="Seed as given; None when not given or negative.")
+    exec_pipelined = property(lambda self: self._options.exec_pipelined, doc="Whether iterations are computed ahead.")
+    exec_async = property(lambda self: self._options.exec_async, doc="Whether scheduling returns at once.")
+    exec_dynamic = property(lambda self: self._options.exec_dynamic, doc="True for the default executor, None or False otherwise.")
+    exec_separated = property(lambda self: self._options.exec_separated, doc="Whether CPU and GPU queues have depths of their own.")
+    stream_policy = property(lambda self: self._options.stream_policy, doc="As given.")
+    concurrency = property(lambda self: self._options.concurrency, doc="As given.")
+    set_affinity = property(lambda self: self._options.set_affinity, doc="Whether worker threads are pinned.")
+    max_streams = property(lambda self: -1, doc="Always -1.")
+    default_cuda_stream_priority = property(lambda self: 0, doc="Always 0.")
+    prefetch_queue_depth = property(lambda self: self._options.prefetch_queue_depth, doc="As given.")
+    cpu_queue_size = property(lambda self: self._options.cpu_queue_size, doc="Depth of the CPU queue.")
+    gpu_queue_size = property(lambda self: self._options.gpu_queue_size, doc="Depth of the GPU queue.")
+    enable_memory_stats = property(lambda self: self._options.enable_memory_stats, doc="As given.")
+    py_num_workers = property(lambda self: self._options.py_num_workers, doc="Python worker processes.")
+    py_start_method = property(lambda self: self._options.py_start_method, doc='"fork", "spawn" or "forkserver".')
+
+    @property
+    def is_restored_from_checkpoint(self) -> bool:
+        """Whether :meth:`build` restored a checkpoint."""
+        return self._session is not None and self._session.restored
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs (builds)."""
+        return len(self._built().plan.outputs)
+
+    def output_dtype(self) -> list[DALIDataType | None]:
+        """Declared element type of each output, None where not declared (builds)."""
+        return self._built().expected_dtype
+
+    def output_ndim(self) -> list[int | None]:
+        """Declared number of dimensions of each output, None where not declared (builds)."""
+        return self._built().expected_ndim
+
+    def output_layout(self) -> list[str | None]:
+        """Declared layout of each output, None where not declared (builds)."""
+        return self._built().expected_layout
+
+    # --- current pipeline
+
+    @staticmethod
+    def current() -> Pipeline | None:
+        """The pipeline being defined on this thread."""
+        return context.current()
+
+    @staticmethod
+    def push_current(pipeline: Pipeline) -> Pipeline | None:
+        """Make `pipeline` current on this thread; returns the previous one."""
+        return context.push(pipeline)
+
+    @staticmethod
+    def pop_current() -> None:
+        """Leave the current pipeline; AttributeError if there is none."""
+        context.pop()
+
+    def __enter__(self) -> Pipeline:
+        """Operators made inside the block belong to this pipeline."""
+        context.push(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        context.pop()
+
+    # --- definition
+
+    def define_graph(self) -> Any:
+        """Legacy: override to define the graph; return the outputs."""
+        raise NotImplementedError(
+            "this pipeline has no outputs: give it a graph with set_outputs(), or return at least one output from the graph function"
+        )
+
+    def set_outputs(self, *outputs: Any) -> None:
+        """Set the outputs: DataNodes, or constants (numbers, arrays, flat lists). Before building, the last call wins; after, it does nothing."""
+        if self._session is None:
+            self._outputs = list(outputs)
+
+    def add_sink(self, edge: DataNode) -> None:
+        """Run the operator behind `edge` although nothing uses its outputs."""
+        if not isinstance(edge, DataNode):
+            raise TypeError(f"add_sink expects a DataNode, got {type(edge).__name__}")
+        edge.source.constants["preserve"] = True
+        if edge.source not in self._definition.instances:
+            self._definition.add(edge.source)
+
+    def _output_nodes(self) -> list[DataNode]:
+        """The outputs as nodes: constants become constant operators."""
+        if not self._outputs:
+            with self:
+                made = self.define_graph()
+            self._outputs = list(made) if isinstance(made, (tuple, list)) else [made]
+        from .graph.constants import constant_node
+
+        nodes = []
+        with self:
+            for index, output in enumerate(self._outputs):
+                if isinstance(output, DataNode):
+                    nodes.append(output)
+                else:
+                    values, dtype = output_constant(output, index)
+                    nodes.append(constant_node(values, dtype))
+        return nodes
+
+    # --- building
+
+    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
+        """Check the options, instantiate the operators, restore the checkpoint if one was given. Idempotent; nothing runs yet.
+
+        Raises ValueError/TypeError for options, RuntimeError (or the operator's error) for what is wrong with the graph.
+        """
+        if self._session is not None:
+            return
+        if self._closed:
+            raise PipelineClosed("the pipeline was closed")
+        if define_graph is not None:
+            self.define_graph = define_graph  # type: ignore[method-assign]
+        self._options.check_for_build()
+        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self)
+        weakref.finalize(self, self._session.close)
+        _live.add(self)
+
+    def _built(self) -> Session:
+        if self._closed:
+            raise PipelineClosed("the pipeline was closed")
+        if self._session is None:
+            self.build()
+        assert self._session is not None
+        return self._session
+
+    # --- running
+
+    def enable_api_check(self, enable: bool) -> None:
+        """False allows to mix `run`, the scheduled calls and iterators on one pipeline."""
+        self._api_check = enable
+
+    def _use_api(self, kind: PipelineAPIType) -> None:
+        if not self._api_check:
+            return
+        if self._api_type is None:
+            self._api_type = kind
+        elif self._api_type is not kind:
+            raise RuntimeError(
+                f"Mixing pipeline API type. Currently used: {self._api_type}, but trying to use: {kind}. "
+                "Use either `run`, or `schedule_run` and `outputs`/`share_outputs`, or an iterator."
+            )
+
+    def iter_setup(self) -> None:
+        """Legacy hook: called once before each scheduled iteration; may raise StopIteration to end the epoch."""
+
+    def _launch_one(self) -> None:
+        try:
+            self.iter_setup()
+        except StopIteration:
+            self._ended = True
+            return
+        self._built().launch()
+
+    def _launch(self) -> None:
+        """Queue one iteration; on the first call as many as the queue is deep."""
+        session = self._built()
+        burst = 1 if self._started else session.depth
+        self._started = True
+        for _ in range(burst):
+            if self._ended:
+                return
+            self._launch_one()
+        if not self.exec_async:
+            session.wait_all()
+
+    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Run one iteration and return its outputs.
+
+        Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a torch, CuPy, CUDA stream object) the
+        call does not wait for GPU outputs; they are ordered on that stream instead.
+
+        Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
+        of the data, RuntimeError when API families are mixed.
+        """
+        self._use_api(PipelineAPIType.BASIC)
+        session = self._built()
+        _check_stream(cuda_stream, self)
+        for name in inputs:
+            raise KeyError(f"the pipeline has no input operator named {name!r}")
+        self._launch()
+        return session.fetch()
+
+    def schedule_run(self) -> None:
+        """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
+        self._use_api(PipelineAPIType.SCHEDULED)
+        self._launch()
+
+    def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.
+
+        Raises StopIteration when nothing is scheduled, else as :meth:`run`.
+        """
+        self.release_outputs()
+        return self.share_outputs(cuda_stream)
+
+    def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """As :meth:`outputs`, keeping what was shared before."""
+        self._use_api(PipelineAPIType.SCHEDULED)
+        _check_stream(cuda_stream, self)
+        result = self._built().fetch()
+        self._shared.append(result)
+        return result
+
+    def release_outputs(self) -> None:
+        """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        self._use_api(PipelineAPIType.SCHEDULED)
+        self._shared.clear()
+
+    def empty(self) -> bool:
+        """True when no scheduled iteration is left to be fetched."""
+        return self._session is None or not self._session.in_flight
+
+    def reset(self) -> None:
+        """After the end of the data: start the next epoch. Does nothing otherwise."""
+        if self._ended:
+            self._ended = False
+            self._started = False
+            self._built().next_epoch()
+
+    # --- asynchronous front end
+
+    async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """As :meth:`run`, awaitable in any running event loop. A cancelled await loses no batch. The end of the data is StopAsyncIteration."""
+        self._use_api(PipelineAPIType.BASIC)
+        session = self._built()
+        _check_stream(stream, self)
+        if session.asynchronously_owed == 0:
+            self._launch()
+        session.asynchronously_owed += 1  # a cancelled call leaves its iteration launched: the next call takes it
+        try:
+            record = session.oldest()
+        except StopIteration:
+            session.asynchronously_owed = 0
+            raise StopAsyncIteration from None
+        await record.wait_async()
+        session.asynchronously_owed = 0
+        return session.fetch()
+
+    def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
+        """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""
+        return self._epoch()
+
+    async def _epoch(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
+        session = self._built()
+        end = session.end_of_epoch()
+        while end is None or session.iteration < end:
+            try:
+                batch = await self.run_async()
+            except StopAsyncIteration:
+                self.reset()
+                return
+            yield batch
+
+    async def __aenter__(self) -> Pipeline:
+        """Build; the pipeline is closed at the end of the block."""
+        self._built()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._session is not None:
+            self._session.close()
+
+    # --- metadata
+
+    def epoch_size(self, name: str | None = None) -> int | dict[str, int]:
+        """Padded epoch size of the reader `name`, or a dict of all readers' (builds). RuntimeError for an unknown name."""
+        if name is not None:
+            return self.reader_meta(name)["epoch_size_padded"]
+        return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
+
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Metadata of the reader `name` (builds), or a dict of all readers'.
+
+        Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an unknown name.
+        """
+        metas = self._built().reader_metas()
+        if name is None:
+            return metas
+        if name not in metas:
+            known = ", ".join(map(repr, metas)) or "none"
+            raise RuntimeError(f"Operator {name!r} not found or does not expose valid metadata. Readers of this pipeline: {known}.")
+        return metas[name]
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
+        return self._built().memory_statistics()
+
+    # --- checkpoints
+
+    def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
+        """The state after the last iteration returned, as bytes; also written to `filename` (atomically) if given. Builds.
+
+        Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. RuntimeError unless `enable_checkpointing`.
+        """
+        if not self._options.enable_checkpointing:
+            raise RuntimeError(
+                "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"
+            )
+        data = self._built().checkpoint(__version__)
+        if filename is not None:
+            checkpoints.write(filename, data)
+        return data
+
+
+def _check_stream(stream: Any, pipeline: Pipeline) -> None:
+    """TypeError for what is no stream; RuntimeError without the default executor."""
+    if stream is None:
+        return
+    import ctypes
+
+    named = ("__cuda_stream__", "cuda_stream", "ptr", "handle")
+    if not isinstance(stream, (int, np.integer, ctypes.c_void_p)) and not any(hasattr(stream, name) for name in named):
+        raise TypeError(f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}")
+    if not pipeline.exec_dynamic:
+        raise RuntimeError("outputs on a stream need the default executor (exec_dynamic=True)")
+
+
+@functools.cache
+def _pipeline_parameters() -> tuple[str, ...]:
+    from dataclasses import fields
+
+    return tuple(field.name for field in fields(PipelineOptions) if not field.name.startswith("_"))
+
+
+def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
+    """Turn a graph function into a function that returns a Pipeline.
+
+    Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
+    function, whose body runs once, when it is called. A returned tuple (or list of nodes) gives several outputs.
+
+    Raises TypeError for unknown arguments and for functions with ``**kwargs``.
+    """
+    if fn is None:
+        return functools.partial(pipeline_def, **pipeline_arguments)
+    if not callable(fn):
+        raise TypeError(f"pipeline_def decorates a function, got {type(fn).__name__}")
+    function = fn
+
+    @functools.wraps(function)
+    def create(*args: Any, **kwargs: Any) -> Pipeline:
+        function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
+        conditionals = {**pipeline_arguments, **pipeline_overrides}
+        if conditionals.pop("enable_conditionals", False):
+            raise RuntimeError("enable_conditionals is not available in this version")
+        conditionals.pop("debug", None)
+        pipeline = Pipeline(**conditionals)
+        with pipeline:
+            outputs = function(*args, **function_arguments)
+        if isinstance(outputs, tuple):
+            pipeline.set_outputs(*outputs)
+        elif isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs):
+            pipeline.set_outputs(*outputs)
+        elif outputs is not None:
+            pipeline.set_outputs(outputs)
+        return pipeline
+
+    create._is_pipeline_def = True  # type: ignore[attr-defined]
+    return create
+
+
+def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a call's keyword arguments between the graph function and the Pipeline."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        raise TypeError(f"{function.__name__}: a pipeline function cannot have a variadic keyword argument (**{list(parameters)[-1].name})")
+    own = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    known = (*_pipeline_parameters(), "enable_conditionals", "debug")
+    to_function, to_pipeline = {}, {}
+    for name, value in kwargs.items():
+        if name in own:
+            to_function[name] = value
+            if name in known:
+                print(
+                    f"Warning: the argument `{name}` shadows a Pipeline constructor argument of the same name; "
+                    f"it goes to {function.__name__}() only."
+                )
+        elif name in known:
+            to_pipeline[name] = value
+        else:
+            raise TypeError(_unknown_argument(function.__name__, name, sorted(own) + sorted(known)))
+    for name in defaults:
+        if name not in known:
+            raise TypeError(_unknown_argument("Pipeline", name, sorted(known)))
+    return to_function, to_pipeline
+
+
+def _unknown_argument(where: str, name: str, known: Sequence[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 3)
+    hint = f" Did you mean {' or '.join(repr(text) for text in close)}?" if close else ""
+    return f"{where}() got an unexpected keyword argument {name!r}.{hint}"
+
+
+def close_all() -> None:
+    """Close every live pipeline (at interpreter exit)."""
+    for pipeline in list(_live):
+        pipeline.close()

@@ -1,0 +1,248 @@
+"""A built pipeline at work: operators, executor, and the position of the consumer."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from .. import checkpoint as checkpoints
+from ..batch import Batch
+from ..data_node import DataNode
+from ..device.select import use_host_device
+from ..errors import PipelineClosed, operator_error
+from ..graph.node import OperatorInstance
+from ..graph.plan import PlannedOperator, build_plan
+from ..operators.base import Environment
+from ..options import PipelineOptions
+from ..tensors import TensorListCPU, TensorListGPU
+from ..types import OperatorConcurrency, StreamPolicy
+from .executor import Executor, Record
+from .segments import BuiltOperator, BuiltSegment
+
+log = logging.getLogger("asyncdali")
+
+
+class Session:
+    """Everything that exists between ``build()`` and ``close()``."""
+
+    def __init__(self, options: PipelineOptions, outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any):
+        self.options = options
+        self.depth = options.depth
+        self._check_scope(outputs, instances, pipeline)
+        self.plan = build_plan(outputs, instances, pipeline, _Seeds(options.seed).entry)
+        count = len(self.plan.outputs)
+        self.expected_dtype = options.expected("output_dtype", count)
+        self.expected_ndim = options.expected("output_ndim", count)
+        self.expected_layout = options.expected("output_layout", count)
+        self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
+        needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
+        use_host_device(options.device_id, needs_gpu)
+        self.gpu_id = 0 if options.device_id is None else int(options.device_id)
+        self.executor = Executor(
+            num_threads=options.num_threads,
+            concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
+            affinity=options.affinity(),
+            name=f"asyncdali-{id(pipeline):x}",
+        )
+        try:
+            self._instantiate()
+        except BaseException:
+            self.executor.close()
+            raise
+        self.in_flight: deque[Record] = deque()
+        self.asynchronously_owed = 0
+
+    @staticmethod
+    def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
+        if not pipeline._options.enable_checkpointing:
+            return
+        from ..graph.plan import reachable
+
+        foreign = [item.name for item in reachable(outputs, instances).order if item.pipeline() is not pipeline]
+        if foreign:
+            raise RuntimeError(
+                "The pipeline does not support checkpointing because it contains operator(s) that were defined outside the pipeline "
+                f"scope: {foreign}"
+            )
+
+    # --- build
+
+    def _instantiate(self) -> None:
+        options = self.options
+        environment = self.executor.environment(
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing)
+        )
+        # The driver is compiled (or loaded) here, on the building thread.
+        from ..compiled import driver  # noqa: F401
+
+        built: dict[int, BuiltOperator] = {}
+        for planned in self.plan.operators:
+            built[id(planned)] = BuiltOperator(planned, self._make(planned, environment))
+        self.operators = list(built.values())
+        segments = [
+            BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
+        ]
+        self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
+        self.iteration = 0
+        self.epoch = 0
+        self.iterator_data: Any = None
+        self.restored = False
+        self._graph_json: str | None = None
+        if options.checkpoint is not None:
+            self._restore(options.checkpoint)
+        self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
+        self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
+        if options.bytes_per_sample:
+            self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+
+    @staticmethod
+    def _make(planned: PlannedOperator, environment: Environment) -> Any:
+        try:
+            return planned.kind(planned.spec, environment)
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
+
+    # --- running
+
+    def launch(self) -> None:
+        """Queue one iteration."""
+        self.in_flight.append(self.executor.launch(int(self.options.batch_size)))
+
+    def oldest(self) -> Record:
+        """The next iteration to be returned; StopIteration when nothing is in flight."""
+        if not self.in_flight:
+            raise StopIteration
+        return self.in_flight[0]
+
+    def wait_all(self) -> None:
+        """Wait until everything launched is computed."""
+        for record in list(self.in_flight):
+            record.wait()
+
+    def fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way."""
+        record = self.oldest()
+        record.wait()
+        self.in_flight.popleft()
+        if isinstance(record.error, PipelineClosed):
+            raise record.error
+        self.iteration += 1
+        self._positions = record.positions
+        if record.error is not None:
+            raise record.error
+        if self._expects:
+            self._check_outputs(record.outputs)
+        return tuple(self._tensor_list(batch) for batch in record.outputs)
+
+    def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
+        if batch.device == "gpu":
+            return TensorListGPU._from_batch(batch, self.gpu_id, None)
+        return TensorListCPU._from_batch(batch)
+
+    def _check_outputs(self, outputs: list[Batch]) -> None:
+        for index, batch in enumerate(outputs):
+            dtype, ndim, layout = self.expected_dtype[index], self.expected_ndim[index], self.expected_layout[index]
+            found: tuple[Any, Any] | None = None
+            if dtype is not None and batch.dtype != dtype:
+                found = ("type", f"expected {dtype}, got {batch.dtype!s}")
+            elif ndim is not None and batch.ndim != ndim:
+                found = ("number of dimensions", f"expected {ndim}, got {batch.ndim}")
+            elif layout is not None and batch.layout != layout:
+                found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
+            if found:
+                raise RuntimeError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+
+    def next_epoch(self) -> None:
+        """The user reset the pipeline after the end of the data."""
+        self.epoch += 1
+        self.iteration = 0
+
+    def end_of_epoch(self) -> int | None:
+        """Iteration count at which the current epoch ends: when the largest shard of the readers has been delivered; None without readers."""
+        metas = list(self.reader_metas().values())
+        if not metas:
+            return None
+        batch = int(self.options.batch_size)
+        ends = []
+        for meta in metas:
+            shard = -(-meta["epoch_size"] // meta["number_of_shards"])
+            if meta["pad_last_batch"]:
+                per_epoch = -(-shard // batch)
+                ends.append((self.iteration // per_epoch + 1) * per_epoch)
+            else:
+                epochs_done = self.iteration * batch // shard
+                ends.append(-(-((epochs_done + 1) * shard) // batch))
+        return max(ends)
+
+    # --- metadata
+
+    def reader_metas(self) -> dict[str, dict[str, int]]:
+        return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
+
+    def memory_statistics(self) -> dict[str, Any]:
+        return {}
+
+    # --- checkpoints
+
+    def _describe(self) -> dict[str, Any]:
+        sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
+        return checkpoints.describe_graph(self.plan, sizes)
+
+    def checkpoint(self, library: str) -> bytes:
+        """The state after the last iteration returned to the user."""
+        if self._graph_json is None:
+            self._graph_json = checkpoints.graph_json(self._describe())
+        states = {name: operator.save(self._positions[name]) for name, operator in self.stateful.items()}
+        return checkpoints.encode(self._graph_json, states, self.iteration, self.epoch, self.iterator_data, library)
+
+    def _restore(self, data: Any) -> None:
+        body = checkpoints.decode(data)
+        found = checkpoints.differences(body.get("graph", {}), self._describe())
+        if found:
+            text = "\n  ".join(found)
+            if self.options.strict:
+                raise checkpoints.CheckpointError(
+                    f"The checkpoint might come from another pipeline, it does not fit this one:\n  {text}\n"
+                    "(strict=False restores what fits and logs this.)"
+                )
+            log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
+        self._load_positions(body)
+        self.iteration, self.epoch = int(body["iteration"]), int(body["epoch"])
+        self.iterator_data = body.get("iterator")
+        self.restored = True
+
+    def _load_positions(self, body: dict[str, Any]) -> None:
+        states = body.get("operators", {})
+        for name, operator in self.stateful.items():
+            if name not in states:
+                if self.options.strict:
+                    raise checkpoints.CheckpointError(f'There\'s no checkpoint for operator "{name}".')
+                continue
+            try:
+                operator.position = operator.load(states[name])
+            except ValueError as error:
+                raise checkpoints.CheckpointError(f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
+
+    # --- the end
+
+    def close(self) -> None:
+        self.executor.close()
+
+
+class _Seeds:
+    """The table of automatic operator seeds, made when the first entry is asked for."""
+
+    def __init__(self, seed: int | None):
+        self._seed = secrets.randbits(62) if seed is None else int(seed)
+        self._table: list[int] | None = None
+
+    def entry(self, index: int) -> int:
+        if self._table is None:
+            from ..operators.random_streams import seed_table
+
+            self._table = seed_table(self._seed)
+        return self._table[index]
