@@ -1,0 +1,299 @@
+"""The benchmarks, one function each; all return a Table."""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import programs
+from .harness import Contender, Table, checksum, interleave, paired_ratio, rate_table
+from .isolated import cold_start, memory
+
+
+@dataclass
+class Settings:
+    """What all benchmarks share."""
+
+    folder: str
+    rounds: int
+    seconds: float
+
+
+def libraries() -> dict[str, Any]:
+    """asyncdali, and DALI where it is installed."""
+    import asyncdali
+
+    found: dict[str, Any] = {"asyncdali": asyncdali}
+    try:
+        import nvidia.dali as dali
+
+        found["DALI"] = dali
+    except ImportError:
+        pass
+    return found
+
+
+def _paths(folder: str) -> tuple[list[str], list[int]]:
+    paths = sorted(glob.glob(os.path.join(folder, "*", "*.jp*g")))
+    classes = sorted({os.path.dirname(path) for path in paths})
+    return paths, [classes.index(os.path.dirname(path)) for path in paths]
+
+
+def _dense_step(pipeline: Any) -> Callable[[], int]:
+    def step() -> int:
+        images, labels = pipeline.run()
+        checksum(programs.dense(images))
+        return len(labels)
+
+    return step
+
+
+def _ragged_step(pipeline: Any) -> Callable[[], int]:
+    def step() -> int:
+        images = pipeline.run()[0]
+        for sample in programs.samples_of(images):
+            checksum(sample)
+        return len(images)
+
+    return step
+
+
+def _verified(libs: dict[str, Any], make: Callable[[Any], Any], batches: int, images_bound: float) -> str:
+    """Run both libraries side by side; say how far apart the batches are (labels must agree exactly)."""
+    if len(libs) < 2:
+        return "DALI is not installed: not compared"
+    ours, theirs = (make(lib) for lib in libs.values())
+    worst, total, count, beyond = 0.0, 0.0, 0, 0
+    for _ in range(batches):
+        a, b = ours.run(), theirs.run()
+        if not (np.asarray(a[1].as_tensor()) == np.asarray(b[1].as_tensor())).all():
+            raise SystemExit("labels differ from DALI's")
+        for x, y in zip(programs.samples_of(a[0]), programs.samples_of(b[0])):
+            if x.shape != y.shape:
+                raise SystemExit(f"shapes differ from DALI's: {x.shape} and {y.shape}")
+            difference = np.abs(x.astype(np.float32) - y.astype(np.float32))
+            worst, total, count = max(worst, float(difference.max())), total + float(difference.sum()), count + difference.size
+            beyond += int((difference > images_bound).sum())
+    _close(ours)
+    if beyond > 1e-3 * count:
+        raise SystemExit(f"pictures differ from DALI's: {beyond} of {count} values by more than {images_bound:.3g}")
+    return f"{batches} batches equal DALI's: labels exactly, values by at most {worst:.3g}, {total / count:.2g} on average"
+
+
+def _close(pipeline: Any) -> None:
+    if hasattr(pipeline, "close"):
+        pipeline.close()
+
+
+def training(settings: Settings) -> Table:
+    """The training pipeline against DALI, torch DataLoader, SPDL and Grain."""
+    libs = libraries()
+    note = _verified(libs, lambda lib: programs.training(lib, settings.folder), 4, 2 / 255 / 0.225)
+    contenders = []
+    for name, lib in libs.items():
+        pipeline = programs.training(lib, settings.folder)
+        contenders.append(Contender(f"{name}, 2 threads", _dense_step(pipeline), lambda pipeline=pipeline: _close(pipeline)))
+    contenders += _rivals(settings)
+    interleave(contenders, settings.rounds, settings.seconds)
+    table = rate_table("training pipeline, batch 64", contenders, "samples/s", ">= 1.6 x DALI (stretch 2.0), >= 1.3 x the best other")
+    table.notes.append(note)
+    for contender in contenders:
+        contender.close()
+    return table
+
+
+def _rivals(settings: Settings) -> list[Contender]:
+    from .rivals.transform import fastest
+
+    paths, labels = _paths(settings.folder)
+    work = fastest(paths)
+    found = []
+    for module in ("torch_loader", "spdl_loader", "grain_loader"):
+        try:
+            imported = __import__(f"benchmarks.rivals.{module}", fromlist=["contender"])
+            found.append(imported.contender(paths, labels, work, 64))
+        except ImportError as error:
+            print(f"  ({module} left out: {error})")
+    return found
+
+
+def training_busy(settings: Settings) -> Table:
+    """The same while the main thread spins in pure Python; a second thread consumes."""
+    contenders = []
+    for name, lib in libraries().items():
+        pipeline = programs.training(lib, settings.folder)
+        contenders.append(Contender(f"{name}, busy main thread", _beside_spinning(_dense_step(pipeline)), lambda p=pipeline: _close(p)))
+    interleave(contenders, settings.rounds, settings.seconds, warm_up=1)
+    table = rate_table("training pipeline beside a main thread spinning in pure Python", contenders, "samples/s", ">= 0.8 x DALI")
+    for contender in contenders:
+        contender.close()
+    return table
+
+
+def _beside_spinning(step: Callable[[], int], seconds: float = 1.0) -> Callable[[], int]:
+    def measured() -> int:
+        stop, done = threading.Event(), [0]
+
+        def consume() -> None:
+            while not stop.is_set():
+                done[0] += step()
+
+        thread = threading.Thread(target=consume)
+        start = time.perf_counter()
+        thread.start()
+        count = 0
+        while time.perf_counter() - start < seconds:
+            for _ in range(1000):
+                count += 1
+        finished = done[0]
+        stop.set()
+        thread.join()
+        return finished
+
+    return measured
+
+
+def threads(settings: Settings) -> Table:
+    """Two threads against one."""
+    import asyncdali
+
+    contenders = []
+    for count in (2, 1):
+        pipeline = programs.training(asyncdali, settings.folder, threads=count)
+        contenders.append(Contender(f"asyncdali, {count} thread(s)", _dense_step(pipeline), pipeline.close))
+    interleave(contenders, settings.rounds, settings.seconds)
+    for contender in contenders:
+        contender.close()
+    return rate_table("training pipeline, 2 threads against 1", contenders, "samples/s", ">= 1.85 x")
+
+
+def gil(settings: Settings) -> Table:
+    """How long the interpreter lock is held per sample: CPU time of the process less the time inside compiled code."""
+    from .gil import held_per_sample
+
+    table = Table("interpreter time per sample, training pipeline", ["contender", "us per sample"])
+    table.add("asyncdali", held_per_sample(settings.folder))
+    table.notes.append("target: <= 30 us; how it is measured: benchmarks/gil.py")
+    return table
+
+
+def notebook(settings: Settings) -> Table:
+    """The notebook pipeline: decode and rotate; CPU, and mixed on the host device."""
+    libs = libraries()
+    note = _verified(libs, lambda lib: programs.notebook(lib, settings.folder), 8, 2.0)
+    contenders = []
+    import asyncdali
+
+    for name, lib, device in (
+        ("asyncdali, cpu", asyncdali, "cpu"), ("asyncdali, mixed on the host device", asyncdali, "mixed"), ("DALI, cpu", libs.get("DALI"), "cpu"),
+    ):  # fmt: skip
+        if lib is not None:
+            pipeline = programs.notebook(lib, settings.folder, device=device)
+            contenders.append(Contender(name, _ragged_step(pipeline), lambda p=pipeline: _close(p)))
+    interleave(contenders, settings.rounds, settings.seconds)
+    table = rate_table("notebook pipeline, batch 8, 2 threads", contenders, "samples/s", ">= 4 x DALI; mixed >= 0.9 x cpu")
+    table.notes.append(note)
+    for contender in contenders:
+        contender.close()
+    return table
+
+
+def decode(settings: Settings) -> Table:
+    """Reading and decoding, against DALI and the libjpeg-turbo floor (simplejpeg, same flags, one thread per core)."""
+    contenders = []
+    libs = libraries()
+    note = _verified(libs, lambda lib: programs.decode(lib, settings.folder), 4, 1.0)
+    for name, lib in libs.items():
+        pipeline = programs.decode(lib, settings.folder)
+        contenders.append(Contender(f"{name}, 2 threads", _ragged_step(pipeline), lambda p=pipeline: _close(p)))
+    try:
+        contenders.append(_floor(settings.folder))
+    except ImportError:
+        print("  (floor left out: simplejpeg is not installed)")
+    interleave(contenders, settings.rounds, settings.seconds)
+    table = rate_table("decode only, batch 64", contenders, "samples/s", ">= 0.95 x the floor")
+    table.notes.append(note)
+    for contender in contenders:
+        contender.close()
+    return table
+
+
+def _floor(folder: str, batch: int = 64) -> Contender:
+    """libjpeg-turbo itself: two threads, files in memory, one output buffer per thread."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import simplejpeg
+
+    data = [open(path, "rb").read() for path in _paths(folder)[0]]
+    pool = ThreadPoolExecutor(2)
+    buffers = [np.empty(64 << 20, np.uint8) for _ in range(2)]
+    position = [0]
+
+    def part(k: int, start: int) -> None:
+        for number in range(start + k, start + batch, 2):
+            simplejpeg.decode_jpeg(data[number % len(data)], "RGB", fastdct=False, fastupsample=False, buffer=buffers[k])
+
+    def step() -> int:
+        list(pool.map(part, (0, 1), (position[0],) * 2))
+        position[0] += batch
+        return batch
+
+    return Contender("libjpeg-turbo floor, 2 threads", step, pool.shutdown)
+
+
+def empty(settings: Settings) -> Table:
+    """Cost of an iteration that does nothing but draw eight numbers."""
+    contenders = []
+    for name, lib in libraries().items():
+        pipeline = programs.empty(lib)
+
+        def step(pipeline: Any = pipeline) -> int:
+            for _ in range(50):
+                pipeline.run()
+            return 50
+
+        contenders.append(Contender(name, step, lambda p=pipeline: _close(p)))
+    interleave(contenders, settings.rounds, settings.seconds)
+    for contender in contenders:
+        contender.close()
+    return rate_table("empty iteration (one random.uniform, batch 8)", contenders, "iterations/s", ">= 0.4 x DALI (stretch 1.0)")
+
+
+def checkpoint(settings: Settings) -> Table:
+    """Size and cost of a checkpoint, cost of having them enabled, cost of restoring."""
+    from .checkpointing import measure
+
+    return measure(settings.folder, settings.rounds)
+
+
+def cold(settings: Settings) -> Table:
+    """Import, build and first batch in fresh processes."""
+    return cold_start(settings.folder)
+
+
+def rss(settings: Settings) -> Table:
+    """Memory of the training pipeline over many iterations, in fresh processes."""
+    return memory(settings.folder, "DALI" in libraries())
+
+
+CASES: dict[str, Callable[[Settings], Table]] = {
+    "training": training,
+    "training-busy": training_busy,
+    "threads": threads,
+    "gil": gil,
+    "notebook": notebook,
+    "decode": decode,
+    "empty": empty,
+    "checkpoint": checkpoint,
+    "cold": cold,
+    "memory": rss,
+}
+
+__all__ = ["CASES", "Settings", "paired_ratio"]

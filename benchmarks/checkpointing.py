@@ -1,0 +1,103 @@
+"""Checkpoint size and cost, cost of enabling, cost of restoring deep into a large data set."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from typing import Any
+
+from . import programs
+from .harness import Contender, Table, interleave
+
+LARGE, AGE = 1_281_167, 1_281_000
+
+
+def measure(folder: str, rounds: int) -> Table:
+    """The table; targets from the project's issue."""
+    import asyncdali
+
+    table = Table("checkpoints", ["what", "value", "target"])
+    pipeline = programs.notebook(asyncdali, folder, enable_checkpointing=True)
+    for _ in range(3):
+        pipeline.run()
+    times = []
+    for _ in range(50):
+        pipeline.run()
+        start = time.perf_counter()
+        data = pipeline.checkpoint()
+        times.append(time.perf_counter() - start)
+    pipeline.close()
+    table.add("checkpoint() of the notebook pipeline, us", statistics.median(times) * 1e6, "<= 200")
+    table.add("its size, bytes", len(data), "<= 4096")
+    table.add("enabling it, us per iteration", _enabling(rounds), "<= 5")
+    for fill, limit in ((1024, 150), (None, 20)):
+        extra = statistics.median(_restore_extra(fill) for _ in range(5))
+        name = f"initial_fill={fill}" if fill else "unshuffled"
+        table.add(f"restore at {AGE:,} of {LARGE:,}, {name}, ms over a plain build", extra * 1e3, f"<= {limit}")
+    return table
+
+
+def _enabling(rounds: int) -> float:
+    """Extra microseconds per empty iteration with checkpointing enabled: interleaved, median of paired differences."""
+    import asyncdali
+
+    contenders = []
+    for enabled in (False, True):
+        pipeline = programs.empty(asyncdali, enable_checkpointing=enabled)
+
+        def step(pipeline: Any = pipeline) -> int:
+            for _ in range(50):
+                pipeline.run()
+            return 50
+
+        contenders.append(Contender(str(enabled), step, pipeline.close))
+    interleave(contenders, max(rounds, 9), 0.5)
+    off, on = contenders
+    for contender in contenders:
+        contender.close()
+    return statistics.median(1e6 / b - 1e6 / a for a, b in zip(off.rates, on.rates))
+
+
+def _restore_extra(fill: int | None) -> float:
+    """Seconds that restoring at AGE adds to build() of a reader over LARGE entries (one small file, listed again and again)."""
+    import asyncdali
+
+    shuffle = {"random_shuffle": True, "initial_fill": fill} if fill else {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sample.bin")
+        with open(path, "wb") as file:
+            file.write(b"x")
+        listing = os.path.join(folder, "list.txt")
+        with open(listing, "w") as text:
+            text.write(f"{path} 0\n" * LARGE)
+
+        def build(checkpoint: bytes | None) -> tuple[Any, float]:
+            @asyncdali.pipeline_def(batch_size=8, num_threads=1, device_id=None, seed=3, enable_checkpointing=True)
+            def graph() -> Any:
+                return asyncdali.fn.readers.file(file_list=listing, name="reader", **shuffle)
+
+            pipeline = graph(checkpoint=checkpoint)
+            start = time.perf_counter()
+            pipeline.build()
+            return pipeline, time.perf_counter() - start
+
+        plain, _ = build(None)
+        saved = _at_age(plain.checkpoint())
+        plain.close()
+        pipelines = [build(None), build(saved)]
+        for pipeline, _ in pipelines:
+            pipeline.close()
+        return pipelines[1][1] - pipelines[0][1]
+
+
+def _at_age(data: bytes) -> bytes:
+    """The checkpoint moved to AGE samples into the first epoch."""
+    from asyncdali import checkpoint
+
+    body = checkpoint.decode(data)
+    engine, epoch, _ = body["operators"]["reader"]
+    return checkpoint.encode(
+        checkpoint.graph_json(body["graph"]), {"reader": [engine, epoch, AGE]}, AGE // 8, 0, None, body["library"]
+    )

@@ -1,0 +1,1 @@
+"""The training pipeline as users of other loaders would write it."""

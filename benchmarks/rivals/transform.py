@@ -1,0 +1,73 @@
+"""The work on one sample, with OpenCV and with Pillow: read, decode, random crop, antialiased resize, flip, normalize to CHW float."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ..programs import MEAN, STD
+
+_MEAN = np.array(MEAN, np.float32)
+_SCALE = (1 / np.array(STD, np.float32)).astype(np.float32)
+
+
+def random_window(width: int, height: int, random: np.random.Generator) -> tuple[int, int, int, int]:
+    """x, y, w, h: area 8-100 %, aspect ratio 3/4-4/3, ten attempts (the usual random resized crop)."""
+    for _ in range(10):
+        area = width * height * random.uniform(0.08, 1.0)
+        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            return int(random.integers(0, width - w + 1)), int(random.integers(0, height - h + 1)), w, h
+    side = min(width, height)
+    return (width - side) // 2, (height - side) // 2, side, side
+
+
+def with_opencv(data: bytes, random: np.random.Generator) -> np.ndarray:
+    """float32[3, 224, 224]; INTER_AREA is OpenCV's antialiased reduction."""
+    import cv2
+
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    x, y, w, h = random_window(image.shape[1], image.shape[0], random)
+    shrinking = w > 224 or h > 224
+    image = cv2.resize(image[y : y + h, x : x + w], (224, 224), interpolation=cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR)
+    if random.random() < 0.5:
+        image = cv2.flip(image, 1)
+    image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    planes = (image.astype(np.float32) - _MEAN) * _SCALE
+    return np.ascontiguousarray(planes.transpose(2, 0, 1))
+
+
+def with_pillow(data: bytes, random: np.random.Generator) -> np.ndarray:
+    """float32[3, 224, 224]; Pillow's bilinear filter widens when shrinking."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(data))
+    x, y, w, h = random_window(*picture.size, random)
+    picture = picture.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR, box=(x, y, x + w, y + h))
+    if random.random() < 0.5:
+        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    planes = (np.asarray(picture, np.float32) - _MEAN) * _SCALE
+    return np.ascontiguousarray(planes.transpose(2, 0, 1))
+
+
+def fastest(paths: list[str]) -> Callable[[bytes, np.random.Generator], np.ndarray]:
+    """The faster of the two on these files, in one thread."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    data = [open(path, "rb").read() for path in paths[:48]]
+    times = {}
+    for work in (with_opencv, with_pillow):
+        random = np.random.default_rng(0)
+        for item in data[:4]:
+            work(item, random)
+        start = time.perf_counter()
+        for item in data:
+            work(item, random)
+        times[work] = time.perf_counter() - start
+    return min(times, key=lambda work: times[work])
