@@ -1,0 +1,29 @@
+"""The command line: ``asyncdali demo``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ._version import __version__
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="asyncdali", description="A data-loading runtime that speaks DALI's Python API.")
+    parser.add_argument("--version", action="version", version=f"asyncdali {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="run the training pipeline, kill it in mid-epoch, resume it exactly")
+    demo.add_argument("--data", help="folder with one sub-folder of JPEGs per class (default: pictures that ship with the package)")
+    demo.add_argument("--output", default="asyncdali-demo", help="folder for the checkpoint and the contact sheet")
+    demo.add_argument("--batches", type=int, default=40, help="batches before the kill")
+    demo.add_argument("--threads", type=int, default=2)
+    demo.add_argument("--phase", choices=("run", "resume"), help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    from .demo import demo as run_demo
+
+    return run_demo(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
