@@ -1,0 +1,37 @@
+"""Stubs and reference tables are what the declarations say."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import pytest
+
+from asyncdali.graph import reference
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(reference.__file__)))
+
+
+@pytest.mark.parametrize("path", sorted(reference.stub_files()))
+def test_stub_is_current_and_valid(path):
+    with open(os.path.join(PACKAGE, path)) as file:
+        text = file.read()
+    assert text == reference.stub_files()[path], "run `python -m asyncdali.graph.reference`"
+    ast.parse(text)
+
+
+def test_reference_table_is_current():
+    docs = os.path.join(os.path.dirname(PACKAGE), "docs", "operators.md")
+    if not os.path.exists(docs):
+        pytest.skip("an installed package has no docs folder")
+    with open(docs) as file:
+        assert file.read() == reference.reference_table(), "run `python -m asyncdali.graph.reference`"
+
+
+def test_every_argument_is_documented():
+    from asyncdali.operators import load_registry
+
+    missing = [
+        f"{name}.{arg.name}" for name, cls in load_registry().items() if not name.startswith("_") for arg in cls.schema.args if not arg.doc
+    ]
+    assert not missing
