@@ -51,10 +51,11 @@ class Batch:
     `owner` is what keeps the memory alive (the pooled array, or a list of arrays), None while the batch has no memory.
     `values` is set when the whole batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws,
     constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
+    `reused` says that the memory is used again in other iterations (constants): the user gets a copy.
     """
 
     __slots__ = (
-        "addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "shapes", "source_info", "values",
+        "addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "reused", "shapes", "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +80,7 @@ class Batch:
         self.source_info = source_info
         self.values: np.ndarray | None = None
         self.alias_of: Batch | None = None
+        self.reused = False
 
     @classmethod
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
@@ -140,6 +142,14 @@ class Batch:
             return self.values[index, ...]  # the ellipsis makes it a view for scalars too
         view = AddressView(int(self.addresses[index]), self.shapes[index], storage_dtype(self.dtype), self.memory_owner)
         return np.asarray(view)
+
+    def private(self) -> Batch:
+        """This batch if its memory is its own, else a copy of it (the batch must be dense)."""
+        if not (self.alias_of or self).reused or self.values is None:
+            return self
+        copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
+        copy.device, copy.source_info = self.device, self.source_info
+        return copy
 
     @property
     def memory_owner(self) -> Any:

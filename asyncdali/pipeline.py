@@ -224,6 +224,7 @@ class Pipeline:
         if self._session is None:
             self.build()
         assert self._session is not None
+        self._session.executor.check_process()
         return self._session
 
     # --- running
@@ -280,8 +281,20 @@ class Pipeline:
         _check_stream(cuda_stream, self)
         for name in inputs:
             raise KeyError(f"the pipeline has no input operator named {name!r}")
-        self._launch()
+        self._launch_unless_owed(session)
+        try:
+            session.wait_oldest()
+        except KeyboardInterrupt:
+            session.owed += 1
+            raise
         return session.fetch()
+
+    def _launch_unless_owed(self, session: Session) -> None:
+        """Queue one iteration, unless an interrupted or cancelled call has left one of its own."""
+        if session.owed:
+            session.owed -= 1
+        else:
+            self._launch()
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -327,17 +340,19 @@ class Pipeline:
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
-        if session.asynchronously_owed == 0:
-            self._launch()
-        session.asynchronously_owed += 1  # a cancelled call leaves its iteration launched: the next call takes it
-        try:
-            record = session.oldest()
-        except StopIteration:
-            session.asynchronously_owed = 0
-            raise StopAsyncIteration from None
-        await record.wait_async()
-        session.asynchronously_owed = 0
-        return session.fetch()
+        self._launch_unless_owed(session)
+        while True:
+            try:
+                record = session.oldest()
+            except StopIteration:
+                raise StopAsyncIteration from None
+            try:
+                await record.wait_async()
+            except BaseException:
+                session.owed += 1  # cancelled: its iteration stays in flight, the next call takes it
+                raise
+            if session.in_flight and session.in_flight[0] is record:  # else another task of this loop was first
+                return session.fetch()
 
     def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
         """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""

@@ -154,7 +154,7 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
 
 def _check_input_device(schema: Schema, device: str, position: int, node: DataNode) -> None:
     want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
-    if node.device != want and not (position in schema.cpu_inputs and device != "cpu"):
+    if node.device != want and position not in schema.metadata_inputs:
         hint = ".gpu()" if want == "gpu" else ".cpu()"
         raise RuntimeError(
             f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "

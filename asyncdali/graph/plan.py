@@ -97,17 +97,17 @@ class _Builder:
                     enter(source)
 
     def seed_of(self, instance: OperatorInstance, assigned: dict[int, int]) -> int | None:
-        """Seed of one instance; takes an entry of the table unless it was given (a twin takes one too, and uses its sibling's)."""
+        """Seed of one instance; takes an entry of the table unless it was given.
+
+        Every instance of one call with input sets takes an entry, and all use that of the first one met.
+        """
         if not instance.schema.seeded:
             return None
         if instance.seed is not None:
             return instance.seed
         value = self.seeds(self.taken % SEED_TABLE_SIZE)
         self.taken += 1
-        if instance.twin_of is not None and id(instance.twin_of) in assigned:
-            return assigned[id(instance.twin_of)]
-        assigned[id(instance)] = value
-        return value
+        return assigned.setdefault(id(instance.twin_of or instance), value)
 
 
 def reachable(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seeds: Callable[[int], int] = lambda k: 0) -> _Builder:

@@ -167,7 +167,8 @@ class Schema:
     no_prune       runs even if nothing uses its outputs
     deprecated     {old argument name: new name, or None if it no longer does anything}
     aliases        deprecated names of the whole operator
-    cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (metadata, sizes)
+    cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
+    metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     """
 
     name: str
@@ -181,6 +182,7 @@ class Schema:
     deprecated: dict[str, str | None] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     cpu_inputs: tuple[int, ...] = ()
+    metadata_inputs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())

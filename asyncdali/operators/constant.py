@@ -32,6 +32,7 @@ class _Repeated(Operator):
         if batch is None or len(batch) != arguments.count:
             values = np.repeat(self._value[None], arguments.count, 0)
             batch = Batch.from_values(values, self._layout, self._dtype)
+            batch.reused = True
             self._batch = batch
         return Planned([batch])
 

@@ -25,7 +25,7 @@ class GetProperty(Operator):
         name="get_property",
         doc="A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.",
         devices=("cpu", "gpu"),
-        cpu_inputs=(0,),
+        metadata_inputs=(0,),
         args=(Arg("key", "str", REQUIRED, '"layout" or "source_info".'),),
     )
     eager = True
@@ -53,7 +53,7 @@ class Shape(Operator):
         name="_shape",
         doc="Shape of each sample: a 1-D tensor of length ndim.",
         devices=("cpu", "gpu"),
-        cpu_inputs=(0,),
+        metadata_inputs=(0,),
         args=(Arg("dtype", "dtype", None, "Element type, INT64 by default."),),
     )
     eager = True

@@ -11,7 +11,6 @@ import asyncio
 import os
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +33,7 @@ from .segments import BuiltSegment, SegmentRun
 class Record:
     """One iteration on its way: its batches, positions after it, and who waits for it."""
 
-    __slots__ = ("_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs", "positions")
+    __slots__ = ("_lock", "_failed_segment", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs", "positions")
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
@@ -45,8 +44,15 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
+        self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+
+    def fail(self, segment: int, error: BaseException) -> None:
+        """The iteration has failed; of several errors the one of the earliest segment counts, whichever came first."""
+        with self._lock:
+            if self.error is None or segment < self._failed_segment:
+                self.error, self._failed_segment = error, segment
 
     def finish(self) -> None:
         """Wake whoever waits (on the loop's thread, or at close)."""
@@ -66,6 +72,12 @@ class Record:
                 return
         wake()
 
+    def _forget(self, wake: Callable[[], None]) -> None:
+        """Take back :meth:`on_finished`."""
+        with self._lock:
+            if wake in self._waiters:
+                self._waiters.remove(wake)
+
     def wait(self) -> None:
         """Block until finished; interruptible by signals."""
         if self.finished:
@@ -73,7 +85,11 @@ class Record:
         gate = threading.Lock()
         gate.acquire()
         self.on_finished(gate.release)
-        gate.acquire()
+        try:
+            gate.acquire()
+        except BaseException:  # a signal handler raised (Ctrl-C)
+            self._forget(gate.release)
+            raise
 
     async def wait_async(self) -> None:
         """Wait inside any running event loop; cancelling the wait loses nothing."""
@@ -83,10 +99,16 @@ class Record:
         future: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
-            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+            try:
+                loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+            except RuntimeError:
+                pass  # that loop was closed with the wait still in it
 
         self.on_finished(wake)
-        await future
+        try:
+            await future
+        finally:
+            self._forget(wake)
 
 
 class Scheduler:
@@ -99,23 +121,27 @@ class Scheduler:
         self._limited = {"cpu"} if concurrency == OperatorConcurrency.FULL else {"cpu", "mixed", "gpu"}
         self._records: dict[int, Record] = {}
         self._next = [0] * len(segments)
-        self._planning: set[int] = set()
+        self._planning: dict[int, int] = {}  # segment -> the iteration it is planning
         self._running = 0
+        self._pumping = False
         self._busy_backends: set[str] = set()
 
     def admit(self, record: Record) -> None:
         self._records[record.index] = record
         self.pump()
 
-    def planned(self, segment: BuiltSegment) -> None:
-        """The segment's decisions for its current iteration are made; the next iteration may be planned."""
-        if segment.index in self._planning:
-            self._planning.discard(segment.index)
+    def planned(self, segment: BuiltSegment, record: Record) -> None:
+        """The segment's decisions for this iteration are made; the next iteration may be planned.
+
+        Reported once or twice per iteration, the second time perhaps when the next one is being planned already.
+        """
+        if self._planning.get(segment.index) == record.index:
+            del self._planning[segment.index]
             self._busy_backends.discard(segment.backend)
 
     def done(self, segment: BuiltSegment, record: Record) -> bool:
         """The segment is over for this record; True when the whole record is."""
-        self.planned(segment)
+        self.planned(segment, record)
         self._running -= 1
         record.done_segments.add(segment.index)
         if len(record.done_segments) < len(self._segments):
@@ -125,6 +151,15 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start everything that may start, oldest iterations first."""
+        if self._pumping:
+            return  # a start that was over at once (a failed iteration): the loop below goes on anyway
+        self._pumping = True
+        try:
+            self._pump()
+        finally:
+            self._pumping = False
+
+    def _pump(self) -> None:
         progress = True
         while progress:
             progress = False
@@ -132,7 +167,7 @@ class Scheduler:
                 record = self._records.get(self._next[segment.index])
                 if record is not None and self._may_start(segment, record):
                     self._next[segment.index] += 1
-                    self._planning.add(segment.index)
+                    self._planning[segment.index] = record.index
                     self._running += 1
                     if segment.backend in self._limited:
                         self._busy_backends.add(segment.backend)
@@ -207,11 +242,17 @@ class Executor:
         """Queue one iteration; returns at once."""
         if self.closed or self._loop is None:
             raise PipelineClosed("the pipeline was closed")
+        self.check_process()
         record = Record(self._count, batch_size, self._edge_count)
         self._count += 1
         self._open_records.append(record)
         self._loop.call(self._admit, record)
         return record
+
+    def check_process(self) -> None:
+        """RuntimeError in a forked child: the threads stayed in the parent."""
+        if os.getpid() != self._pid:
+            raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- on the loop's thread
 
@@ -226,10 +267,13 @@ class Executor:
             self._finish_segment(run)
             return
         phases = run.phases()
-        self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
+        try:
+            self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
+        except BaseException as error:  # no thread could be started
+            self._failed(run, error)
 
     def _planned(self, run: SegmentRun) -> None:
-        self._scheduler.planned(run.segment)
+        self._scheduler.planned(run.segment, run.record)
         self._scheduler.pump()
 
     def _finish_segment(self, run: SegmentRun) -> None:
@@ -246,22 +290,29 @@ class Executor:
 
     def _advance(self, run: SegmentRun, phases: Iterator[Job], state: WorkerState | None, error: BaseException | None) -> None:
         """Resume a run until its next job or its end."""
+        if self.closed:
+            phases.close()  # type: ignore[attr-defined]
+            return
         try:
-            job = phases.throw(error) if error is not None else next(phases)
+            job = phases.throw(error) if error is not None else next(phases)  # type: ignore[attr-defined]
         except StopIteration:
             self._post(self._finish_segment, run)
             return
         except BaseException as failure:
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
-            run.record.error = failure
-            if not run.committed:
-                run.segment.commit_positions(run.record, {})
-            self._post(self._finish_segment, run)
+            self._failed(run, failure)
             return
         self._run_job(run, phases, job, state)
 
+    def _failed(self, run: SegmentRun, error: BaseException) -> None:
+        run.record.fail(run.segment.index, error)
+        if not run.committed:
+            run.segment.commit_positions(run.record, {})
+        self._post(self._finish_segment, run)
+
     def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
         def finished() -> None:
+            job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive until a collection
             self._jobs.discard(job)
             try:
                 job.raise_error()
@@ -276,11 +327,13 @@ class Executor:
             job.stop()
         pixels = getattr(job, "is_pixels", False)
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        self._workers.submit(job, samples)
         if pixels:
             # The next iteration may be planned while this one's pixels are made.
             self._post(self._planned, run)
-        elif state is not None:
+        self._workers.submit(job, samples)
+        if pixels:
+            return
+        if state is not None:
             job.work(state)  # a stage thread helps with what planning waits for
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
@@ -345,6 +398,5 @@ def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Cal
     return streams
 
 
-def finalizer(owner: Any, executor: Executor) -> weakref.finalize:
-    """Close `executor` when `owner` is dropped or the interpreter exits."""
-    return weakref.finalize(owner, executor.close)
+def _nothing() -> None:
+    pass

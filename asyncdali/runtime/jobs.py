@@ -24,6 +24,7 @@ class Job:
         self._lock = threading.Lock()
         self._active = 0
         self._exhausted = False
+        self._failure: BaseException | None = None
         self.finished: Callable[[], None] = lambda: None
 
     def work(self, thread: WorkerState) -> None:
@@ -34,6 +35,8 @@ class Job:
             self._active += 1
         try:
             self._run(thread)
+        except BaseException as error:  # no memory for scratch, say; the iteration must end whatever happens
+            self._failure = error
         finally:
             with self._lock:
                 self._exhausted = True  # a thread leaves only when there is nothing left to take
@@ -50,6 +53,8 @@ class Job:
 
     def raise_error(self) -> None:
         """Raise the first sample's error, if any."""
+        if self._failure is not None:
+            raise self._failure
 
 
 class CompiledSamples(Job):
@@ -98,6 +103,7 @@ class CompiledSamples(Job):
 
     def raise_error(self) -> None:
         """SampleError of the first failed sample; its ``owner`` attribute is who the failed step belongs to."""
+        super().raise_error()
         if not self._status.any():
             return
         failed = np.flatnonzero(self._status)
@@ -138,6 +144,7 @@ class PythonSamples(Job):
         self._stopped = True
 
     def raise_error(self) -> None:
+        super().raise_error()
         if self._errors:
             sample, error = min(self._errors, key=lambda item: item[0])
             if isinstance(error, SampleError) or not isinstance(error, Exception):

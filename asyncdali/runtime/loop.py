@@ -33,7 +33,6 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = _new_loop()
-        self.pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="asyncdali-loop", daemon=True)
         self._thread.start()
 
@@ -51,12 +50,25 @@ class LoopThread:
 
 _lock = threading.Lock()
 _shared: LoopThread | None = None
+_inherited: list[LoopThread] = []
+"""Loops of parent processes: never used nor closed here, their descriptors are shared with the parent."""
+
+
+def _after_fork() -> None:
+    global _lock, _shared
+    _lock = threading.Lock()
+    if _shared is not None:
+        _inherited.append(_shared)
+        _shared = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_loop() -> LoopThread:
     """The process's loop thread; a forked child gets one of its own."""
     global _shared
     with _lock:
-        if _shared is None or _shared.pid != os.getpid():
+        if _shared is None:
             _shared = LoopThread()
         return _shared

@@ -6,6 +6,7 @@ stage thread (before the pixels) or on the worker that finished last (after them
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from ..errors import operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from .jobs import CompiledSamples, Job, PythonSamples
+
+log = logging.getLogger("asyncdali")
 
 MAX_SCRATCH = 64 << 20
 """Intermediates of a sample larger than this are placed in pooled memory rather than in every thread's scratch."""
@@ -46,12 +49,16 @@ class BuiltSegment:
     def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
         """Move the stateful operators on by what they produced (`produced`: operator's id -> samples).
 
-        An operator that did not come to produce moves on as if it had, so that a failed iteration is skipped exactly.
+        An operator that did not come to produce moves on as if it had, so that a failed iteration is skipped exactly. Never raises: an
+        operator that cannot tell (a reader that finds no data) stays where it is.
         """
         for built in self.stateful:
             operator = built.operator
             samples = produced.get(id(operator), record.batch_size)
-            operator.position = operator.advanced(samples)
+            try:
+                operator.position = operator.advanced(samples)
+            except Exception as error:
+                log.debug("operator %s keeps its position: %s", built.planned.spec.name, error)
             record.positions[built.planned.spec.name] = operator.position
 
 

@@ -54,7 +54,8 @@ class Session:
             self.executor.close()
             raise
         self.in_flight: deque[Record] = deque()
-        self.asynchronously_owed = 0
+        self.owed = 0
+        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
 
     @staticmethod
     def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
@@ -118,6 +119,11 @@ class Session:
             raise StopIteration
         return self.in_flight[0]
 
+    def wait_oldest(self) -> None:
+        """Wait for the next iteration to be returned, if there is one."""
+        if self.in_flight:
+            self.in_flight[0].wait()
+
     def wait_all(self) -> None:
         """Wait until everything launched is computed."""
         for record in list(self.in_flight):
@@ -139,6 +145,7 @@ class Session:
         return tuple(self._tensor_list(batch) for batch in record.outputs)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
+        batch = batch.private()
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.gpu_id, None)
         return TensorListCPU._from_batch(batch)
