@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 
 from numba import cfunc, njit, types
 
@@ -14,27 +15,62 @@ inlined = njit(inline="never", nogil=True, **_OPTIONS)
 
 
 class Compiled:
-    """A C function: ``address`` for other compiled code, calling it from Python releases the GIL."""
+    """A C function: ``address`` for other compiled code; calling it from Python releases the GIL.
 
-    __slots__ = ("_call", "_keep", "address")
+    It is compiled (or loaded from the cache) when ``address`` is first asked for or it is first called, so that a pipeline pays only for the
+    functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
+    """
+
+    __slots__ = ("_address", "_call", "_count", "_function", "_keep")
 
     def __init__(self, function, argument_count: int):
-        self._keep = function
-        self.address = function.address
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * argument_count)(function.address)
+        self._function = function
+        self._count = argument_count
+        self._address = 0
+        self._call = self._first_call
+        self._keep = None
+
+    @property
+    def address(self) -> int:
+        """Address of the machine code."""
+        if not self._address:
+            self._compile()
+        return self._address
+
+    def _compile(self) -> None:
+        with _compiling:
+            if self._address:
+                return
+            signature = _I64(*[_I64] * self._count)
+            self._keep = cfunc(signature, cache=True, **_OPTIONS)(self._function)
+            self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(self._keep.address)
+            self._address = self._keep.address
+
+    def _first_call(self, *args: int) -> int:
+        self._compile()
+        return self._call(*args)
 
     def __call__(self, *args: int) -> int:
         return self._call(*args)
 
 
+_compiling = threading.RLock()
+
+
 def compiled(argument_count: int):
-    """Decorator: compile ``f(int64, ...) -> int64`` (cached on disk beside the source, or in the user's cache)."""
+    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk beside the source, or in the user's cache)."""
 
     def decorate(function) -> Compiled:
-        signature = _I64(*[_I64] * argument_count)
-        return Compiled(cfunc(signature, cache=True, **_OPTIONS)(function), argument_count)
+        return Compiled(function, argument_count)
 
     return decorate
+
+
+def compile_all(module) -> None:
+    """Compile every function of a kernel module now."""
+    for value in vars(module).values():
+        if isinstance(value, Compiled):
+            value.address  # noqa: B018
 
 
 step = compiled(3)

@@ -27,12 +27,16 @@ class RandomOperator(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        random_streams.load_kernels()
         self.position = StreamPosition.fresh(spec.seed or 0)
         dtype = spec.constant("dtype")
         self.dtype = self.default_dtype if dtype is None else dtype
+        self._compile()
         if spec.input_count and spec.given("shape"):
             raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+
+    def _compile(self) -> None:
+        """Bring the kernels in now, on the building thread."""
+        raise TypeError("abstract")
 
     def advanced(self, samples: int) -> StreamPosition:
         return self.position.advanced(samples)
@@ -110,6 +114,10 @@ class Uniform(RandomOperator):
         if spec.constants.get("values") == []:
             raise ValueError("`values` is empty; at least one value to choose from is needed")
 
+    def _compile(self) -> None:
+        kernels = random_streams.load_kernels()
+        (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).address  # noqa: B018
+
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         dtype = storage_dtype(self.dtype)
         if arguments.given("values"):
@@ -150,6 +158,9 @@ class CoinFlip(RandomOperator):
     )
     default_dtype = DALIDataType.INT32
 
+    def _compile(self) -> None:
+        random_streams.load_kernels().draw_coins.address  # noqa: B018
+
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         chance = self._parameter(arguments, "probability")
         return random_streams.coin_flip(self.position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)
@@ -173,6 +184,9 @@ class Normal(RandomOperator):
             *_SHAPE_ARGS,
         ),
     )
+
+    def _compile(self) -> None:
+        random_streams.load_kernels().draw_normal.address  # noqa: B018
 
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")

@@ -68,11 +68,20 @@ class ReaderOperator(Operator):
                 constant("shuffle_after_epoch"), constant("shuffle_after_epoch_seed"), self.environment.checkpointing,
             )  # fmt: skip
             if constant("random_shuffle") or constant("shuffle_after_epoch"):
-                from .order import load_kernels
-
-                load_kernels()
+                self._compile()
             self.position = self._order.position
         return self._order
+
+    def _compile(self) -> None:
+        """Bring in the kernels of shuffling now, on the building thread."""
+        from .order import load_kernels
+
+        kernels = load_kernels()
+        wanted = [kernels.permute64] if self.spec.constant("shuffle_after_epoch") else []
+        if self.spec.constant("random_shuffle"):
+            wanted += [kernels.permute32, kernels.draw_shuffled]
+        for kernel in wanted:
+            kernel.address  # noqa: B018
 
     def draw(self, samples: int) -> np.ndarray:
         """The indices of this iteration, int64[samples]."""

@@ -66,9 +66,11 @@ class FileReader(ReaderOperator):
     def __init__(self, spec: Spec, environment: Environment):
         self._table: FileTable | None = None
         super().__init__(spec, environment)
+        from ..compiled.step import compile_all
         from . import file_kernels
 
         self._kernels = file_kernels
+        compile_all(file_kernels)
         hint = max([*spec.constant("bytes_per_sample_hint"), 0])
         if hint:
             environment.allocate(hint * environment.batch_size)

@@ -78,7 +78,9 @@ class Session:
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing)
         )
         # The driver is compiled (or loaded) here, on the building thread.
-        from ..compiled import driver  # noqa: F401
+        from ..compiled import driver
+
+        driver.run_job.address  # noqa: B018
 
         built: dict[int, BuiltOperator] = {}
         for planned in self.plan.operators:
