@@ -80,7 +80,7 @@ def _to_enum(kind: type) -> Callable[[Any], Any]:
 
 def _to_dtype(value: Any) -> DALIDataType:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return DALIDataType(value)
+        return DALIDataType(int(value))
     from ..types import to_dali_type  # type names, numpy and torch types
 
     return to_dali_type(value)
