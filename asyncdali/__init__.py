@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import fn, ops, tensors, types
-    from .data_node import DataNode
-    from .pipeline import Pipeline, pipeline_def
-    from .types import OperatorConcurrency, StreamPolicy
+    from . import data_node as data_node
+    from . import fn as fn
+    from . import ops as ops
+    from . import tensors as tensors
+    from . import types as types
+    from .data_node import DataNode as DataNode
+    from .pipeline import Pipeline as Pipeline
+    from .pipeline import pipeline_def as pipeline_def
+    from .types import OperatorConcurrency as OperatorConcurrency
+    from .types import StreamPolicy as StreamPolicy
 
 _NAMES = {
     "Pipeline": "pipeline",

@@ -11,7 +11,7 @@ from . import readers as readers
 
 def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Produces a batch of samples that are all the same, given as numbers.
-    
+
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
     """
 
@@ -23,7 +23,7 @@ def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: s
 
 def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Gives the input another shape or layout; the data are not copied.
-    
+
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.

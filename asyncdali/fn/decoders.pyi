@@ -8,13 +8,13 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 def image(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., cache_batch_copy: bool | None = ..., cache_debug: bool | None = ..., cache_size: int | None = ..., cache_threshold: int | None = ..., cache_type: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG2000.
-    
+
     Input: encoded bytes (1-D UINT8). Output: HWC. JPEGs are decoded with the accurate inverse DCT and smooth chroma upsampling.
     """
 
 def image_random_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Decodes a random window of each image: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG2000.
-    
+
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges; only the window
     is decoded, and equals the same part of the whole image. Windows are DALI's for the same seed.
     """

@@ -8,19 +8,19 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Random 0 and 1: 1 with the given probability.
-    
+
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
     """
 
 def normal(input_0: Any = ..., /, *, mean: float | DataNode | None = ..., stddev: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Normally distributed random numbers (Box-Muller).
-    
+
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
     """
 
 def uniform(input_0: Any = ..., /, *, range: float | Sequence[float] | DataNode | None = ..., values: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
-    
+
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
     Integer types truncate the bounds of `range` and round the drawn number.
     """

@@ -8,10 +8,10 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 def file(*, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., labels: int | Sequence[int] | None = ..., file_filters: str | Sequence[str] | None = ..., dir_filters: str | Sequence[str] | None = ..., case_sensitive_filter: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
     """Reads (contents, label) pairs from files.
-    
+
     With `file_root` alone, every immediate sub-directory is a class: directories are sorted by byte value and numbered, files in
     them that match `file_filters` are its samples. With `files` the paths are given, labels are their positions or `labels`. With `file_list`
     both come from a text file, one ``path label`` per line.
-    
+
     Outputs: the file's bytes (1-D UINT8) and the label (INT32, shape (1,)).
     """

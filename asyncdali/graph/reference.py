@@ -40,7 +40,7 @@ def _result(schema: Schema) -> str:
 
 def _doc(schema: Schema, indent: str) -> str:
     lines = inspect.cleandoc(schema.doc).splitlines()
-    body = f"\n{indent}".join(lines)
+    body = "\n".join(line if k == 0 or not line else indent + line for k, line in enumerate(lines))
     return f'{indent}"""{body}"""' if len(lines) == 1 else f'{indent}"""{body}\n{indent}"""'
 
 

@@ -11,7 +11,7 @@ from . import readers as readers
 
 class Constant:
     """Produces a batch of samples that are all the same, given as numbers.
-    
+
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
     """
 
@@ -32,7 +32,7 @@ class GetProperty:
 
 class Reshape:
     """Gives the input another shape or layout; the data are not copied.
-    
+
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.

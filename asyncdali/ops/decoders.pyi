@@ -8,7 +8,7 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 class Image:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG2000.
-    
+
     Input: encoded bytes (1-D UINT8). Output: HWC. JPEGs are decoded with the accurate inverse DCT and smooth chroma upsampling.
     """
 
@@ -17,7 +17,7 @@ class Image:
 
 class ImageRandomCrop:
     """Decodes a random window of each image: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG2000.
-    
+
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges; only the window
     is decoded, and equals the same part of the whole image. Windows are DALI's for the same seed.
     """

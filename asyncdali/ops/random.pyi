@@ -8,7 +8,7 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 class CoinFlip:
     """Random 0 and 1: 1 with the given probability.
-    
+
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
     """
 
@@ -17,7 +17,7 @@ class CoinFlip:
 
 class Normal:
     """Normally distributed random numbers (Box-Muller).
-    
+
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
     """
 
@@ -26,7 +26,7 @@ class Normal:
 
 class Uniform:
     """Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
-    
+
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
     Integer types truncate the bounds of `range` and round the drawn number.
     """
