@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from ._notices import warn
 from .types import DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
@@ -89,7 +89,7 @@ class PipelineOptions:
         if self.seed is None or isinstance(self.seed, float) or not hasattr(self.seed, "__index__"):
             return
         if int(self.seed) < 0:
-            warnings.warn(f"seed={self.seed} is negative: a different seed is drawn every time, as with seed=None", UserWarning, stacklevel=5)
+            warn(f"seed={self.seed} is negative: a different seed is drawn every time, as with seed=None", UserWarning)
             self.seed = None
 
     def _check_depth(self) -> None:
@@ -106,9 +106,9 @@ class PipelineOptions:
     def _check_deprecated(self) -> None:
         for name in ("max_streams", "default_cuda_stream_priority"):
             if getattr(self, name) is not None:
-                warnings.warn(f"Pipeline argument `{name}` does nothing any more", DeprecationWarning, stacklevel=5)
+                warn(f"Pipeline argument `{name}` does nothing any more", DeprecationWarning)
         if self.experimental_exec_dynamic is not None:
-            warnings.warn("`experimental_exec_dynamic` is called `exec_dynamic` now", DeprecationWarning, stacklevel=5)
+            warn("`experimental_exec_dynamic` is called `exec_dynamic` now", DeprecationWarning)
             if self.exec_dynamic is None:
                 self.exec_dynamic = self.experimental_exec_dynamic
 
@@ -163,7 +163,9 @@ class PipelineOptions:
             _positive_int("prefetch_queue_depth", self.prefetch_queue_depth)
         self._check_numbers()
         if self.exec_separated and self.exec_dynamic:
-            raise RuntimeError("No supported executor: exec_dynamic=True cannot have separate CPU and GPU queues (a dict as prefetch_queue_depth)")
+            raise RuntimeError(
+                "No supported executor: exec_dynamic=True cannot have separate CPU and GPU queues (a dict as prefetch_queue_depth)"
+            )
         if self.checkpoint is not None and not self.enable_checkpointing:
             raise RuntimeError("Cannot restore checkpoint. The `enable_checkpointing` was not specified when creating the pipeline")
         if self.enable_checkpointing and self.exec_separated:

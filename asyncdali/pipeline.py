@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import checkpoint as checkpoints
+from ._notices import near, warn
 from ._version import __version__
 from .data_node import DataNode
 from .errors import PipelineClosed
@@ -25,7 +26,6 @@ from .tensors import TensorListCPU, TensorListGPU
 from .types import DALIDataType, PipelineAPIType, output_constant
 
 log = logging.getLogger("asyncdali")
-_live: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 
 class Pipeline:
@@ -46,7 +46,8 @@ class Pipeline:
         strict: refuse a checkpoint of another graph or data set; False logs the differences and goes on.
         py_num_workers, py_start_method, py_callback_pickler: Python worker processes of parallel external sources.
         output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.
-        exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the graph.
+        exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the
+            graph.
         stream_policy, concurrency: how work is spread over streams, and which operators may overlap.
     """
 
@@ -65,6 +66,9 @@ class Pipeline:
         default_cuda_stream_priority: Any = None,
         **options: Any,
     ):
+        for name in options:
+            if name not in _pipeline_parameters():
+                raise TypeError(_unknown_argument("Pipeline", name, _pipeline_parameters()))
         self._options = PipelineOptions(
             batch_size=batch_size, num_threads=num_threads, device_id=device_id, seed=seed, exec_pipelined=exec_pipelined,
             prefetch_queue_depth=prefetch_queue_depth, exec_async=exec_async, bytes_per_sample=bytes_per_sample,
@@ -90,9 +94,7 @@ class Pipeline:
     @property
     def batch_size(self) -> int | None:
         """Deprecated name of :attr:`max_batch_size`."""
-        import warnings
-
-        warnings.warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning, stacklevel=2)
+        warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning)
         return self._options.batch_size
 
     num_threads = property(lambda self: self._options.num_threads, doc="CPU worker threads.")
@@ -170,7 +172,10 @@ class Pipeline:
         )
 
     def set_outputs(self, *outputs: Any) -> None:
-        """Set the outputs: DataNodes, or constants (numbers, arrays, flat lists). Before building, the last call wins; after, it does nothing."""
+        """Set the outputs: DataNodes, or constants (numbers, arrays, flat lists).
+
+        Before building, the last call wins; after, it does nothing.
+        """
         if self._session is None:
             self._outputs = list(outputs)
 
@@ -207,16 +212,15 @@ class Pipeline:
 
         Raises ValueError/TypeError for options, RuntimeError (or the operator's error) for what is wrong with the graph.
         """
-        if self._session is not None:
-            return
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        if self._session is not None:
+            return
         if define_graph is not None:
             self.define_graph = define_graph  # type: ignore[method-assign]
         self._options.check_for_build()
         self._session = Session(self._options, self._output_nodes(), self._definition.instances, self)
         weakref.finalize(self, self._session.close)
-        _live.add(self)
 
     def _built(self) -> Session:
         if self._closed:
@@ -336,7 +340,10 @@ class Pipeline:
     # --- asynchronous front end
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`run`, awaitable in any running event loop. A cancelled await loses no batch. The end of the data is StopAsyncIteration."""
+        """As :meth:`run`, awaitable in any running event loop; several tasks may wait at once and are served in turn.
+
+        A cancelled await loses no batch. The end of the data is StopAsyncIteration.
+        """
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
@@ -396,7 +403,8 @@ class Pipeline:
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Metadata of the reader `name` (builds), or a dict of all readers'.
 
-        Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an unknown name.
+        Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an
+        unknown name.
         """
         metas = self._built().reader_metas()
         if name is None:
@@ -471,9 +479,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
         pipeline = Pipeline(**conditionals)
         with pipeline:
             outputs = function(*args, **function_arguments)
-        if isinstance(outputs, tuple):
-            pipeline.set_outputs(*outputs)
-        elif isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs):
+        if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
             pipeline.set_outputs(*outputs)
         elif outputs is not None:
             pipeline.set_outputs(outputs)
@@ -510,14 +516,4 @@ def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[
 
 
 def _unknown_argument(where: str, name: str, known: Sequence[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 3)
-    hint = f" Did you mean {' or '.join(repr(text) for text in close)}?" if close else ""
-    return f"{where}() got an unexpected keyword argument {name!r}.{hint}"
-
-
-def close_all() -> None:
-    """Close every live pipeline (at interpreter exit)."""
-    for pipeline in list(_live):
-        pipeline.close()
+    return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"

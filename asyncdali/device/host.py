@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .threads import OrderedThread
 from .base import Device, Event, Stream
+from .threads import OrderedThread
 
 
 class HostEvent(Event):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import warnings
+
+from .._notices import warn
 
 _warned: set[str] = set()
 
@@ -36,9 +37,8 @@ def use_host_device(device_id: int | None, needs_gpu: bool) -> None:
         raise RuntimeError(f"{which}: {reason}, and ASYNCDALI_DEVICE=cuda forbids the host device")
     if reason not in _warned:
         _warned.add(reason)
-        warnings.warn(
+        warn(
             f"{which}: {reason}; running on the host device instead (same results, on the CPU). "
             "Set ASYNCDALI_DEVICE=host to say so, ASYNCDALI_DEVICE=cuda to make this an error.",
             RuntimeWarning,
-            stacklevel=4,
         )

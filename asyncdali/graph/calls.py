@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._notices import warn
 from ..operators.base import REQUIRED, Schema
 from . import node
 
@@ -44,7 +44,7 @@ def make_function(schema: Schema, name: str, deprecated_name: bool = False) -> C
 
     def operator(*inputs: Any, **arguments: Any) -> Any:
         if deprecated_name:
-            warnings.warn(f"fn.{name} is deprecated; use fn.{schema.name}", DeprecationWarning, stacklevel=2)
+            warn(f"fn.{name} is deprecated; use fn.{schema.name}", DeprecationWarning)
         return node.make(schema, inputs, arguments)
 
     operator.__name__ = operator.__qualname__ = name.rsplit(".", 1)[-1]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._notices import near, warn
 from ..data_node import DataNode
 from ..operators.base import REQUIRED, Arg, Schema
 from . import context
@@ -72,11 +71,6 @@ def _public(schema: Schema) -> str:
     return f"asyncdali.fn.{schema.name}"
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 3)
-    return f" Did you mean {' or '.join(repr(text) for text in close)}?" if close else ""
-
-
 def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
     """Replace deprecated argument names (with a warning)."""
     result = {}
@@ -86,11 +80,11 @@ def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
             continue
         new = schema.deprecated[name]
         if new is None:
-            warnings.warn(f"argument '{name}' of {_public(schema)} no longer does anything", DeprecationWarning, stacklevel=5)
+            warn(f"argument '{name}' of {_public(schema)} no longer does anything", DeprecationWarning)
             continue
         if new in given:
             raise TypeError(f"{_public(schema)}: '{name}' is a deprecated name of '{new}'; give only '{new}'")
-        warnings.warn(f"argument '{name}' of {_public(schema)} is called '{new}' now", DeprecationWarning, stacklevel=5)
+        warn(f"argument '{name}' of {_public(schema)} is called '{new}' now", DeprecationWarning)
         result[new] = value
     return result
 
@@ -120,11 +114,13 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
         arg = schema.by_name.get(name)
         if arg is None:
             if name == "seed":
-                warnings.warn(f"{_public(schema)} draws no random numbers: `seed` is ignored", DeprecationWarning, stacklevel=4)
+                warn(f"{_public(schema)} draws no random numbers: `seed` is ignored", DeprecationWarning)
                 continue
-            raise KeyError(f"{_public(schema)} got an unexpected argument '{name}'.{_near(name, list(schema.by_name))}")
+            raise KeyError(f"{_public(schema)} got an unexpected argument '{name}'.{near(name, list(schema.by_name))}")
         if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
-            raise TypeError(f"{_public(schema)}: argument '{name}' is a list that contains DataNodes; give one DataNode with a vector per sample")
+            raise TypeError(
+                f"{_public(schema)}: argument '{name}' is a list that contains DataNodes; give one DataNode with a vector per sample"
+            )
         if not isinstance(value, DataNode) and arg.tensor and _is_array(value) and np.asarray(value).size > 1:
             from .constants import input_constant
 
@@ -135,7 +131,9 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
         if not arg.tensor:
             raise TypeError(f"{_public(schema)}: argument '{name}' should not be a 'DataNode': it takes one constant, {arg.describe()}")
         if value.device == "gpu":
-            raise ValueError(f'Invalid device "gpu" for argument \'{name}\' of {_public(schema)}: argument inputs must be on the CPU (use .cpu())')
+            raise ValueError(
+                f'Invalid device "gpu" for argument \'{name}\' of {_public(schema)}: argument inputs must be on the CPU (use .cpu())'
+            )
         nodes[name] = value
     return constants, nodes
 
@@ -246,7 +244,9 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
     if isinstance(item, DataNode):
         return item
     if isinstance(item, (str, bytes, dict)) or item is None:
-        raise TypeError(f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position} is {type(item).__name__}")
+        raise TypeError(
+            f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position} is {type(item).__name__}"
+        )
     from .constants import input_constant
 
     try:

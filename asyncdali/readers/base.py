@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._notices import warn
 from ..operators.base import Arg, Environment, Operator, Spec
 from .order import OrderPosition, SampleOrder
 
@@ -40,9 +41,7 @@ class ReaderOperator(Operator):
         self._order: SampleOrder | None = None
         self._pending: np.ndarray | None = None
         if spec.given("shuffle_after_epoch_seed") and not spec.constant("shuffle_after_epoch"):
-            import warnings
-
-            warnings.warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning, stacklevel=2)
+            warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning)
         if spec.constant("prefetch_queue_depth") < 1:
             raise ValueError(f"`prefetch_queue_depth` must be at least 1, got {spec.constant('prefetch_queue_depth')}")
         if not spec.constant("lazy_init"):

@@ -8,7 +8,20 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, Step, context_table, register
+from ..operators.base import (
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Planned,
+    PythonJob,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    register,
+)
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .files import FileTable, parse_file_list, scan_classes
@@ -42,8 +55,8 @@ class FileReader(ReaderOperator):
         doc="""Reads (contents, label) pairs from files.
 
         With `file_root` alone, every immediate sub-directory is a class: directories are sorted by byte value and numbered, files in
-        them that match `file_filters` are its samples. With `files` the paths are given, labels are their positions or `labels`. With `file_list`
-        both come from a text file, one ``path label`` per line.
+        them that match `file_filters` are its samples. With `files` the paths are given, labels are their positions or `labels`.
+        With `file_list` both come from a text file, one ``path label`` per line.
 
         Outputs: the file's bytes (1-D UINT8) and the label (INT32, shape (1,)).""",
         inputs=(0, 0),

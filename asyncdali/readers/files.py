@@ -13,7 +13,8 @@ import numpy as np
 class FileTable:
     """Paths and labels of a data set, compactly: one block of bytes instead of millions of Python strings.
 
-    ``paths`` uint8, NUL-terminated full paths one after another; ``starts`` int64[count]; ``labels`` int32[count]. ``names(i)`` is the path as listed.
+    ``paths`` uint8, NUL-terminated full paths one after another; ``starts`` int64[count]; ``labels`` int32[count]. ``name(i)`` is the
+    path as listed.
     """
 
     def __init__(self, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = ""):
@@ -72,7 +73,8 @@ def scan_classes(
 ) -> tuple[list[str], list[int]]:
     """Files one level below `root`, names relative to it; the label is the rank of the sub-directory in byte order.
 
-    Directories without a matching file use up a label; hidden entries count; symbolic links are followed. RuntimeError if `root` can't be read.
+    Directories without a matching file use up a label; hidden entries count; symbolic links are followed. RuntimeError if `root` can't
+    be read.
     """
     file_matches = _matcher(file_filters, case_sensitive).match
     dir_matches = None if dir_filters is None else _matcher(dir_filters, case_sensitive).match

@@ -28,12 +28,16 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .jobs import CompiledSamples, Job
 from .loop import LoopThread, shared_loop
 from .segments import BuiltSegment, SegmentRun
+from .statistics import MemoryStatistics
 
 
 class Record:
     """One iteration on its way: its batches, positions after it, and who waits for it."""
 
-    __slots__ = ("_lock", "_failed_segment", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs", "positions")
+    __slots__ = (
+        "_failed_segment", "_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs",
+        "positions",
+    )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
@@ -210,6 +214,7 @@ class Executor:
         self._open_records: deque[Record] = deque()
         self._count = 0
         self.closed = False
+        self.statistics: MemoryStatistics | None = None
         self._pid = os.getpid()
         self._outputs: list[int] = []
         self._edge_count = 0
@@ -385,7 +390,8 @@ def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Cal
         elif policy == StreamPolicy.SINGLE:
             streams.append(make("stream"))
         elif policy == StreamPolicy.PER_OPERATOR:
-            free = [index for index in sorted(segment.producers, key=lambda k: numbers.get(k, 1 << 30)) if index in numbers and index not in continued]
+            numbered = [index for index in segment.producers if index in numbers and index not in continued]
+            free = sorted(numbered, key=numbers.__getitem__)
             if free:
                 continued.add(free[0])
                 numbers[segment.index] = numbers[free[0]]

@@ -82,6 +82,7 @@ class SegmentRun:
                     yield from self._one(built, steps, fresh, produced)
                 except Exception as error:
                     raise self._wrap(built, error) from error
+            self._note_memory()
             slots, scratch = self._place(fresh)
         finally:
             self.segment.commit_positions(self.record, produced)
@@ -135,6 +136,13 @@ class SegmentRun:
                 slots.append((batch.addresses.ctypes.data, offset))
                 offset += -(-largest // 64) * 64
         return slots, offset
+
+    def _note_memory(self) -> None:
+        statistics = self.executor.statistics
+        if statistics is not None:
+            for built in self.segment.operators:
+                spec = built.planned.spec
+                statistics.note(f"{spec.device.upper()}_{spec.name}", [self.record.edges[edge] for edge in built.outputs])
 
     def _wrap(self, built: BuiltOperator, error: BaseException) -> BaseException:
         if not isinstance(error, Exception):

@@ -21,6 +21,7 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor, Record
 from .segments import BuiltOperator, BuiltSegment
+from .statistics import MemoryStatistics
 
 log = logging.getLogger("asyncdali")
 
@@ -48,9 +49,14 @@ class Session:
             affinity=options.affinity(),
             name=f"asyncdali-{id(pipeline):x}",
         )
+        if options.enable_memory_stats and not options.exec_dynamic:
+            self.executor.statistics = MemoryStatistics()
+        self.operators: list[BuiltOperator] = []
         try:
             self._instantiate()
         except BaseException:
+            for item in self.operators:
+                item.operator.close()
             self.executor.close()
             raise
         self.in_flight: deque[Record] = deque()
@@ -85,7 +91,7 @@ class Session:
         built: dict[int, BuiltOperator] = {}
         for planned in self.plan.operators:
             built[id(planned)] = BuiltOperator(planned, self._make(planned, environment))
-        self.operators = list(built.values())
+            self.operators.append(built[id(planned)])
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
@@ -171,7 +177,7 @@ class Session:
         self.iteration = 0
 
     def end_of_epoch(self) -> int | None:
-        """Iteration count at which the current epoch ends: when the largest shard of the readers has been delivered; None without readers."""
+        """Iteration count at which the current epoch ends: the largest shard of the readers has been delivered; None without readers."""
         metas = list(self.reader_metas().values())
         if not metas:
             return None
@@ -193,7 +199,8 @@ class Session:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
     def memory_statistics(self) -> dict[str, Any]:
-        return {}
+        statistics = self.executor.statistics
+        return {} if statistics is None else statistics.table()
 
     # --- checkpoints
 

@@ -1,0 +1,33 @@
+"""What the whole suite shares: the host device, and no thread left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import threading
+import time
+
+import pytest
+
+os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the same program everywhere, without the warning that there is no CUDA
+
+_PIPELINE_THREAD = re.compile(r"asyncdali-[0-9a-f]+-")
+
+
+def _pipeline_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if _PIPELINE_THREAD.match(thread.name)]
+
+
+@pytest.fixture(autouse=True)
+def no_threads_left():
+    """A test fails when pipeline threads outlive it: dropping a pipeline must end them."""
+    before = set(_pipeline_threads())
+    yield
+    if not set(_pipeline_threads()) - before:
+        return
+    gc.collect()  # pipelines referenced by tracebacks of expected errors
+    limit = time.monotonic() + 5
+    while (left := set(_pipeline_threads()) - before) and time.monotonic() < limit:
+        next(iter(left)).join(0.1)
+    assert not left, f"threads left behind: {sorted(thread.name for thread in left)}"
