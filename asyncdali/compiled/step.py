@@ -6,6 +6,7 @@ import ctypes
 import threading
 
 from numba import cfunc, njit, types
+from numba.core.ccallback import CFunc
 
 _I64 = types.int64
 _OPTIONS = {"error_model": "numpy", "boundscheck": False}
@@ -21,10 +22,11 @@ class Compiled:
     functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
     """
 
-    __slots__ = ("_address", "_call", "_count", "_function", "_keep")
+    __slots__ = ("_address", "_call", "_count", "_function", "_keep", "_variant")
 
-    def __init__(self, function, argument_count: int):
+    def __init__(self, function, argument_count: int, variant: tuple | None = None):
         self._function = function
+        self._variant = variant
         self._count = argument_count
         self._address = 0
         self._call = self._first_call
@@ -42,9 +44,20 @@ class Compiled:
             if self._address:
                 return
             signature = _I64(*[_I64] * self._count)
-            self._keep = cfunc(signature, cache=True, **_OPTIONS)(self._function)
+            self._keep = self._compile_variant(signature) if self._variant is not None else self._compile_plain(signature)
             self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(self._keep.address)
             self._address = self._keep.address
+
+    def _compile_plain(self, signature):
+        return cfunc(signature, cache=True, **_OPTIONS)(self._function)
+
+    def _compile_variant(self, signature):
+        from .cache import VariantCache
+
+        function = CFunc(self._function, (signature.args, signature.return_type), {}, _OPTIONS)
+        function._cache = VariantCache(self._function, self._variant)
+        function.compile()
+        return function
 
     def _first_call(self, *args: int) -> int:
         self._compile()
@@ -62,6 +75,15 @@ def compiled(argument_count: int):
 
     def decorate(function) -> Compiled:
         return Compiled(function, argument_count)
+
+    return decorate
+
+
+def step_variant(*key):
+    """Decorator for a step made by a factory (a closure over other compiled functions); `key` names the variant in the cache on disk."""
+
+    def decorate(function) -> Compiled:
+        return Compiled(function, 3, key)
 
     return decorate
 
