@@ -17,14 +17,16 @@ def window_shape(extents: np.ndarray, requested: np.ndarray) -> np.ndarray:
 
 
 def window_anchor(extents: np.ndarray, window: np.ndarray, position: np.ndarray, rounding: str) -> np.ndarray:
-    """int64 start of windows: ``position * (extent - window)`` in float32, rounded half away from zero or truncated.
+    """int64 start of windows: ``position * (extent - window)`` in float64, rounded half away from zero or truncated.
+
+    The positions are float32 numbers; float64 products decide like DALI 2.4 where a float32 product would fall on a half (0.7f * 5).
 
     extents, window   int64[samples, axes];  position   float32[samples, axes] in 0..1
     """
-    start = position.astype(np.float32) * (extents - window).astype(np.float32)
+    start = position.astype(np.float32).astype(np.float64) * (extents - window)
     if rounding == "truncate":
         return np.trunc(start).astype(np.int64)
-    return (np.sign(start) * np.floor(np.abs(start.astype(np.float64)) + 0.5)).astype(np.int64)
+    return (np.sign(start) * np.floor(np.abs(start) + 0.5)).astype(np.int64)
 
 
 def trimmed(extents: np.ndarray, anchor: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
