@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..compiled.intrinsics import load_i64, view_f32, view_i64
-from ..compiled.step import Compiled, step
+from ..compiled.step import Compiled, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, load_value, storage, view
 
@@ -163,7 +163,8 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
             return
         source += (r[18] + begin) * in_step
         out += first * out_step
-        if channels == 3 and in_channel == in_size and in_step == 3 * in_size and out_step == fast_step and (planes or out_channel == out_size):
+        packed = in_channel == in_size and in_step == 3 * in_size
+        if channels == 3 and packed and out_step == fast_step and (planes or out_channel == out_size):
             three(source, count, out, out_channel, mirror, mean, factor)
             return
         turn = -(out_step // out_size) if mirror else out_step // out_size
@@ -171,7 +172,7 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
         for c in range(channels):
             channel(source + c * in_channel, in_step // in_size, begin_at + c * out_channel, turn, count, mean[c], factor[c])
 
-    @step
+    @step_variant(in_dtype, out_dtype, planes)
     def crop_mirror_normalize(context, sample, thread):
         r = view_i64(load_i64(context + 16) + 8 * RECORD_LENGTH * sample, RECORD_LENGTH)
         source = load_i64(load_i64(context) + 8 * sample)

@@ -1,9 +1,10 @@
 """Compiled steps of ``resize``: separable resampling of images, sequences and volumes.
 
 A sample is seen as ``[outer][depth][height][width][channels]``: frames and leading channels are `outer`, trailing channels are
-`channels`. Every axis has a table of taps (first source index and weights per output), computed in the thread's scratch; a pixel outside
-the image is the border pixel, so its weight is added to the border's and the inner loops need no checks. Rows are blended first, four output
-rows at a time into float32 buffers that stay in the cache, then columns. Results are rounded half to even and saturated.
+`channels`. Every axis has a table of taps (first source index and weights per output), computed in the thread's scratch; a pixel
+outside the image is the border pixel, so its weight is added to the border's and the inner loops need no checks. Rows are blended
+first, four output rows at a time into float32 buffers that stay in the cache, then columns. Results are rounded half to even and
+saturated.
 
 Filters are lookup tables with linear interpolation of the sizes that DALI 2.4 uses (found by resampling unit matrices: tri 3,
 gaussian 65, cubic 129, lanczos3 193 entries), so weights agree to 5e-6.
@@ -21,14 +22,14 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..compiled.intrinsics import call3, load_i64, store_i64, view_f32, view_f64, view_i32, view_of
-from ..compiled.step import Compiled, compiled, step
+from ..compiled.step import Compiled, compiled, step_variant
 from .base import Step, context_table, no_explanation
 from .resize_rules import Geometry
 
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 
-# Context table: 0 input addresses, 1 output addresses, 2 RECORD_FIELDS int64[samples, 11], 3 source intervals float64[samples, 3, 2] (depth,
-# height, width; lo, hi), 4 filter tables float32, 5 filter descriptions int32[6, 3] (offset, entries, radius), 6 scratch offset,
+# Context table: 0 input addresses, 1 output addresses, 2 RECORD_FIELDS int64[samples, 11], 3 source intervals float64[samples, 3, 2]
+# (depth, height, width; lo, hi), 4 filter tables float32, 5 filter descriptions int32[6, 3] (offset, entries, radius), 6 scratch offset,
 # 7 address of tap_tables.
 RECORD_FIELDS = (
     "outer", "in_depth", "in_height", "in_width", "channels", "out_depth", "out_height", "out_width",
@@ -435,7 +436,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     plane = _plane(in_dtype, out_dtype)
     in_size, out_size = _BYTES[in_dtype], _BYTES[out_dtype]
 
-    @step
+    @step_variant(in_dtype, out_dtype)
     def resize_image(context, sample, thread):
         record = load_i64(context + 16) + 88 * sample
         source = load_i64(load_i64(context) + 8 * sample)
@@ -461,7 +462,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
     blend, plane = _row_blend(in_dtype), _plane("float32", out_dtype)
     in_size, out_size = _BYTES[in_dtype], _BYTES[out_dtype]
 
-    @step
+    @step_variant(in_dtype, out_dtype)
     def resize_volume(context, sample, thread):
         record = load_i64(context + 16) + 88 * sample
         source = load_i64(load_i64(context) + 8 * sample)

@@ -17,12 +17,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..compiled.intrinsics import load_f32, load_i64, view_f64
-from ..compiled.step import Compiled, step
+from ..compiled.step import Compiled, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, view
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 10], 3 maps float64[rows, 3, 4] (source x, y, z from output x, y,
-# z, 1; pixel centres at .5), 4 address of the float32 fill value, 5 clamp (1: repeat the border, no fill), 6 linear (0: nearest).
+# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 10], 3 maps float64[rows, 3, 4] (source x, y, z from
+# output x, y, z, 1; pixel centres at .5), 4 address of the float32 fill value, 5 clamp (1: repeat the border, no fill), 6 linear
+# (0: nearest).
 #
 # Record: 0 frames, 1 depth, 2 height, 3 width, 4 channels, 5-7 output depth, height, width, 8 first map, 9 maps per frame (0 or 1).
 RECORD_LENGTH = 10
@@ -261,7 +262,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
                 at = to + i * channels * out_size
                 edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
 
-    @step
+    @step_variant(in_dtype, out_dtype)
     def rotate_image(context, sample, thread):
         record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
         source = load_i64(load_i64(context) + 8 * sample)
@@ -302,7 +303,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
                     voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)
                     out += channels * out_size
 
-    @step
+    @step_variant(in_dtype, out_dtype)
     def rotate_volume(context, sample, thread):
         record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
         source = load_i64(load_i64(context) + 8 * sample)

@@ -1,0 +1,48 @@
+"""cast: another element type."""
+
+from __future__ import annotations
+
+from ..batch import Batch, storage_dtype
+from ..types import DALIDataType
+from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+
+_ENUMERATIONS = (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE)
+
+
+def _castable(dtype: DALIDataType) -> bool:
+    return DALIDataType.UINT8 <= dtype <= DALIDataType.BOOL or dtype in _ENUMERATIONS
+
+
+@register
+class Cast(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="cast",
+        doc="Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.",
+        args=(Arg("dtype", "dtype", REQUIRED, "Element type of the output."),),
+        devices=("cpu", "gpu"),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype: DALIDataType = spec.constant("dtype")
+        if not _castable(self._dtype):
+            raise ValueError(f"cast cannot give elements of type {self._dtype.name}")
+        from . import cast_kernels
+
+        self._kernels = cast_kernels
+        cast_kernels.cast_step("uint8", storage_dtype(self._dtype).name).address  # noqa: B018
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if not _castable(source.dtype):
+            raise ValueError(f"cast cannot take elements of type {source.dtype.name}")
+        if source.dtype == self._dtype:
+            return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
+        output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
+        counts = source.shapes.prod(axis=1)
+        step = self._kernels.make_cast_step(
+            source.addresses, output.addresses, counts, storage_dtype(source.dtype), storage_dtype(self._dtype)
+        )
+        return Planned([output], [step])
