@@ -48,6 +48,7 @@ def _make_store(kind):
     return store
 
 
+load_u8 = _make_load(types.uint8)
 load_i32 = _make_load(types.int32)
 load_u32 = _make_load(types.uint32)
 load_i64 = _make_load(types.int64)
@@ -158,6 +159,18 @@ def fetch_add(typingctx, address, amount):
         return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def copy_bytes(typingctx, target, source, count):
+    """C ``memcpy(target, source, count)``: far cheaper to compile than assigning one array view to another."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.IntType(8).as_pointer()
+        cgutils.raw_memcpy(builder, builder.inttoptr(args[0], kind), builder.inttoptr(args[1], kind), args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -1,24 +1,38 @@
 """decoders.image, image_crop, image_random_crop, image_slice.
 
 JPEGs with 8-bit output go the compiled way: headers of the whole batch are scanned in one call, the windows are decided, and the
-window alone is decoded into the output. Everything else (other formats, CMYK, other output types) is decoded whole from Python while preparing,
-and the compiled step copies the window.
+window alone is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole from Python while
+preparing, and the compiled step copies the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..batch import Batch, storage_dtype
 from ..types import DALIDataType, DALIImageType
-from . import image_formats, random_streams
+from . import image_formats, random_streams, window_rules
 from .base import (
-    Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, PythonJob, SampleError, Schema, Spec, Step, context_table,
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
     register,
 )  # fmt: skip
+from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
+from .image_headers import FORMATS, check_size
 from .random_streams import StreamPosition
 
 DECODER_ARGS = (
@@ -41,21 +55,26 @@ DECODER_ARGS = (
     Arg("use_chunk_allocator", "bool", False, "Deprecated, no effect."),
 )
 _DEPRECATED: dict[str, str | None] = {"memory_stats": None, "split_stages": None, "use_chunk_allocator": None}
+
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
-# libjpeg's out_color_space: JCS_RGB, JCS_EXT_BGR, JCS_GRAYSCALE.
-_COLOR_SPACE = {DALIImageType.RGB: 2, DALIImageType.BGR: 8, DALIImageType.GRAY: 1}
+# libjpeg's out_color_space for three channels: JCS_RGB, JCS_EXT_BGR.
+_COLOR_SPACE = {DALIImageType.RGB: 2, DALIImageType.BGR: 8, DALIImageType.GRAY: 1, DALIImageType.ANY_DATA: 2}
+MAX_SCANS = 500
+"""A JPEG of more scans is refused: every scan is a pass over the whole image, and takes few bytes to ask for."""
 
 
 class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
-    reads = (0,)
+    reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        from ..compiled.step import compile_all
         from . import jpeg_kernels
         from .jpeg_library import function_table
 
+        compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
         self._output_type: DALIImageType = spec.constant("output_type")
@@ -63,14 +82,15 @@ class ImageDecoder(Operator):
         if self._dtype not in image_formats.SUPPORTED_DTYPES:
             names = ", ".join(kind.name for kind in image_formats.SUPPORTED_DTYPES)
             raise ValueError(f"argument 'dtype' is {self._dtype.name}; supported are {names}")
+        self._fast_dct = bool(spec.constant("use_fast_idct"))
+        self._adjusts = bool(spec.constant("adjust_orientation"))
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
         self._ready: dict[int, np.ndarray] = {}
 
     # --- windows, in the image as seen
 
-    def windows(self, heights: np.ndarray, widths: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, extents), int64[samples, 2] each, as (y, x) and (h, w); the whole image here."""
-        extents = np.stack([heights, widths], axis=1)
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """(anchors, window extents), int64[samples, 2] each as (y, x), for images of `extents`; the whole image here."""
         return np.zeros_like(extents), extents
 
     # --- one iteration
@@ -79,125 +99,138 @@ class ImageDecoder(Operator):
         source = inputs[0]
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
-        count = len(source)
         sizes = np.ascontiguousarray(source.shapes[:, 0])
-        headers = np.zeros((count, self._kernels.HEADER_FIELDS), np.int64)
-        self._kernels.scan_headers(source.addresses.ctypes.data, sizes.ctypes.data, count, headers.ctypes.data)
+        headers = self._kernels.read_headers(source.addresses, sizes)
         self._headers, self._sizes = headers, sizes
-        compiled = self._compiled_samples(headers)
-        self._refuse_impossible(headers, sizes, compiled)
         self._ready = {}
-        others = np.flatnonzero(~compiled)
+        _refuse_impossible(headers, sizes)
+        others = np.flatnonzero(~self._compiled_samples(headers))
         if len(others):
-            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers, i))
+            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i))
 
     def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
+        """Which samples compiled code decodes: bool[samples]."""
         if self._whole_from_python:
             return np.zeros(len(headers), bool)
-        return (headers[:, 0] == self._kernels.IS_JPEG) & (headers[:, 3] != 4) & (headers[:, 3] != 2)
+        return (headers[:, 0] == self._kernels.IS_JPEG) & np.isin(headers[:, 3], (1, 3))
 
-    def _refuse_impossible(self, headers: np.ndarray, sizes: np.ndarray, compiled: np.ndarray) -> None:
-        """Refuse headers that claim more pixels than the data can hold: every 8x8 block takes at least one bit (Huffman coding)."""
-        jpeg = headers[:, 0] != self._kernels.NOT_JPEG
-        pixels = headers[:, 1] * headers[:, 2]
-        huffman = headers[:, 6] < 0xC9
-        wrong = jpeg & ((pixels <= 0) | (pixels > image_formats.MAX_PIXELS) | (huffman & (pixels > 512 * sizes + 4096)))
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            width, height = int(headers[i, 1]), int(headers[i, 2])
-            raise SampleError(i, f"the header gives an image of {width}x{height} pixels, which {int(sizes[i])} bytes of data cannot hold")
-
-    def _decode_now(self, source: Batch, headers: np.ndarray, i: int) -> None:
+    def _decode_now(self, source: Batch, header: np.ndarray, i: int) -> None:
         """Decode sample `i` whole, in final channels and type, as seen."""
         data = source.sample(i)
         try:
-            image, orientation = self._stored_image(data, headers[i])
+            if header[0] == self._kernels.NOT_JPEG:
+                image, orientation = image_formats.decode_other(data, self._output_type)
+            else:
+                image, orientation = self._whole_jpeg(data, header), int(header[4])
+            if self._adjusts:
+                image = image_formats.orient(image, orientation)
+            self._ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
         except ValueError as error:
             raise SampleError(i, str(error)) from None
-        if self.spec.constant("adjust_orientation"):
-            image = image_formats.orient(image, orientation)
-        image = image_formats.convert_dtype(image_formats.convert_colour(image, self._output_type), self._dtype)
-        self._ready[i] = np.ascontiguousarray(image)
+        except MemoryError:
+            raise SampleError(i, f"not enough memory for an image of {int(header[1])}x{int(header[2])} pixels") from None
 
-    def _stored_image(self, data: np.ndarray, header: np.ndarray) -> tuple[np.ndarray, int]:
-        found, width, height, components, orientation = (int(value) for value in header[:5])
-        if self._table is None or found != self._kernels.IS_JPEG or components == 2:
-            return image_formats.decode_other(data), max(1, orientation)
-        channels = 3 if components == 3 else components
-        fast = bool(self.spec.constant("use_fast_idct"))
-        image, code, message = self._kernels.decode_whole(self._table, data, width, height, channels, None, fast)
+    def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
+        """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
+        _, width, height, components = (int(value) for value in header[:4])
+        if components == 4 and self._output_type == DALIImageType.ANY_DATA:
+            raise ValueError("output_type ANY_DATA is not supported for CMYK JPEGs")
+        if self._table is None:
+            return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
+        channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
+        image, code, message = self._kernels.decode_whole(self._table, data, width, height, components, channels, self._fast_dct)
         if code:
             raise ValueError(self._explain(code, message, 0))
-        return (_cmyk_to_rgb(image) if components == 4 else image), orientation
+        return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source, headers, sizes, ready = inputs[0], self._headers, self._sizes, self._ready
-        count = len(source)
+        source, headers, ready = inputs[0], self._headers, self._ready
+        self._ready = {}
         stored_w, stored_h = headers[:, 1].copy(), headers[:, 2].copy()
-        orientation = headers[:, 4].copy() if self.spec.constant("adjust_orientation") else np.ones(count, np.int64)
+        orientation = headers[:, 4].copy() if self._adjusts else np.ones(len(source), np.int64)
         for i, image in ready.items():
             stored_h[i], stored_w[i] = image.shape[:2]
             orientation[i] = 1
         turned = orientation >= 5
-        seen_h, seen_w = np.where(turned, stored_w, stored_h), np.where(turned, stored_h, stored_w)
-        anchors, extents = self.windows(seen_h, seen_w, arguments)
+        seen = np.stack([np.where(turned, stored_w, stored_h), np.where(turned, stored_h, stored_w)], axis=1)
+        anchors, extents = self.windows(seen, inputs[1:], arguments)
+        check_windows(anchors, extents, seen)
         channels = self._channel_count(headers, ready)
-        shapes = np.empty((count, 3), np.int64)
-        shapes[:, :2], shapes[:, 2] = extents, channels
-        output = Batch(shapes, self._dtype, "HWC", source_info=source.source_info)
-        geometry = np.empty((count, self._kernels.GEOMETRY_FIELDS), np.int64)
+        output = Batch(np.column_stack([extents, channels]), self._dtype, "HWC", source_info=source.source_info)
+        geometry = np.empty((len(source), self._kernels.GEOMETRY_FIELDS), np.int64)
         geometry[:, 0] = self._kernels.JPEG
         geometry[:, 1:5] = stored_windows(anchors, extents, stored_h, stored_w, orientation)
         geometry[:, 5], geometry[:, 6], geometry[:, 7] = stored_w, stored_h, orientation
         geometry[:, 8], geometry[:, 9] = headers[:, 5], channels * storage_dtype(self._dtype).itemsize
+        geometry[:, 10] = headers[:, 3]
         addresses = source.addresses
         if ready:
             addresses = addresses.copy()
             for i, image in ready.items():
                 addresses[i] = image.ctypes.data
                 geometry[i, 0] = self._kernels.READY
-        step = self._step(source, addresses, sizes, geometry, output, orientation)
-        step.keep = [*step.keep, ready]
-        return Planned([output], [step])
+        return Planned([output], [self._step(source, addresses, geometry, output, ready)])
 
-    def _channel_count(self, headers: np.ndarray, ready: dict[int, np.ndarray]) -> Any:
+    def _channel_count(self, headers: np.ndarray, ready: dict[int, np.ndarray]) -> np.ndarray:
+        """Channels of each output, int64[samples]."""
         if self._output_type in _CHANNELS:
-            return _CHANNELS[self._output_type]
+            return np.full(len(headers), _CHANNELS[self._output_type], np.int64)
         channels = headers[:, 3].copy()
         for i, image in ready.items():
             channels[i] = image.shape[2]
         return channels
 
-    def _step(
-        self, source: Batch, addresses: np.ndarray, sizes: np.ndarray, geometry: np.ndarray, output: Batch, orientation: np.ndarray
-    ) -> Step:
-        channels = _CHANNELS.get(self._output_type, 4)
-        compiled = geometry[:, 0] == self._kernels.JPEG
-        widest = int(geometry[compiled, 5].max()) if compiled.any() else 0
-        turned = compiled & (orientation != 1)
-        turned_bytes = int((geometry[turned, 3] * geometry[turned, 4]).max()) * channels if turned.any() else 0
-        scratch, orient_offset = self._kernels.scratch_bytes(widest, channels, turned_bytes)
+    def _step(self, source: Batch, addresses: np.ndarray, geometry: np.ndarray, output: Batch, ready: dict[int, np.ndarray]) -> Step:
+        jpegs = geometry[geometry[:, 0] == self._kernels.JPEG]
+        widest = int((jpegs[:, 5] * jpegs[:, 9]).max()) if len(jpegs) else 0
+        turned = jpegs[jpegs[:, 7] != 1]
+        turned_bytes = int((turned[:, 3] * turned[:, 4] * turned[:, 9]).max()) if len(turned) else 0
+        scratch, orient_offset = self._kernels.scratch_bytes(widest, turned_bytes)
         table = self._table if self._table is not None else np.zeros(1, np.int64)
         context, keep = context_table(
             [
-                table, addresses, sizes, geometry, output.addresses, _COLOR_SPACE.get(self._output_type, 2),
-                int(self.spec.constant("use_fast_idct")), channels, 0, orient_offset,
+                table, addresses, self._sizes, geometry, output.addresses, _COLOR_SPACE.get(self._output_type, 2), int(self._fast_dct),
+                0, orient_offset,
             ]
         )  # fmt: skip
-        return Step(self._kernels.decode_step.address, context, self._explain, scratch, 8, [*keep, source])
+        return Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, [*keep, source, ready])
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
             return "Premature end of JPEG data: the file is truncated"
         if code == self._kernels.WRONG_SIZE:
-            return "broken JPEG: the decoder found another image size than the header"
+            return "broken JPEG: the decoder found another image than the header says"
         return f"broken JPEG: {text}"
 
 
-def _cmyk_to_rgb(image: np.ndarray) -> np.ndarray:
-    """CMYK as JPEGs store it (inverted: 255 = no ink) to RGB."""
-    colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
-    return ((colour * black + 127) // 255).astype(np.uint8)
+def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
+    """SampleError for the first JPEG that cannot be meant, by its header alone: no frame, an unsupported kind, a bomb."""
+    found, width, height, components, marker, scans = headers[:, (0, 1, 2, 3, 6, 7)].T
+    pixels = width * height
+    # Huffman coding takes at least one bit for each block of 8x8.
+    bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
+    wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > 1 << 26) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
+    for i in np.flatnonzero(wrong):
+        try:
+            _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
+        except ValueError as error:
+            raise SampleError(int(i), str(error)) from None
+
+
+def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
+    """ValueError that says what is wrong with a suspicious JPEG, if anything is."""
+    found, width, height, components, _, _, marker, scans = (int(value) for value in header)
+    if marker == 0:
+        raise ValueError("broken JPEG: no frame header")
+    check_size(width, height, size)
+    if bomb:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels, which {size} bytes of data cannot hold")
+    if scans > MAX_SCANS:
+        raise ValueError(f"JPEG of {scans} scans; at most {MAX_SCANS} are decoded")
+    if components not in (1, 3, 4):
+        raise ValueError(f"JPEG of {components} components is not supported; 1, 3 and 4 are")
+    if found != 1:
+        raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
 
 
 def stored_windows(
@@ -215,7 +248,13 @@ def stored_windows(
     return np.stack([sx, sy, sw, sh], axis=1)
 
 
-_FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG2000"
+_NOTES = """
+
+        Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
+        up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
+        unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+
+        Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
 
 
 @register
@@ -224,9 +263,7 @@ class DecodeImage(ImageDecoder):
 
     schema = Schema(
         name="decoders.image",
-        doc=f"""Decodes images: {_FORMATS}.
-
-        Input: encoded bytes (1-D UINT8). Output: HWC. JPEGs are decoded with the accurate inverse DCT and smooth chroma upsampling.""",
+        doc=f"Decodes images: {FORMATS}.{_NOTES}",
         devices=("cpu", "mixed"),
         aliases=("image_decoder",),
         deprecated=_DEPRECATED,
@@ -242,15 +279,66 @@ class DecodeImage(ImageDecoder):
 
 
 @register
+class DecodeImageCrop(ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image_crop",
+        doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
+
+        The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.{_NOTES}""",
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder_crop",),
+        deprecated=_DEPRECATED,
+        args=(*DECODER_ARGS, *CROP_ARGS),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        check_crop(spec)
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        return crop_windows(self.spec, arguments, extents)
+
+
+@register
+class DecodeImageSlice(ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image_slice",
+        doc=f"""Decodes a given part of each image: {FORMATS}.
+
+        The part is given by named arguments or by two more inputs, anchor and shape (1-D FLOAT or integers, one value per axis of `axes`;
+        floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
+        away from zero. A window that leaves the image is an error.{_NOTES}""",
+        inputs=(1, 3),
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder_slice",),
+        deprecated=_DEPRECATED,
+        cpu_inputs=(1, 2),
+        args=(*DECODER_ARGS, *window_rules.SLICE_ARGS),
+    )
+    reads = (0, 1, 2)
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        window_rules.check_slice(spec)
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        return window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW")
+
+
+@register
 class DecodeImageRandomCrop(ImageDecoder):
     """See the schema."""
 
     schema = Schema(
         name="decoders.image_random_crop",
-        doc=f"""Decodes a random window of each image: {_FORMATS}.
+        doc=f"""Decodes a random window of each image: {FORMATS}.
 
-        The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges; only the window
-        is decoded, and equals the same part of the whole image. Windows are DALI's for the same seed.""",
+        The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
+        DALI's for the same seed.{_NOTES}""",
         devices=("cpu", "mixed"),
         aliases=("image_decoder_random_crop",),
         deprecated=_DEPRECATED,
@@ -274,9 +362,9 @@ class DecodeImageRandomCrop(ImageDecoder):
         constant = self.spec.constant
         return constant("random_aspect_ratio"), constant("random_area"), constant("num_attempts")
 
-    def windows(self, heights: np.ndarray, widths: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        anchors, extents = random_streams.crop_windows(self.position, heights, widths, *self._ranges())
-        return anchors.astype(np.int64), extents.astype(np.int64)
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        anchors, windows = random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())
+        return anchors.astype(np.int64), windows.astype(np.int64)
 
     def advanced(self, samples: int) -> StreamPosition:
         return self.position.advanced(samples)

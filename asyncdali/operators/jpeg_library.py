@@ -46,7 +46,8 @@ def _candidates() -> list[str]:
 def function_table() -> np.ndarray | None:
     """Addresses (int64) of :data:`FUNCTIONS` and our callbacks, or None (with one warning) if no usable library was found."""
     if sys.maxsize < 2**32 or sys.platform not in ("linux", "darwin"):
-        return _missing("only 64-bit Linux and macOS are supported")
+        _warn_missing("only 64-bit Linux and macOS are supported")
+        return None
     reasons = []
     for path in _candidates():
         try:
@@ -58,10 +59,11 @@ def function_table() -> np.ndarray | None:
         if _trusted(table):
             return table
         reasons.append(f"{path}: another ABI")
-    return _missing("; ".join(reasons) or "no library found")
+    _warn_missing("; ".join(reasons) or "no library found")
+    return None
 
 
-def _missing(reason: str) -> None:
+def _warn_missing(reason: str) -> None:
     warnings.warn(
         f"libjpeg-turbo is not available to compiled code ({reason}); JPEGs are decoded by OpenCV from Python, which is slower. "
         "Install Pillow from its wheel.",
@@ -74,7 +76,7 @@ def _table(library: ctypes.CDLL) -> np.ndarray:
     from . import jpeg_kernels
 
     addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FUNCTIONS]
-    table = np.array([*addresses, jpeg_kernels.on_error.address, jpeg_kernels.on_message.address], np.int64)
+    table = np.array([*addresses, *(function.address for function in jpeg_kernels.callbacks())], np.int64)
     _keep.append(library)
     return table
 
@@ -87,5 +89,5 @@ def _trusted(table: np.ndarray) -> bool:
     from . import jpeg_kernels
 
     data = np.frombuffer(_PROBE, np.uint8)
-    image, code, _ = jpeg_kernels.decode_whole(table, data, 8, 8, 1)
+    image, code, _ = jpeg_kernels.decode_whole(table, data, 8, 8, 1, 1)
     return code == 0 and bool((image == 77).all())

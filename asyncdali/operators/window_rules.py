@@ -1,8 +1,8 @@
 """Where slices lie: the arguments start/end/shape (absolute or relative) and positional anchor/shape, over a whole batch.
 
 Shared by operators that cut a window named by axes (``decoders.image_slice``, ``slice``). Precision and rounding are those of DALI 2.4
-(probed with coordinates that fall on halves): relative starts and ends are products in float32, a positional anchor and everything that ends at
-"start + relative shape" with a relative start in float64; all are rounded half away from zero.
+(probed with coordinates on halves): named relative starts and ends are products in float32; positional anchors and shapes, and the
+end made of a relative start and a relative shape, in float64. All are rounded half away from zero.
 """
 
 from __future__ import annotations

@@ -1,0 +1,278 @@
+"""What an encoded image says about itself: format, size, orientation. Read before any memory is taken for pixels.
+
+Nothing here trusts the data: every read is bounded, every loop moves forward, and what makes no sense is a ValueError.
+JPEG headers are scanned in compiled code (``jpeg_kernels.scan_headers``).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
+
+MAX_PIXELS = 1 << 28
+"""Largest image that is decoded (268 million pixels)."""
+FREE_PIXELS, PIXELS_PER_BYTE = 1 << 26, 8192
+"""Above FREE_PIXELS (8192 x 8192) an image needs a byte of data per PIXELS_PER_BYTE pixels: formats that can say "all of it white" in a few
+bytes (WebP, JPEG2000, arithmetic-coded JPEG) must not order gigabytes with them."""
+_DEFLATE_RATIO = 1032
+"""Most bytes that one byte of deflated data can stand for (RFC 1951: 258 bytes per 2 bits)."""
+_LZW_RATIO = 4096
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """Format name, size in pixels as stored, EXIF orientation (1-8); fields of a TIFF, colour type of a PNG."""
+
+    format: str
+    width: int
+    height: int
+    orientation: int = 1
+    tiff: TiffHeader | None = None
+    png_colour: int = 0
+
+
+@dataclass(frozen=True)
+class TiffHeader:
+    """The fields of a TIFF's first directory that matter here (TIFF 6.0, section 8)."""
+
+    bits: int
+    samples: int
+    compression: int
+    extra_samples: int
+
+
+def signature(data: bytes) -> str | None:
+    """Format name by the first bytes, or None if it is none that is read here."""
+    if data[:2] == b"\xff\xd8":
+        return "JPEG"
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        return "PNG"
+    if data[:2] == b"BM":
+        return "BMP"
+    if data[:4] in (b"II*\0", b"MM\0*"):
+        return "TIFF"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WebP"
+    if data[:1] == b"P" and data[1:2] in (b"1", b"2", b"3", b"4", b"5", b"6") and data[2:3].isspace():
+        return "PNM"
+    if data[:12] == b"\0\0\0\x0cjP  \r\n\x87\n" or data[:4] == b"\xff\x4f\xff\x51":
+        return "JPEG2000"
+    return None
+
+
+def read_header(data: bytes) -> ImageHeader:
+    """The header of any format but JPEG; ValueError if it is broken, of no known format, or claims an image that `data` cannot hold."""
+    kind = signature(data)
+    if kind is None or kind == "JPEG":
+        start = f"it starts with {data[:8]!r}" if data else "it is empty"
+        raise ValueError(f"unrecognised image format ({start}); known are {FORMATS}")
+    try:
+        header, needed = _READERS[kind](data)
+    except (struct.error, IndexError):
+        raise ValueError(f"broken {kind}: the header is cut") from None
+    check_size(header.width, header.height, len(data))
+    if needed > len(data):
+        size = f"{header.width}x{header.height}"
+        raise ValueError(f"broken {kind}: truncated, or a wrong header: {size} pixels take at least {needed} bytes, not {len(data)}")
+    return header
+
+
+def check_size(width: int, height: int, data_bytes: int) -> None:
+    """ValueError for sizes that cannot be meant."""
+    pixels = width * height
+    if width <= 0 or height <= 0:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels")
+    if pixels > MAX_PIXELS:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels; at most {MAX_PIXELS} are decoded")
+    if pixels > FREE_PIXELS and pixels > PIXELS_PER_BYTE * data_bytes:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels, which {data_bytes} bytes of data cannot hold")
+
+
+# Each reader gives the header and the fewest bytes that a file with it can have.
+
+
+def _png(data: bytes) -> tuple[ImageHeader, int]:
+    """PNG 1.2, sections 3 and 4.1; eXIf from the PNG extensions 1.5."""
+    if data[12:16] != b"IHDR":
+        raise ValueError("broken PNG: it does not start with IHDR")
+    width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
+    orientation, at = 1, 8
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        if data[at + 4 : at + 8] == b"eXIf":
+            orientation = tiff_orientation(data[at + 8 : at + 8 + length])
+        if orientation != 1 or data[at + 4 : at + 8] == b"IEND":
+            break
+        at += 12 + length
+    bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colour, 1)
+    needed = height * -(-width * bits // 8) // _DEFLATE_RATIO
+    return ImageHeader("PNG", width, height, orientation, png_colour=colour), needed
+
+
+def _bmp(data: bytes) -> tuple[ImageHeader, int]:
+    """BITMAPFILEHEADER and the start of BITMAPCOREHEADER or BITMAPINFOHEADER."""
+    (size,) = struct.unpack_from("<I", data, 14)
+    if size == 12:
+        width, height, _, bits = struct.unpack_from("<HHHH", data, 18)
+        compression = 0
+    else:
+        width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
+    height = abs(height)
+    needed = height * (-(-width * bits // 32) * 4) if compression in (0, 3) and width > 0 else 0
+    return ImageHeader("BMP", width, height), needed
+
+
+def _webp(data: bytes) -> tuple[ImageHeader, int]:
+    """The WebP container specification; VP8 frame header (RFC 6386, 9.1) or VP8L header."""
+    kind = data[12:16]
+    (chunk,) = struct.unpack_from("<I", data, 16)
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(data[at : at + 3], "little") + 1 for at in (24, 27))
+        return ImageHeader("WebP", width, height, _webp_orientation(data)), 30
+    if kind == b"VP8L":
+        (packed,) = struct.unpack_from("<I", data, 21)
+        return ImageHeader("WebP", (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1), 20 + chunk
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return ImageHeader("WebP", width & 0x3FFF, height & 0x3FFF), 20 + chunk
+    raise ValueError("broken WebP: no image chunk")
+
+
+def _webp_orientation(data: bytes) -> int:
+    at = 12
+    while at + 8 <= len(data):
+        (length,) = struct.unpack_from("<I", data, at + 4)
+        if data[at : at + 4] == b"EXIF":
+            block = data[at + 8 : at + 8 + length]
+            return tiff_orientation(block.removeprefix(b"Exif\0\0"))
+        at += 8 + length + (length & 1)
+    return 1
+
+
+def _pnm(data: bytes) -> tuple[ImageHeader, int]:
+    """Netpbm's formats: the magic number, then width, height (and largest value) as text, comments from # to the end of the line."""
+    kind = data[1] - ord("0")
+    numbers: list[int] = []
+    at = 2
+    while len(numbers) < (2 if kind in (1, 4) else 3):
+        number, at = _pnm_number(data, at)
+        numbers.append(number)
+    width, height = numbers[:2]
+    per_pixel = 3 if kind in (3, 6) else 1
+    if kind == 4:
+        needed = height * -(-width // 8)
+    elif kind in (5, 6):
+        needed = width * height * per_pixel * (2 if numbers[2] > 255 else 1)
+    else:
+        needed = width * height * per_pixel
+    return ImageHeader("PNM", width, height), needed + at
+
+
+def _pnm_number(data: bytes, at: int) -> tuple[int, int]:
+    """(the number at or after `at`, where it ends)."""
+    while True:
+        letter = data[at : at + 1]
+        if letter == b"#":
+            end = data.find(b"\n", at)
+            at = len(data) if end < 0 else end
+        elif not letter.isspace():
+            break
+        at += 1
+    end = at
+    while data[end : end + 1].isdigit() and end - at < 10:
+        end += 1
+    if end == at:
+        raise ValueError("broken PNM: a number is missing in the header")
+    return int(data[at:end]), end
+
+
+def _jpeg2000(data: bytes) -> tuple[ImageHeader, int]:
+    """The SIZ marker segment (ISO 15444-1, A.5.1), which follows the start of the code stream."""
+    at = _code_stream(data)
+    right, bottom, left, top, tile_w, tile_h = struct.unpack_from(">6I", data, at + 8)
+    (components,) = struct.unpack_from(">H", data, at + 40)
+    if not 1 <= components <= 4:
+        raise ValueError(f"JPEG2000 of {components} components is not supported; 1 to 4 are")
+    width, height = right - left, bottom - top
+    # Every tile has a header of its own (12 bytes): many tiny tiles are a bomb, too.
+    tiles = -(-width // tile_w) * -(-height // tile_h) if tile_w and tile_h and width > 0 and height > 0 else 0
+    return ImageHeader("JPEG2000", width, height), at + 49 + 12 * tiles
+
+
+def _code_stream(data: bytes) -> int:
+    """Where a JPEG2000 code stream starts: at once, or in the box "jp2c" of a JP2 file (ISO 15444-1, I.4)."""
+    if data[:4] == b"\xff\x4f\xff\x51":
+        return 0
+    at = 0
+    while True:
+        length, kind = struct.unpack_from(">I4s", data, at)
+        header = 8
+        if length == 1:
+            (length,) = struct.unpack_from(">Q", data, at + 8)
+            header = 16
+        if kind == b"jp2c":
+            if data[at + header : at + header + 4] != b"\xff\x4f\xff\x51":
+                raise ValueError("broken JPEG2000: no code stream")
+            return at + header
+        if length < header:
+            raise ValueError("broken JPEG2000: no code stream")
+        at += length
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- TIFF
+
+_TIFF_SIZES = {1: 1, 3: 2, 4: 4}
+
+
+def _tiff(data: bytes) -> tuple[ImageHeader, int]:
+    order, entries = _directory(data)
+    fields = {tag: _field(data, order, entries[tag], tag) for tag in (256, 257, 258, 259, 274, 277, 338) if tag in entries}
+    width, height = fields.get(256, 0), fields.get(257, 0)
+    bits, samples, compression = fields.get(258, 1), fields.get(277, 1), fields.get(259, 1)
+    row = -(-width * samples * bits // 8)
+    ratio = {1: 1, 5: _LZW_RATIO, 8: _DEFLATE_RATIO, 32946: _DEFLATE_RATIO, 32773: 64}.get(compression)
+    needed = height * row // ratio if ratio else 0
+    orientation = fields.get(274, 1)
+    extra = entries[338][1] if 338 in entries else 0
+    header = TiffHeader(bits, samples, compression, extra)
+    return ImageHeader("TIFF", width, height, orientation if 1 <= orientation <= 8 else 1, header), needed
+
+
+def _directory(data: bytes) -> tuple[str, dict[int, tuple[int, int, int]]]:
+    """(byte order, {tag: (type, count, where the value is)}) of a TIFF's first directory."""
+    order = "<" if data[:2] == b"II" else ">"
+    (at,) = struct.unpack_from(order + "I", data, 4)
+    (count,) = struct.unpack_from(order + "H", data, at)
+    entries: dict[int, tuple[int, int, int]] = {}
+    for k in range(count):
+        tag, kind, number = struct.unpack_from(order + "HHI", data, at + 2 + 12 * k)
+        entries.setdefault(tag, (kind, number, at + 10 + 12 * k))
+    return order, entries
+
+
+def _field(data: bytes, order: str, entry: tuple[int, int, int], tag: int) -> int:
+    """The first value of a field of unsigned integers."""
+    kind, count, at = entry
+    if kind not in _TIFF_SIZES or count < 1:
+        raise ValueError(f"broken TIFF: tag {tag} is not an unsigned number")
+    size = _TIFF_SIZES[kind]
+    if size * count > 4:
+        (at,) = struct.unpack_from(order + "I", data, at)
+    return struct.unpack_from(order + {1: "B", 2: "H", 4: "I"}[size], data, at)[0]
+
+
+def tiff_orientation(block: bytes) -> int:
+    """Orientation (1-8) in a TIFF block as EXIF has it, 1 if there is none or it is broken."""
+    if block[:4] not in (b"II*\0", b"MM\0*"):
+        return 1
+    try:
+        order, entries = _directory(block)
+        value = _field(block, order, entries[0x0112], 0x0112)
+    except (struct.error, KeyError, ValueError):
+        return 1
+    return value if 1 <= value <= 8 else 1
+
+
+_READERS = {"PNG": _png, "BMP": _bmp, "TIFF": _tiff, "WebP": _webp, "PNM": _pnm, "JPEG2000": _jpeg2000}
