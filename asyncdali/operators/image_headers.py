@@ -98,13 +98,14 @@ def _png(data: bytes) -> tuple[ImageHeader, int]:
     if data[12:16] != b"IHDR":
         raise ValueError("broken PNG: it does not start with IHDR")
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
-    orientation, at = 1, 8
-    while at + 12 <= len(data):
-        (length,) = struct.unpack_from(">I", data, at)
-        if data[at + 4 : at + 8] == b"eXIf":
+    orientation, at, kind = 1, 8, b""
+    while kind != b"IEND":
+        # OpenCV takes the memory that a chunk asks for before it looks whether the data is there.
+        length, kind = struct.unpack_from(">I4s", data, at)
+        if at + 12 + length > len(data):
+            raise ValueError("broken PNG: truncated, or a wrong chunk length")
+        if kind == b"eXIf":
             orientation = tiff_orientation(data[at + 8 : at + 8 + length])
-        if orientation != 1 or data[at + 4 : at + 8] == b"IEND":
-            break
         at += 12 + length
     bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colour, 1)
     needed = height * -(-width * bits // 8) // _DEFLATE_RATIO

@@ -274,7 +274,8 @@ def _frame(at, stop, marker, fields):
     store_i64(fields + 8 * _HH, _word(at + 1, 2, False))
     store_i64(fields + 8 * _HW, _word(at + 3, 2, False))
     store_i64(fields + 8 * _COMPONENTS, components)
-    store_i64(fields + 8 * _MARGIN, 8 * unit)
+    # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
+    store_i64(fields + 8 * _MARGIN, (32 if marker & 3 == 2 else 8) * unit)
     store_i64(fields + 8 * _SOF, marker)
     return True
 
@@ -331,7 +332,7 @@ def scan_headers(addresses, sizes, count, headers):
     """JPEG headers of a batch: int64[count, HEADER_FIELDS].
 
     The fields: found (NOT_JPEG, IS_JPEG, UNUSUAL), width, height, components, orientation, columns to decode beyond a window on each
-    side (one MCU, because upsampling looks at neighbours), frame marker (SOFn), number of scans.
+    side (one MCU, because upsampling looks at neighbours; more for progressive files), frame marker (SOFn), number of scans.
     Only bytes of the samples are looked at, whatever they say.
     """
     for i in range(count):
