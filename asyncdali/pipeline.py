@@ -8,7 +8,8 @@ import logging
 import os
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -285,20 +286,30 @@ class Pipeline:
         _check_stream(cuda_stream, self)
         for name in inputs:
             raise KeyError(f"the pipeline has no input operator named {name!r}")
-        self._launch_unless_owed(session)
-        try:
+        with self._claim(session):
             session.wait_oldest()
-        except KeyboardInterrupt:
-            session.owed += 1
-            raise
         return session.fetch()
 
-    def _launch_unless_owed(self, session: Session) -> None:
-        """Queue one iteration, unless an interrupted or cancelled call has left one of its own."""
-        if session.owed:
-            session.owed -= 1
-        else:
-            self._launch()
+    @contextmanager
+    def _claim(self, session: Session) -> Iterator[None]:
+        """Queue one iteration for the caller, unless an interrupted or cancelled call has left one.
+
+        If the block is interrupted or cancelled, the next call finds the iteration queued already: no batch is lost, the queue does not
+        grow. Exceptions of the program's own (a source's, StopIteration) are another matter.
+        """
+        launched = session.launched
+        owed = session.owed > 0
+        try:
+            if owed:
+                session.owed -= 1
+            else:
+                self._launch()
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            session.owed += owed or session.launched > launched
+            raise
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -347,19 +358,15 @@ class Pipeline:
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
-        self._launch_unless_owed(session)
-        while True:
-            try:
-                record = session.oldest()
-            except StopIteration:
-                raise StopAsyncIteration from None
-            try:
+        with self._claim(session):
+            while True:
+                if not session.in_flight:
+                    raise StopAsyncIteration
+                record = session.in_flight[0]
                 await record.wait_async()
-            except BaseException:
-                session.owed += 1  # cancelled: its iteration stays in flight, the next call takes it
-                raise
-            if session.in_flight and session.in_flight[0] is record:  # else another task of this loop was first
-                return session.fetch()
+                if session.in_flight and session.in_flight[0] is record:  # else another task of this loop was first
+                    break
+        return session.fetch()
 
     def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
         """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""

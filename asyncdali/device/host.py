@@ -7,7 +7,7 @@ kernel still run on the pipeline's worker threads, because a stream orders work 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ class HostEvent(Event):
 class HostStream(Stream):
     """An ordered queue of calls on one thread."""
 
-    def __init__(self, name: str):
-        self._thread = OrderedThread(name)
+    def __init__(self, name: str, affinity: Sequence[int] | None = None):
+        self._thread = OrderedThread(name, affinity)
 
     def submit(self, work: Callable[[Any], Any]) -> None:
         self._thread.submit(work)

@@ -47,7 +47,7 @@ class WorkerThreads:
         self.count = count
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=_work, args=(self._queue, None if not affinity else affinity[k % len(affinity)]),
+            threading.Thread(target=_work, args=(self._queue, None if not affinity else [affinity[k % len(affinity)]]),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
@@ -72,16 +72,18 @@ class WorkerThreads:
         return not any(thread.is_alive() for thread in self._threads)
 
 
-def _pin(cpu: int) -> None:
+def _pin(cpus: Sequence[int] | None) -> None:
+    """Keep the calling thread on `cpus`; None leaves it alone."""
+    if not cpus:
+        return
     try:
-        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, cpus)
     except (OSError, AttributeError) as error:
-        log.warning("could not pin a worker thread to cpu %d: %s", cpu, error)
+        log.warning("could not pin a thread to the CPUs %s: %s", cpus, error)
 
 
-def _work(jobs: queue.SimpleQueue[Work | None], cpu: int | None) -> None:
-    if cpu is not None:
-        _pin(cpu)
+def _work(jobs: queue.SimpleQueue[Work | None], cpus: Sequence[int] | None) -> None:
+    _pin(cpus)
     state = WorkerState()
     while True:
         job = jobs.get()
@@ -97,28 +99,41 @@ def _work(jobs: queue.SimpleQueue[Work | None], cpu: int | None) -> None:
 class OrderedThread:
     """Runs callables one after another on a thread of its own, started at the first one."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, affinity: Sequence[int] | None = None):
         self._name = name
+        self._affinity = affinity
         self._queue: queue.SimpleQueue[Callable[[WorkerState], Any] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     def submit(self, work: Callable[[WorkerState], Any]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=_run_in_order, args=(self._queue,), name=self._name, daemon=True)
-            self._thread.start()
-        self._queue.put(work)
+        """Queue `work`; ignored after :meth:`close`."""
+        with self._lock:
+            if self._closed:
+                return
+            if self._thread is None:
+                thread = threading.Thread(target=_run_in_order, args=(self._queue, self._affinity), name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
+            self._queue.put(work)
 
     def close(self) -> None:
-        self._queue.put(None)
+        """End the thread once what is queued is done."""
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
 
     def join(self, timeout: float) -> bool:
+        """Wait for the end; False on time-out."""
         if self._thread is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
 
-def _run_in_order(work: queue.SimpleQueue[Callable[[WorkerState], Any] | None]) -> None:
+def _run_in_order(work: queue.SimpleQueue[Callable[[WorkerState], Any] | None], cpus: Sequence[int] | None) -> None:
+    _pin(cpus)
     state = WorkerState()
     while True:
         call = work.get()

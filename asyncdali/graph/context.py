@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -13,7 +14,7 @@ _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 class _Stack(threading.local):
     def __init__(self) -> None:
-        self.items: list[Any] = []
+        self.items: list[tuple[Any, int]] = []  # pipelines, and how deep the stack was where they were entered
 
 
 _stack = _Stack()
@@ -21,14 +22,23 @@ _stack = _Stack()
 
 def current() -> Any:
     """The pipeline being defined on this thread, or None."""
-    return _stack.items[-1] if _stack.items else None
+    return _stack.items[-1][0] if _stack.items else None
 
 
 def push(pipeline: Any) -> Any:
     """Make `pipeline` current; returns the one before."""
     previous = current()
-    _stack.items.append(pipeline)
+    _stack.items.append((pipeline, _depth(sys._getframe(1))))
     return previous
+
+
+def _depth(frame: FrameType | None) -> int:
+    """Frames from `frame` to the bottom of the stack, those of the library not counted."""
+    count = 0
+    while frame is not None:
+        count += not frame.f_code.co_filename.startswith(_LIBRARY)
+        frame = frame.f_back
+    return count
 
 
 def pop() -> None:
@@ -57,7 +67,8 @@ class Frame:
 def user_trace() -> tuple[Frame, ...]:
     """Frames from the user's graph function down to the operator call; library frames are left out.
 
-    The walk stops at the library frame that called the graph function, or at the module's top level.
+    The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at the
+    module's top level.
     """
     frames: list[Frame] = []
     frame = sys._getframe(1)
@@ -71,4 +82,7 @@ def user_trace() -> tuple[Frame, ...]:
             if frame.f_code.co_name == "<module>":
                 break
         frame = frame.f_back  # type: ignore[assignment]
+    if _stack.items:
+        entered = _stack.items[-1][1]
+        frames = frames[: max(1, _depth(sys._getframe(1)) - entered + 1)]
     return tuple(reversed(frames))

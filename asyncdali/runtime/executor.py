@@ -90,7 +90,9 @@ class Record:
         gate.acquire()
         self.on_finished(gate.release)
         try:
-            gate.acquire()
+            # A signal between the interpreter's last look and the wait would go unnoticed until the end: look again now and then.
+            while not gate.acquire(timeout=0.5):
+                pass
         except BaseException:  # a signal handler raised (Ctrl-C)
             self._forget(gate.release)
             raise
@@ -206,7 +208,7 @@ class Executor:
         self._stream_policy = stream_policy
         self._concurrency = concurrency
         self._name = name
-        self._cpu_stage = HostStream(f"{name}-cpu")
+        self._cpu_stage = HostStream(f"{name}-cpu", affinity)
         self._streams: dict[Any, Stream] = {}
         self._segments: list[BuiltSegment] = []
         self._segment_streams: list[Stream] = []

@@ -60,6 +60,7 @@ class Session:
             self.executor.close()
             raise
         self.in_flight: deque[Record] = deque()
+        self.launched = 0
         self.owed = 0
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
 
@@ -120,6 +121,7 @@ class Session:
     def launch(self) -> None:
         """Queue one iteration."""
         self.in_flight.append(self.executor.launch(int(self.options.batch_size)))
+        self.launched += 1
 
     def oldest(self) -> Record:
         """The next iteration to be returned; StopIteration when nothing is in flight."""
@@ -142,12 +144,17 @@ class Session:
         record = self.oldest()
         record.wait()
         self.in_flight.popleft()
-        if isinstance(record.error, PipelineClosed):
-            raise record.error
-        self.iteration += 1
-        self._positions = record.positions
-        if record.error is not None:
-            raise record.error
+        # The record lets go of its error, which otherwise would keep alive whatever its traceback refers to.
+        error, record.error = record.error, None
+        try:
+            if isinstance(error, PipelineClosed):
+                raise error
+            self.iteration += 1
+            self._positions = record.positions
+            if error is not None:
+                raise error
+        finally:
+            del error
         if self._expects:
             self._check_outputs(record.outputs)
         return tuple(self._tensor_list(batch) for batch in record.outputs)
