@@ -49,13 +49,19 @@ def decode(data: Any) -> dict[str, Any]:
         outer = json.loads(text)
         body, digest = outer["body"], outer["digest"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"Failed to deserialize checkpoint: these {len(data)} bytes are not a checkpoint, or it was truncated") from error
+        raise CheckpointError(
+            f"Failed to deserialize checkpoint: these {len(data)} bytes are not a checkpoint, or it was truncated"
+        ) from error
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise CheckpointError("Failed to deserialize checkpoint: this is not an asyncdali checkpoint")
     if hashlib.sha256(_canonical(body).encode()).hexdigest() != digest:
         raise CheckpointError("Failed to deserialize checkpoint: its content was altered (the digest does not match)")
     if body.get("version") != VERSION:
         raise CheckpointError(f"this checkpoint has format version {body.get('version')}; this library reads version {VERSION}")
+    wanted = {"operators": dict, "graph": dict, "iteration": int, "epoch": int}
+    wrong = [key for key, kind in wanted.items() if type(body.get(key)) is not kind]
+    if wrong:
+        raise CheckpointError(f"Failed to deserialize checkpoint: {', '.join(wrong)} missing or of the wrong kind")
     return body
 
 
@@ -143,7 +149,8 @@ def differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
     old, new = saved.get("operators", {}), here["operators"]
     for name in old:
         if name not in new:
-            result.append(f'The pipeline doesn\'t recognize "{name}" as a name of an operator ({old[name].get("op")}); it is in the checkpoint.')
+            kind = old[name].get("op")
+            result.append(f'The pipeline doesn\'t recognize "{name}" as a name of an operator ({kind}); it is in the checkpoint.')
     for name in new:
         if name not in old:
             result.append(f'There\'s no checkpoint for operator "{name}" ({new[name]["op"]}).')
@@ -162,8 +169,7 @@ def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any]) -> l
             result.append(f"{name}: {label} {old.get(key)} in the checkpoint, {new.get(key)} in this pipeline")
     before, after = old.get("args", {}), new.get("args", {})
     for argument in sorted(before.keys() | after.keys()):
-        if before.get(argument, "default") != after.get(argument, "default"):
-            result.append(
-                f"{name}: argument {argument} is {before.get(argument, 'default')} in the checkpoint, {after.get(argument, 'default')} in this pipeline"
-            )
+        was, now = before.get(argument, "default"), after.get(argument, "default")
+        if was != now:
+            result.append(f"{name}: argument {argument} is {was} in the checkpoint, {now} in this pipeline")
     return result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 
 from .._notices import warn
 from ..operators.base import Arg, Environment, Operator, Spec
-from .order import OrderPosition, SampleOrder
+from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
     Arg("dont_use_mmap", "bool", False, "Files may be empty (a mapped file may not)."),
@@ -39,11 +40,14 @@ class ReaderOperator(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._order: SampleOrder | None = None
+        self._order_ahead: SampleOrder | None = None
+        self._lock = threading.Lock()
         self._pending: np.ndarray | None = None
         if spec.given("shuffle_after_epoch_seed") and not spec.constant("shuffle_after_epoch"):
             warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning)
         if spec.constant("prefetch_queue_depth") < 1:
             raise ValueError(f"`prefetch_queue_depth` must be at least 1, got {spec.constant('prefetch_queue_depth')}")
+        self._compile()
         if not spec.constant("lazy_init"):
             self.order  # noqa: B018  discover the data set now
 
@@ -59,22 +63,41 @@ class ReaderOperator(Operator):
     def order(self) -> SampleOrder:
         """The index stream; made at first use."""
         if self._order is None:
-            count = self.discover()
-            constant = self.spec.constant
-            self._order = SampleOrder(
-                count, self.environment.batch_size, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
-                constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
-                constant("shuffle_after_epoch"), constant("shuffle_after_epoch_seed"), self.environment.checkpointing,
-            )  # fmt: skip
-            if constant("random_shuffle") or constant("shuffle_after_epoch"):
-                self._compile()
-            self.position = self._order.position
+            with self._lock:  # the user's thread may ask for metadata while a stage thread discovers
+                if self._order is None:
+                    order = self._new_order(self.discover())
+                    self.position = order.position
+                    self._order = order
         return self._order
+
+    def _new_order(self, count: int) -> SampleOrder:
+        constant = self.spec.constant
+        return SampleOrder(
+            count, self.environment.batch_size, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
+            constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
+            constant("shuffle_after_epoch"), constant("shuffle_after_epoch_seed"), self.environment.checkpointing,
+        )  # fmt: skip
+
+    def _ahead(self, samples: int) -> np.ndarray | None:
+        """The indices to ask the system for, `prefetch_queue_depth` - 1 batches ahead; None without such a queue.
+
+        An order of its own runs ahead, so that the reader's position knows nothing of it. A hint: after a change of batch size it may be
+        off.
+        """
+        depth = self.spec.constant("prefetch_queue_depth")
+        if depth == 1:
+            return None
+        order = self._order_ahead
+        if order is not None:
+            return order.take(samples)
+        order = self._order_ahead = self._new_order(self.order.count)
+        order.restore(self.order.position)  # this iteration has been drawn
+        return np.concatenate([order.take(samples) for _ in range(depth - 1)])
 
     def _compile(self) -> None:
         """Bring in the kernels of shuffling now, on the building thread."""
-        from .order import load_kernels
-
+        if not (self.spec.constant("random_shuffle") or self.spec.constant("shuffle_after_epoch")):
+            return
         kernels = load_kernels()
         wanted = [kernels.permute64] if self.spec.constant("shuffle_after_epoch") else []
         if self.spec.constant("random_shuffle"):
@@ -94,12 +117,14 @@ class ReaderOperator(Operator):
         return self.order.position
 
     def save(self, position: OrderPosition | None) -> list[int]:
-        return list(self.order.position if position is None else position)
+        # None: a reader that has not looked for its data yet is at the start.
+        return list(OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0) if position is None else position)
 
     def load(self, data: Any) -> OrderPosition:
         if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
             raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
         self.order.restore(data)
+        self._order_ahead = None
         return self.order.position
 
     def meta(self) -> dict[str, int]:

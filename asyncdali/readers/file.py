@@ -20,6 +20,7 @@ from ..operators.base import (
     Spec,
     Step,
     context_table,
+    no_explanation,
     register,
 )
 from ..types import DALIDataType
@@ -44,6 +45,10 @@ class SampleNames(Sequence):
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
         return self._table.name(int(self._indices[index]))
+
+
+MAX_OPEN = 256
+"""Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
 
 
 @register
@@ -112,7 +117,7 @@ class FileReader(ReaderOperator):
             names, numbers = parse_file_list(file_list)
             return FileTable(names, numbers, root or os.path.dirname(file_list))
         names, numbers = scan_classes(
-            os.path.expanduser(root), spec.constant("file_filters"), spec.constant("dir_filters"), spec.constant("case_sensitive_filter")
+            root, spec.constant("file_filters"), spec.constant("dir_filters"), spec.constant("case_sensitive_filter")
         )
         return FileTable(names, numbers, root)
 
@@ -142,19 +147,29 @@ class FileReader(ReaderOperator):
         assert table is not None
         starts = np.ascontiguousarray(table.starts[indices])
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        context, keep = context_table([table.paths, starts, descriptors, sizes, int(self.spec.constant("read_ahead"))])
+        context, keep = context_table([table.paths, starts, descriptors, sizes, int(self.spec.constant("read_ahead")), MAX_OPEN])
         explain = self._explain(indices)
+        ahead = self._ahead(count)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
             contents.place(self.environment.allocate(int(sizes.sum())))
-            context_read, keep = context_table([descriptors, sizes, contents.addresses])
+            context_read, keep = context_table([descriptors, sizes, contents.addresses, table.paths, starts])
             yield CompiledJob(count, [Step(self._kernels.read_step.address, context_read, explain, keep=keep)])
+            if ahead is not None:
+                yield self._advise(ahead)
         finally:
             self._kernels.close_all(descriptors.ctypes.data, count)
         self._contents = contents
         self._indices = indices
+
+    def _advise(self, indices: np.ndarray) -> CompiledJob:
+        """Have the system read the files of coming batches into its cache."""
+        assert self._table is not None
+        starts = np.ascontiguousarray(self._table.starts[indices])
+        context, keep = context_table([self._table.paths, starts])
+        return CompiledJob(len(indices), [Step(self._kernels.advise_step.address, context, no_explanation, keep=keep)])
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from ..compiled.intrinsics import load_i32, load_i64, store_i64
-from ..compiled.step import compiled, step
+from ..compiled.step import compiled, inlined, step
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _close = types.ExternalFunction("close", types.int32(types.int32))
@@ -14,7 +14,7 @@ _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, t
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
-_O_CLOEXEC = 0o2000000
+_OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
 _SEEK_END = 2
 _WILL_NEED = 3
 SHORT_READ = 1 << 20
@@ -25,14 +25,17 @@ SHORT_READ = 1 << 20
 def open_step(context, sample, thread):
     """Open each file and find its size. Status: errno.
 
-    Context: address of the paths, their starts, descriptors (out, -1 when not open), sizes (out) as int64[samples], read-ahead flag.
+    Context: address of the paths, their starts, descriptors (out, -1 when not open), sizes (out) as int64[samples], read-ahead flag,
+    how many of the files may stay open.
     """
     path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
     descriptors = load_i64(context + 16)
-    fd = _open(path, _O_CLOEXEC)
+    fd = _open(path, _OPEN_FLAGS)
     if fd < 0:
         return load_i32(_errno())
-    size = _lseek(fd, 0, _SEEK_END)
+    size = _pread(fd, path, 0, 0)  # reads nothing; refused for a directory, whose size would mean nothing
+    if size == 0:
+        size = _lseek(fd, 0, _SEEK_END)
     if size < 0:
         code = load_i32(_errno())
         _close(fd)
@@ -40,17 +43,15 @@ def open_step(context, sample, thread):
     if load_i64(context + 32):
         _advise(fd, 0, 0, _WILL_NEED)
     store_i64(load_i64(context + 24) + 8 * sample, size)
-    store_i64(descriptors + 8 * sample, fd)
+    if sample < load_i64(context + 40):
+        store_i64(descriptors + 8 * sample, fd)
+    else:
+        _close(fd)
     return 0
 
 
-@step
-def read_step(context, sample, thread):
-    """Read each open file into its place. Status: errno, or SHORT_READ.
-
-    Context: descriptors, sizes, destination addresses (int64[samples] each).
-    """
-    fd = load_i64(load_i64(context) + 8 * sample)
+@inlined
+def _read_whole(fd, sample, context):
     size = load_i64(load_i64(context + 8) + 8 * sample)
     target = load_i64(load_i64(context + 16) + 8 * sample)
     done = 0
@@ -62,6 +63,24 @@ def read_step(context, sample, thread):
             return SHORT_READ
         done += got
     return 0
+
+
+@step
+def read_step(context, sample, thread):
+    """Read each file into its place, opening it again if it is not open. Status: errno, or SHORT_READ.
+
+    Context: descriptors, sizes, destination addresses (int64[samples] each), address of the paths, their starts.
+    """
+    descriptors = load_i64(context)
+    fd = load_i64(descriptors + 8 * sample)
+    if fd < 0:
+        fd = _open(load_i64(context + 24) + load_i64(load_i64(context + 32) + 8 * sample), _OPEN_FLAGS)
+        if fd < 0:
+            return load_i32(_errno())
+    code = _read_whole(fd, sample, context)
+    store_i64(descriptors + 8 * sample, -1)
+    _close(fd)
+    return code
 
 
 @compiled(2)
@@ -78,7 +97,7 @@ def close_all(descriptors, count):
 def advise_step(context, sample, thread):
     """Ask the system to read a file into its cache; errors are left to the real read. Context: address of the paths, their starts."""
     path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
-    fd = _open(path, _O_CLOEXEC)
+    fd = _open(path, _OPEN_FLAGS)
     if fd >= 0:
         _advise(fd, 0, 0, _WILL_NEED)
         _close(fd)

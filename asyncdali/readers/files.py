@@ -19,6 +19,9 @@ class FileTable:
 
     def __init__(self, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = ""):
         encoded = [os.fsencode(name) for name in names]
+        broken = next((k for k, name in enumerate(encoded) if b"\0" in name), None)
+        if broken is not None:
+            raise ValueError(f"file {broken} of the list has a NUL character in its name: {names[broken]!r}")
         self._names = np.frombuffer(b"\0".join(encoded) + b"\0", np.uint8)
         full = encoded
         if root:

@@ -234,7 +234,7 @@ class Session:
                 )
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
-        self.iteration, self.epoch = int(body["iteration"]), int(body["epoch"])
+        self.iteration, self.epoch = body["iteration"], body["epoch"]
         self.iterator_data = body.get("iterator")
         self.restored = True
 
@@ -247,8 +247,11 @@ class Session:
                 continue
             try:
                 operator.position = operator.load(states[name])
-            except ValueError as error:
-                raise checkpoints.CheckpointError(f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
+            except (ValueError, TypeError) as error:
+                message = f'the checkpoint of operator "{name}" cannot be restored: {error}'
+                if self.options.strict:
+                    raise checkpoints.CheckpointError(message) from error
+                log.warning("%s; it starts from the beginning", message)
 
     # --- the end
 
