@@ -410,6 +410,15 @@ class Operator:
         """The position saved as `data`; ValueError with a readable reason if it is not one."""
         return None
 
+    # --- build
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        """Element types of the outputs for those of the inputs, None where only known when running.
+
+        Called once in ``build()``: kernels that depend on element types are compiled here, not in a pool thread.
+        """
+        return [None] * self.spec.output_count
+
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:

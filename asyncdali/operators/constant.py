@@ -27,6 +27,9 @@ class _Repeated(Operator):
     def _array(self) -> tuple[np.ndarray, DALIDataType]:
         return self.spec.constant("value"), self.spec.constant("dtype")
 
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         batch = self._batch
         if batch is None or len(batch) != arguments.count:

@@ -35,6 +35,9 @@ class GetProperty(Operator):
         if spec.constant("key") not in ("layout", "source_info"):
             raise ValueError(f"unknown property key {spec.constant('key')!r}; known are 'layout' and 'source_info'")
 
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         batch = inputs[0]
         if arguments.constant("key") == "layout":
@@ -58,6 +61,10 @@ class Shape(Operator):
     )
     eager = True
 
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        dtype = self.spec.constant("dtype")
+        return [DALIDataType.INT64 if dtype is None else dtype]
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         dtype = arguments.constant("dtype")
         kind = DALIDataType.INT64 if dtype is None else dtype
@@ -76,6 +83,9 @@ class Transfer(Operator):
     )
     eager = True
     reads = (0,)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -34,6 +34,9 @@ class RandomOperator(Operator):
         if spec.input_count and spec.given("shape"):
             raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
 
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self.dtype]
+
     def _compile(self) -> None:
         """Bring the kernels in now, on the building thread."""
         raise TypeError("abstract")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..batch import Batch
+from ..types import DALIDataType
 from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 
@@ -38,6 +39,9 @@ class Reshape(Operator):
             raise ValueError(f"the shape is given twice: by {' and by '.join(ways)}")
         if not ways and not spec.given("src_dims") and spec.constant("layout") is None:
             raise ValueError("reshape needs a shape: one of `shape`, `rel_shape`, `src_dims`, a second input, or at least `layout`")
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes[:1]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -140,6 +140,9 @@ class FileReader(ReaderOperator):
 
     # --- one iteration
 
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8, DALIDataType.INT32]
+
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
         count = arguments.count
         indices = self.draw(count)

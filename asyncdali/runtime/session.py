@@ -90,9 +90,13 @@ class Session:
         driver.run_job.address  # noqa: B018
 
         built: dict[int, BuiltOperator] = {}
+        dtypes: dict[int, Any] = {}
         for planned in self.plan.operators:
-            built[id(planned)] = BuiltOperator(planned, self._make(planned, environment))
+            operator = self._make(planned, environment)
+            built[id(planned)] = BuiltOperator(planned, operator)
             self.operators.append(built[id(planned)])
+            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+            dtypes.update(zip(planned.outputs, inferred, strict=True))
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
