@@ -185,7 +185,8 @@ def run_operator(name: str, *inputs, **arguments) -> list[np.ndarray]:
     """
     from asyncdali.batch import Batch, from_numpy_dtype
     from asyncdali.device.threads import WorkerState
-    from asyncdali.operators.base import REGISTRY, Arguments, Environment, Iteration, PythonJob, Spec
+    from asyncdali.operators import load_registry
+    from asyncdali.operators.base import Arguments, Environment, Iteration, PythonJob, Spec
     from asyncdali.runtime.jobs import CompiledSamples, PythonSamples
 
     def batch(samples) -> Batch:
@@ -194,7 +195,7 @@ def run_operator(name: str, *inputs, **arguments) -> list[np.ndarray]:
         addresses = np.array([a.ctypes.data for a in arrays], np.int64)
         return Batch(shapes, from_numpy_dtype(arrays[0].dtype), "", addresses, arrays)
 
-    operator_class = REGISTRY[name]
+    operator_class = load_registry()[name]
     schema = operator_class.schema
     named = {key: batch(value.samples) for key, value in arguments.items() if isinstance(value, PerSample)}
     constants = {key: schema.by_name[key].convert(value) for key, value in arguments.items() if key not in named}

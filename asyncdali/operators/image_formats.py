@@ -9,7 +9,7 @@ import numpy as np
 
 from ..batch import storage_dtype
 from ..types import DALIDataType, DALIImageType
-from .image_headers import ImageHeader, read_header
+from .image_headers import ImageHeader, TiffHeader, read_header
 
 
 def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
@@ -23,12 +23,22 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
     if header.tiff is not None and _needs_pillow(header):
         image = _decode_pillow(raw, header)
     else:
+        if header.tiff is not None and header.orientation != 1:
+            data = _upright_tiff(raw, header.tiff)
         image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
         if output_type == DALIImageType.ANY_DATA and header.format == "PNG":
             image = _stored_png_channels(image, header)
     if image.shape[:2] != (header.height, header.width):
         raise ValueError(f"broken {header.format}: the decoder found another image size than the header")
     return image, header.orientation
+
+
+def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
+    """The file with orientation 1: OpenCV turns TIFFs whatever it is asked."""
+    copy = np.frombuffer(raw, np.uint8).copy()
+    if tiff.orientation_at:
+        copy[tiff.orientation_at : tiff.orientation_at + 2] = (0, 1) if tiff.big_endian else (1, 0)
+    return copy
 
 
 def _opencv_flags(header: ImageHeader, output_type: DALIImageType) -> int:
@@ -76,7 +86,7 @@ def cmyk_to_rgb(image: np.ndarray, data: np.ndarray) -> np.ndarray:
     if b"\xff\xee\0\x0eAdobe" not in data[: 1 << 16].tobytes():
         image = 255 - image
     colour, black = image[:, :, :3].astype(np.uint16), image[:, :, 3:].astype(np.uint16)
-    return ((colour * black + 127) // 255).astype(np.uint8)
+    return (colour * black // 255).astype(np.uint8)
 
 
 def _stored_png_channels(image: np.ndarray, header: ImageHeader) -> np.ndarray:

@@ -41,6 +41,9 @@ class TiffHeader:
     samples: int
     compression: int
     extra_samples: int
+    orientation_at: int
+    """Where the orientation's two bytes are, 0 if it has none."""
+    big_endian: bool
 
 
 def signature(data: bytes) -> str | None:
@@ -237,7 +240,8 @@ def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     needed = height * row // ratio if ratio else 0
     orientation = fields.get(274, 1)
     extra = entries[338][1] if 338 in entries else 0
-    header = TiffHeader(bits, samples, compression, extra)
+    at = entries[274][2] if 274 in entries and entries[274][:2] == (3, 1) else 0
+    header = TiffHeader(bits, samples, compression, extra, at, order == ">")
     return ImageHeader("TIFF", width, height, orientation if 1 <= orientation <= 8 else 1, header), needed
 
 

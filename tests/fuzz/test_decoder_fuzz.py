@@ -111,15 +111,17 @@ def test_mutated_images_quick():
 @pytest.mark.slow
 def test_mutated_images_with_bounded_memory():
     """Thousands of files in a process of its own, in development mode, with a checking allocator and an address-space limit."""
-    code = (
-        "import sys, resource; sys.path[:0] = [%r, %r]\n"
-        "import test_decoder_fuzz as t\n"
-        "t.fuzz(20, 1)\n"
-        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (used + t.MEMORY,) * 2)\n"
-        "images, errors = t.fuzz(6000, 2)\n"
-        "print(images, errors); assert images > 500 and errors > 500\n"
-    ) % (os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__)))
+    here = os.path.dirname(__file__)
+    code = f"""
+import sys, resource
+sys.path[:0] = [{here!r}, {os.path.dirname(here)!r}]
+import test_decoder_fuzz as t
+t.fuzz(20, 1)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + t.MEMORY,) * 2)
+images, errors = t.fuzz(6000, 2)
+assert images > 500 and errors > 500
+"""
     environment = {**os.environ, "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -203,7 +205,7 @@ def test_a_jpeg_of_endless_scans_is_refused():
         run_operator("decoders.image", [jpeg[:scan] + header * 600 + jpeg[scan:]])
 
 
-@pytest.mark.parametrize("data", [b"\0", b"GIF89a" + b"\1" * 100, b"hello world" * 30, b"\xff\xd8", b"\xff\xd8\xff\xd9", b"BM", b"P5", b"P5 "])
+@pytest.mark.parametrize("data", [b"\0", b"GIF89a" + b"\1" * 100, b"hello" * 30, b"\xff\xd8", b"\xff\xd8\xff\xd9", b"BM", b"P5", b"P5 "])
 def test_what_is_no_image_is_named(data):
     with pytest.raises(SampleError) as caught:
         run_operator("decoders.image", [encode(picture(9, 9), "PNG"), data])
