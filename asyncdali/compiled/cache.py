@@ -1,8 +1,8 @@
 """Numba's cache on disk for functions that factories make.
 
 Numba recognises a closure in its cache by pickling what it closes over, and compiled helpers never pickle the same way twice: every process
-would compile again. Here the factory names the variant instead. The key also covers the text of all kernel modules, as Numba looks only
-at the file of the outermost function.
+would compile again. Here the factory names the variant instead. The key also covers the text of the helpers that all kernels share, as
+Numba looks only at the file of the outermost function.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from numba.core.caching import FunctionCache
 _PACKAGE = Path(__file__).parent.parent
 
 
+_SHARED = ("compiled/intrinsics.py", "compiled/step.py", "operators/convert_kernels.py")
+
+
 @functools.cache
-def kernel_digest() -> str:
-    """A digest of the sources that compiled code may be made of."""
+def shared_digest() -> str:
+    """A digest of the sources whose code is compiled into other modules' functions."""
     digest = hashlib.sha256()
-    for path in sorted([*_PACKAGE.glob("compiled/*.py"), *_PACKAGE.rglob("*_kernels.py")]):
-        digest.update(path.name.encode() + path.read_bytes())
+    for name in _SHARED:
+        digest.update((_PACKAGE / name).read_bytes())
     return digest.hexdigest()
 
 
@@ -34,4 +37,4 @@ class VariantCache(FunctionCache):
         super().__init__(function)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (sig, codegen.magic_tuple(), self._variant, kernel_digest())
+        return (sig, codegen.magic_tuple(), self._variant, shared_digest())

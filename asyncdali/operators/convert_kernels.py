@@ -2,7 +2,7 @@
 
 Integers saturate. Floats become integers by rounding half away from zero ("round", what casts and normalisation do) or by dropping the
 fraction ("truncate", what crops do), saturated; NaN gives the type's smallest value for 32 and 64 bits (2**63 for uint64) and 0 otherwise.
-Everything that is not zero is True. float16 travels as uint16.
+What is not zero after rounding is True. float16 travels as uint16.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ def converter(in_dtype: str, out_dtype: str, rounding: str = "round") -> Any:
     value = load_value(in_dtype)
     from_float = in_dtype.startswith("float")
     if out_dtype == "bool":
-        zero = np.dtype("float32" if in_dtype == "float16" else in_dtype).type(0)
-        return _inline(lambda element: np.uint8(value(element) != zero))
+        if from_float:  # Rounded first: what is less than a half is False; NaN is True.
+            half = np.dtype("float32" if in_dtype == "float16" else in_dtype).type(0.5)
+            return _inline(lambda element: np.uint8(not (abs(value(element)) < half)))
+        return _inline(lambda element: np.uint8(value(element) != 0))
     if out_dtype == "float16":
         return _inline(lambda element: float_to_half(np.float32(value(element))))
     if out_dtype.startswith("float"):

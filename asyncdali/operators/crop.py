@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ..batch import Batch, storage_dtype
@@ -33,6 +35,8 @@ WINDOW_DEPRECATED: dict[str, str | None] = {"image_type": None, "output_dtype": 
 class WindowOperator(Operator):
     """Base of the operators with :data:`WINDOW_ARGS`."""
 
+    policies: ClassVar[tuple[str, ...]] = rules.POLICIES
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
@@ -47,8 +51,8 @@ class WindowOperator(Operator):
         if spec.constant("rounding") not in rules.ROUNDINGS:
             raise ValueError(f"`rounding` value {spec.constant('rounding')} is not supported. Supported values are {rules.ROUNDINGS}")
         self._policy = spec.constant("out_of_bounds_policy")
-        if self._policy not in rules.POLICIES:
-            raise ValueError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {rules.POLICIES}")
+        if self._policy not in self.policies:
+            raise ValueError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {', '.join(self.policies)}")
 
     @property
     def pads(self) -> bool:
@@ -123,11 +127,15 @@ class Crop(WindowOperator):
         name="crop",
         doc="""Crops images, sequences and volumes to a window of given extents and relative position.
 
-        Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.""",
+        Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
+        `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
+        goes on beyond its bounds.""",
         args=(*WINDOW_ARGS, Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")),
         devices=("cpu", "gpu"),
         deprecated=WINDOW_DEPRECATED,
     )
+
+    policies = (*rules.POLICIES, *rules.BORDERS)
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -146,7 +154,10 @@ class Crop(WindowOperator):
         records = self._make_records(source.shapes, layout, in_dtype.itemsize, anchors, windows, layout, out_dtype.itemsize)
         channels = source.shapes[:, layout.index("C")]
         fills = self.fills(int(channels.max(initial=1)), "Multi-channel fill value does not match the number of channels in the output")
-        return Planned([output], [self._kernels.make_crop_step(source.addresses, output.addresses, records, in_dtype, out_dtype, fills)])
+        step = self._kernels.make_crop_step(
+            source.addresses, output.addresses, records, in_dtype, out_dtype, fills, rules.BORDERS.get(self._policy, 0)
+        )
+        return Planned([output], [step])
 
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         wanted = self.spec.constant("dtype")

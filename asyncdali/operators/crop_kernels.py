@@ -17,9 +17,27 @@ from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, storage, view
 from .normalize_kernels import RECORD_LENGTH
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 fill values [channels] in the output's type.
+# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 fill values [channels] in the output's type,
+# 4 border: 0 fill, else how the input goes on (crop_rules.BORDERS).
 
 _inline = njit(inline="always")
+_inner = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False)
+
+
+@_inner
+def _inside(index, extent, border):
+    """The index in 0..extent-1 that stands for `index` beyond the input; -1 for none."""
+    if 0 <= index < extent:
+        return index
+    if border == 0 or extent <= 0:
+        return -1
+    if border == 1:
+        return 0 if index < 0 else extent - 1
+    if border == 2:
+        return index % extent
+    period = max(2 * extent - (2 if border == 4 else 0), 1)
+    index %= period
+    return index if index < extent else period - index - (0 if border == 4 else 1)
 
 
 @cache
@@ -29,9 +47,15 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
     convert = converter(in_dtype, out_dtype, "truncate")
     in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
-    @_inline
-    def fill(out, r, first, count, fills):
-        """Fill `count` positions of a row from position `first`, all channels."""
+    @_inner
+    def outside(row, out, r, first, count, fills, border):
+        """`count` positions of an output row from position `first`, all channels; `row` is the source row's first column."""
+        if border != 0 and r[13] > 0:
+            for i in range(first, first + count):
+                at = row + _inside(i + r[18], r[13], border) * r[3]
+                for c in range(r[24]):
+                    view_out(out + i * r[8] + c * r[9], 1)[0] = convert(view_in(at + c * r[4], 1)[0])
+            return
         for c in range(r[24]):
             to = view_out(out + first * r[8] + c * r[9], max((count - 1) * (r[8] // out_size) + 1, 0))
             for i in range(count):
@@ -49,22 +73,25 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
         source = load_i64(load_i64(context) + 8 * sample)
         out = load_i64(load_i64(context + 8) + 8 * sample)
         fills = view_out(load_i64(context + 24), r[24])
-        width, channels = r[23], r[24]
+        width, channels, border = r[23], r[24], load_i64(context + 32)
         interleaved = r[3] == channels * in_size
         begin = min(max(-r[18], 0), width)
         end = max(min(r[13] - r[18], width), begin)
         for f in range(r[20]):
             for z in range(r[21]):
                 for y in range(r[22]):
-                    from_z, from_y = z + r[16], y + r[17]
+                    from_f = _inside(f + r[15], r[10], border)
+                    from_z = _inside(z + r[16], r[11], border)
+                    from_y = _inside(y + r[17], r[12], border)
                     to = out + f * r[5] + z * r[6] + y * r[7]
-                    if from_z < 0 or from_z >= r[11] or from_y < 0 or from_y >= r[12]:
-                        fill(to, r, 0, width, fills)
+                    if from_f < 0 or from_z < 0 or from_y < 0:
+                        outside(source, to, r, 0, width, fills, 0)
                         continue
+                    row = source + from_f * r[0] + from_z * r[1] + from_y * r[2]
                     if end - begin < width:
-                        fill(to, r, 0, begin, fills)
-                        fill(to, r, end, width - end, fills)
-                    at = source + (f + r[15]) * r[0] + from_z * r[1] + from_y * r[2] + (r[18] + begin) * r[3]
+                        outside(row, to, r, 0, begin, fills, border)
+                        outside(row, to, r, end, width - end, fills, border)
+                    at = row + (r[18] + begin) * r[3]
                     to += begin * r[8]
                     # Interleaved channels are one run, planes one run each.
                     runs = 1 if interleaved else channels
@@ -77,9 +104,15 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 
 def make_crop_step(
-    in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype, fills: np.ndarray
+    in_addresses: np.ndarray,
+    out_addresses: np.ndarray,
+    records: np.ndarray,
+    in_dtype: np.dtype,
+    out_dtype: np.dtype,
+    fills: np.ndarray,
+    border: int = 0,
 ) -> Step:
-    """The step for a batch: records from ``normalize_kernels.make_records``, fills [channels] as float64."""
+    """The step for a batch: records from ``normalize_kernels.make_records``, fills [channels] as float64, border from crop_rules."""
     in_name, out_name = np.dtype(in_dtype).name, np.dtype(out_dtype).name
     target = np.dtype(out_dtype)
     if target.kind in "iu":
@@ -89,5 +122,5 @@ def make_crop_step(
         stored = fills.astype(target)
     if in_name == out_name:  # One variant for all types of a size.
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
-    table, keep = context_table((in_addresses, out_addresses, records, stored))
+    table, keep = context_table((in_addresses, out_addresses, records, stored, border))
     return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep)

@@ -6,6 +6,8 @@ import numpy as np
 
 ROUNDINGS = ("round", "truncate")
 POLICIES = ("error", "constant", "pad", "trim_to_shape")
+BORDERS = {"edge": 1, "clamp": 1, "wrap": 2, "reflect": 3, "reflect_1001": 3, "reflect_101": 4}
+"""Policies that continue the input beyond its bounds (``crop`` only), and their numbers in the kernel."""
 LAYOUTS = ("HWC", "CHW", "DHWC", "CDHW", "FHWC", "FCHW", "CFHW", "FDHWC", "FCDHW", "CFDHW")
 """Layouts that the crop family accepts; without a layout the first one of the same length is meant."""
 

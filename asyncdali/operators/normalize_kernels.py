@@ -184,13 +184,14 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
         if r[23] == 0:
             return 0
         for f in range(r[20]):
+            from_f = f + r[15]
             for z in range(r[21]):
                 from_z = z + r[16]
                 for y in range(r[22]):
                     from_y = y + r[17]
                     to = out + f * r[5] + z * r[6] + y * r[7]
-                    if 0 <= from_z < r[11] and 0 <= from_y < r[12]:
-                        row(source + (f + r[15]) * r[0] + from_z * r[1] + from_y * r[2], to, r, mean, factor, fills)
+                    if 0 <= from_f < r[10] and 0 <= from_z < r[11] and 0 <= from_y < r[12]:
+                        row(source + from_f * r[0] + from_z * r[1] + from_y * r[2], to, r, mean, factor, fills)
                     else:
                         for c in range(r[24]):
                             fill(to + c * r[9], r[8], r[23], fills[c])

@@ -110,6 +110,8 @@ class Rotate(Operator):
             if wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
                 raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
+            if arguments.is_input("size"):  # As in DALI, only constants are rounded.
+                return np.maximum(size.astype(np.int64), 1)
             return np.floor(size.astype(np.float64) + 0.5).astype(np.int64)
         if self.spec.constant("keep_size"):
             return spatial.copy()

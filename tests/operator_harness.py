@@ -1,0 +1,76 @@
+"""Runs one operator on arrays, without a pipeline: for tests at the level of kernels and shape rules."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from asyncdali.batch import Batch, from_numpy_dtype
+from asyncdali.operators import load_registry
+from asyncdali.operators.base import Arguments, Environment, Iteration, Operator, Spec, Step
+from asyncdali.types import DALIDataType
+
+_GUARD = 64
+
+
+def batch_of(samples: list[np.ndarray], layout: str = "") -> Batch:
+    """A batch over arrays of any shapes, each in memory of its own."""
+    samples = [np.ascontiguousarray(sample) for sample in samples]
+    shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim)
+    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
+    return Batch(shapes, from_numpy_dtype(samples[0].dtype), layout, addresses, samples)
+
+
+def make(name: str, count: int, constants: dict[str, Any], inputs: dict[str, Batch]) -> Operator:
+    """An instance of operator `name` with constant arguments and argument inputs."""
+    cls = load_registry()[name]
+    constants = {key: cls.schema.by_name[key].convert(value) for key, value in constants.items()}
+    outputs = cls.schema.output_count(constants)
+    spec = Spec(cls.schema, name, "cpu", constants, tuple(inputs), 1, outputs)
+    return cls(spec, Environment(count, 1, None, False, lambda size: np.empty(size, np.uint8)))
+
+
+def run_step(step: Step, count: int) -> None:
+    """Run a step over samples 0..count-1, with its scratch between guard bytes."""
+    scratch = np.full(step.scratch_bytes + 64 + 2 * _GUARD, 0xA5, np.uint8)
+    begin = (scratch.ctypes.data + _GUARD + 63) & -64
+    thread = np.array([begin, step.scratch_bytes, 0, 0], np.int64)
+    if step.scratch_field is not None:
+        step.context[step.scratch_field] = 0
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(step.function)
+    for sample in range(count):
+        status = function(step.context.ctypes.data, sample, thread.ctypes.data)
+        assert status == 0, step.explain(status, "", sample)
+    first = begin - scratch.ctypes.data
+    assert (scratch[:first] == 0xA5).all() and (scratch[first + step.scratch_bytes :] == 0xA5).all(), "a step left its scratch"
+
+
+def run(
+    name: str, samples: list[np.ndarray], layout: str = "", per_sample: dict[str, Any] | None = None, **constants: Any
+) -> list[np.ndarray]:
+    """First output of an operator; `per_sample` holds argument inputs as arrays [samples, ...]."""
+    return run_all(name, samples, layout, per_sample, **constants)[0]
+
+
+def run_all(
+    name: str, samples: list[np.ndarray], layout: str = "", per_sample: dict[str, Any] | None = None, **constants: Any
+) -> list[list[np.ndarray]]:
+    """All outputs of an operator; checks that steps stay within their outputs and scratch."""
+    source = batch_of(samples, layout)
+    inputs = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
+    operator = make(name, len(samples), constants, inputs)
+    planned = operator.plan([source], Arguments(operator.spec, inputs, len(samples)), Iteration(0, len(samples)))
+    memories = []
+    for output in planned.outputs:
+        if output.values is None and output.alias_of is None:
+            memory = np.full(int(output.sizes().sum()) + 2 * _GUARD, 0xA5, np.uint8)
+            output.place(memory[_GUARD:-_GUARD])
+            memories.append(memory)
+    for step in planned.steps:
+        run_step(step, len(samples))
+    for memory in memories:
+        assert (memory[:_GUARD] == 0xA5).all() and (memory[-_GUARD:] == 0xA5).all(), "a step left its output"
+    assert all(isinstance(output.dtype, DALIDataType) for output in planned.outputs)
+    return [[np.array(output.sample(i)) for i in range(len(samples))] for output in planned.outputs]
