@@ -425,6 +425,73 @@ class Pipeline:
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
         return self._built().memory_statistics()
 
+    def output_stream(self) -> int | None:
+        """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
+        self._built()
+        return None
+
+    def save_graph_to_dot_file(
+        self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
+    ) -> None:
+        """Write the graph that runs as a Graphviz file (builds); `show_tensors` draws the data, too, `use_colors` marks the devices."""
+        if show_ids is not None:
+            warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
+        from .graph.dot import dot
+
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(dot(self._built().plan, show_tensors, use_colors))
+
+    # --- the graph as data
+
+    def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | os.PathLike[str] | None = None) -> bytes:
+        """The graph and the pipeline's options as bytes (JSON); also written to `filename`. State is not included: see :meth:`checkpoint`.
+
+        RuntimeError if an operator holds Python objects (callbacks). Does not build; unlike :meth:`build` it accepts any options.
+        """
+        if define_graph is not None:
+            if not callable(define_graph):
+                raise TypeError(
+                    f"define_graph must be callable, got {type(define_graph).__name__}. Did you mean `.serialize(filename=...)`?"
+                )
+            self.define_graph = define_graph  # type: ignore[method-assign]
+        from .graph import serialize
+
+        options = {name: getattr(self._options, name) for name in _pipeline_parameters() if name not in _NOT_STORED}
+        options = {name: value for name, value in options.items() if value != _default_options()[name]}
+        data = serialize.serialize(self._output_nodes(), self._definition.instances, options)
+        if filename is not None:
+            checkpoints.write(filename, data)
+        return data
+
+    @classmethod
+    def deserialize(
+        cls, serialized_pipeline: bytes | None = None, filename: str | os.PathLike[str] | None = None, **overrides: Any
+    ) -> Pipeline:
+        """A built pipeline from what :meth:`serialize` gave or wrote. Options are the stored ones; keyword arguments override them."""
+        if (serialized_pipeline is None) == (filename is None):
+            raise ValueError("serialized_pipeline and filename are mutually exclusive; give precisely one of them")
+        from .graph import serialize
+
+        document = serialize.parse(_read(filename) if serialized_pipeline is None else serialized_pipeline)
+        pipeline = cls(**{**serialize.options_of(document), **_both_spellings(overrides)})
+        pipeline._adopt(document)
+        return pipeline
+
+    def deserialize_and_build(self, serialized_pipeline: bytes) -> None:
+        """Take the graph of a serialized pipeline, keep this object's own options, and build."""
+        if self._session is not None:
+            raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
+        from .graph import serialize
+
+        self._adopt(serialize.parse(serialized_pipeline))
+
+    def _adopt(self, document: dict[str, Any]) -> None:
+        from . import fn  # noqa: F401  registers the operators
+        from .graph import serialize
+
+        self._outputs, self._definition.instances = serialize.rebuild(document, self)  # type: ignore[assignment]
+        self.build()
+
     # --- checkpoints
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
@@ -440,6 +507,29 @@ class Pipeline:
         if filename is not None:
             checkpoints.write(filename, data)
         return data
+
+
+_NOT_STORED = ("checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
+
+
+@functools.cache
+def _default_options() -> dict[str, Any]:
+    """The options of a pipeline nobody gave any."""
+    options = PipelineOptions()
+    return {name: getattr(options, name) for name in _pipeline_parameters()}
+
+
+def _both_spellings(options: dict[str, Any]) -> dict[str, Any]:
+    """`prefetch_queue_depth` of deserialize may name its queues "cpu" and "gpu", as in DALI."""
+    depth = options.get("prefetch_queue_depth")
+    if isinstance(depth, dict) and depth.keys() == {"cpu", "gpu"}:
+        return {**options, "prefetch_queue_depth": {"cpu_size": depth["cpu"], "gpu_size": depth["gpu"]}}
+    return options
+
+
+def _read(filename: Any) -> bytes:
+    with open(filename, "rb") as file:
+        return file.read()
 
 
 def _check_stream(stream: Any, pipeline: Pipeline) -> None:
@@ -482,7 +572,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
         conditionals = {**pipeline_arguments, **pipeline_overrides}
         if conditionals.pop("enable_conditionals", False):
             raise RuntimeError("enable_conditionals is not available in this version")
-        conditionals.pop("debug", None)
+        if conditionals.pop("debug", False):
+            raise RuntimeError("debug mode (debug=True) is not available in this version: pipelines always run as a graph")
         pipeline = Pipeline(**conditionals)
         with pipeline:
             outputs = function(*args, **function_arguments)

@@ -58,9 +58,11 @@ def make_function(schema: Schema, name: str, deprecated_name: bool = False) -> C
 def make_class(schema: Schema) -> type:
     """``ops.<Name>(**arguments)``, an object to be called with inputs (and further arguments)."""
 
+    declared = schema  # in the class body `schema` is the property
+
     class OperatorObject:
-        __doc__ = docstring(schema)
-        _schema = schema
+        __doc__ = docstring(declared)
+        _schema = declared
 
         def __init__(self, **arguments: Any):
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -73,7 +75,7 @@ def make_class(schema: Schema) -> type:
 
         @property
         def schema(self) -> Schema:
-            return schema
+            return declared
 
         def __call__(self, *inputs: Any, **arguments: Any) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}

@@ -238,7 +238,7 @@ def test_error_types_and_causes():
     turned = [Odd("odd"), StopIteration(), AssertionError("a"), ZeroDivisionError("z"), OSError(5, "io")]
     for error, kind in [*((error, type(error)) for error in kept), *((error, RuntimeError) for error in turned)]:
         pipeline = pipeline_of(lambda error=error: call(BarrierProbe, hook=hook_raising(error)))
-        with pytest.raises(kind, match="test_barrier_probe") as caught:
+        with pytest.raises(kind, match=r"test_barrier_probe") as caught:
             pipeline.run()
         cause = caught.value.__cause__
         while cause is not None and cause is not error:
@@ -265,7 +265,7 @@ def test_first_failed_sample_counts():
             raise ValueError(f"sample {sample} is bad")
 
     pipeline = pipeline_of(lambda: call(SampleProbe, work=work), num_threads=3)
-    with pytest.raises(ValueError, match="sample 1 is bad"):
+    with pytest.raises(ValueError, match=r"sample 1 is bad"):
         pipeline.run()
 
 
@@ -277,7 +277,7 @@ def test_failure_with_a_thousand_segments():
         return node
 
     pipeline = pipeline_of(graph)
-    with pytest.raises(RuntimeError, match="planned failure 0"):
+    with pytest.raises(RuntimeError, match=r"planned failure 0"):
         pipeline.run()
     assert values(pipeline.run())[0][0] == 1
 
@@ -377,7 +377,7 @@ def test_errors_and_the_end_in_async_use():
         with pipeline:
             pipeline.set_outputs(call(Probe, hook=fail_at(1)))
         assert values(await pipeline.run_async())[0][0] == 0
-        with pytest.raises(RuntimeError, match="planned failure 1"):
+        with pytest.raises(RuntimeError, match=r"planned failure 1"):
             await pipeline.run_async()
         assert [values(await pipeline.run_async())[0][0] for _ in range(2)] == [2, 3]
         for _ in range(2):
@@ -396,7 +396,7 @@ def test_async_context_manager_closes():
     async def main():
         async with pipeline_of(lambda: call(Probe)) as pipeline:
             await pipeline.run_async()
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(RuntimeError, match=r"closed"):
             await pipeline.run_async()
 
     asyncio.run(main())
@@ -411,7 +411,7 @@ def test_closing_wakes_an_awaiting_task():
         await asyncio.sleep(0)
         threading.Timer(0.05, gate.set).start()
         pipeline.close()
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(RuntimeError, match=r"closed"):
             await task
 
     asyncio.run(main())
@@ -601,7 +601,7 @@ def test_set_affinity(monkeypatch):
     pipeline_of(graph, set_affinity=True, num_threads=1).run()
     assert seen == {(0,)}
     monkeypatch.setenv("DALI_AFFINITY_MASK", "zero")
-    with pytest.raises(ValueError, match="DALI_AFFINITY_MASK"):
+    with pytest.raises(ValueError, match=r"DALI_AFFINITY_MASK"):
         pipeline_of(lambda: call(Probe), set_affinity=True).build()
 
 

@@ -40,7 +40,7 @@ def test_batch_size_is_checked_at_build(size, error):
 
 @pytest.mark.parametrize("count, error", [(None, ValueError), (0, ValueError), (-1, ValueError), (1.5, TypeError)])
 def test_num_threads_is_checked_at_build(count, error):
-    with pytest.raises(error, match="num_threads"):
+    with pytest.raises(error, match=r"num_threads"):
         uniform_pipeline(num_threads=count).build()
 
 
@@ -50,14 +50,14 @@ def test_numpy_integers_are_integers():
 
 
 def test_queue_depth():
-    with pytest.raises(ValueError, match="prefetch_queue_depth"):
+    with pytest.raises(ValueError, match=r"prefetch_queue_depth"):
         uniform_pipeline(prefetch_queue_depth=0).build()
     for wrong in ((1, 2), True, "2", np.int64(2), None):
-        with pytest.raises(TypeError, match="prefetch_queue_depth"):
+        with pytest.raises(TypeError, match=r"prefetch_queue_depth"):
             Pipeline(prefetch_queue_depth=wrong)
-    with pytest.raises(KeyError, match="cpu_size"):
+    with pytest.raises(KeyError, match=r"cpu_size"):
         Pipeline(prefetch_queue_depth={"gpu_size": 2})
-    with pytest.raises(KeyError, match="gpu_size"):
+    with pytest.raises(KeyError, match=r"gpu_size"):
         Pipeline(prefetch_queue_depth={"cpu_size": 2})
 
 
@@ -68,11 +68,11 @@ def test_separate_queues():
     assert (pipeline.cpu_queue_size, pipeline.gpu_queue_size, pipeline.prefetch_queue_depth) == (2, 3, depth)
     pipeline.build()
     pipeline.run()
-    with pytest.raises(ValueError, match="exec_async"):
+    with pytest.raises(ValueError, match=r"exec_async"):
         Pipeline(prefetch_queue_depth=depth, exec_async=False)
-    with pytest.raises(RuntimeError, match="No supported executor"):
+    with pytest.raises(RuntimeError, match=r"No supported executor"):
         uniform_pipeline(prefetch_queue_depth=depth, exec_dynamic=True).build()
-    with pytest.raises(ValueError, match="gpu_size"):
+    with pytest.raises(ValueError, match=r"gpu_size"):
         uniform_pipeline(prefetch_queue_depth={"cpu_size": 2, "gpu_size": 0}).build()
 
 
@@ -101,36 +101,36 @@ def test_without_device_no_cuda_is_asked_for(monkeypatch):
 
 
 def test_seed_and_deprecated_options():
-    with pytest.warns(UserWarning, match="seed=-3") as seen:
+    with pytest.warns(UserWarning, match=r"seed=-3") as seen:
         assert Pipeline(**BASE, seed=-3).seed is None
     assert seen[0].filename == __file__
     for name, value in (("max_streams", -1), ("default_cuda_stream_priority", 0)):
         with pytest.warns(DeprecationWarning, match=name) as seen:
             assert getattr(Pipeline(**BASE, **{name: 5}), name) == value
         assert seen[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match="experimental_exec_dynamic"):
+    with pytest.warns(DeprecationWarning, match=r"experimental_exec_dynamic"):
         assert Pipeline(**BASE, experimental_exec_dynamic=False).exec_dynamic is False
-    with pytest.warns(DeprecationWarning, match="max_batch_size"):
+    with pytest.warns(DeprecationWarning, match=r"max_batch_size"):
         assert Pipeline(**BASE).batch_size == 3
     for wrong in (1.5, 2**70, "1"):
-        with pytest.raises(TypeError, match="seed"):
+        with pytest.raises(TypeError, match=r"seed"):
             uniform_pipeline(seed=wrong).build()
 
 
 def test_other_options_are_checked():
     with pytest.raises(TypeError, match=r"unexpected.*batch_sise.*batch_size"):
         Pipeline(batch_sise=3)
-    with pytest.raises(TypeError, match="stream_policy"):
+    with pytest.raises(TypeError, match=r"stream_policy"):
         Pipeline(stream_policy=3)
-    with pytest.raises(TypeError, match="concurrency"):
+    with pytest.raises(TypeError, match=r"concurrency"):
         Pipeline(concurrency="full")
-    with pytest.raises(TypeError, match="bytes_per_sample"):
+    with pytest.raises(TypeError, match=r"bytes_per_sample"):
         uniform_pipeline(bytes_per_sample=-1).build()
-    with pytest.raises(RuntimeError, match="device_id"):
+    with pytest.raises(RuntimeError, match=r"device_id"):
         uniform_pipeline(device_id=-2).build()
-    with pytest.raises(ValueError, match="py_start_method"):
+    with pytest.raises(ValueError, match=r"py_start_method"):
         Pipeline(py_start_method="thread")
-    with pytest.raises(ValueError, match="py_callback_pickler"):
+    with pytest.raises(ValueError, match=r"py_callback_pickler"):
         Pipeline(py_callback_pickler=object())
 
 
@@ -170,17 +170,17 @@ def test_expected_outputs():
         with pytest.raises(RuntimeError, match=key):
             uniform_pipeline(graph, **wrong).run()
     for name, value in (("output_dtype", [types.FLOAT]), ("output_ndim", [1, 2, 3]), ("output_layout", ["A"])):
-        with pytest.raises(RuntimeError, match="lengths"):
+        with pytest.raises(RuntimeError, match=r"lengths"):
             uniform_pipeline(graph, **{name: value}).build()
-    with pytest.raises(ValueError, match="NO_TYPE"):
+    with pytest.raises(ValueError, match=r"NO_TYPE"):
         Pipeline(output_dtype=types.NO_TYPE)
-    with pytest.raises(TypeError, match="output_dtype"):
+    with pytest.raises(TypeError, match=r"output_dtype"):
         Pipeline(output_dtype="float")
-    with pytest.raises(TypeError, match="output_ndim"):
+    with pytest.raises(TypeError, match=r"output_ndim"):
         Pipeline(output_ndim=True)
-    with pytest.raises(ValueError, match="output_ndim"):
+    with pytest.raises(ValueError, match=r"output_ndim"):
         Pipeline(output_ndim=-1)
-    with pytest.raises(TypeError, match="output_layout"):
+    with pytest.raises(TypeError, match=r"output_layout"):
         Pipeline(output_layout=3)
 
 
@@ -208,7 +208,7 @@ def test_define_graph():
 
 
 def test_no_outputs_is_an_error():
-    with pytest.raises(NotImplementedError, match="outputs"):
+    with pytest.raises(NotImplementedError, match=r"outputs"):
         Pipeline(**BASE).build()
 
 
@@ -251,9 +251,9 @@ def test_current_pipeline_is_a_stack_per_thread():
 
 
 def test_side_effects_need_a_pipeline():
-    with pytest.raises(RuntimeError, match="Current Pipeline not set"):
+    with pytest.raises(RuntimeError, match=r"Current Pipeline not set"):
         call(SinkProbe)
-    with pytest.raises(RuntimeError, match="Current Pipeline not set"):
+    with pytest.raises(RuntimeError, match=r"Current Pipeline not set"):
         fn.random.uniform(preserve=True)
 
 
@@ -272,7 +272,7 @@ def test_preserved_operators_run():
         pipeline.add_sink(call(Probe, hook=lambda k, n: ran.append("added")))
     pipeline.run()
     assert sorted(ran) == ["added", "preserved", "sink"]
-    with pytest.raises(TypeError, match="DataNode"):
+    with pytest.raises(TypeError, match=r"DataNode"):
         pipeline.add_sink(3)
 
 
@@ -378,12 +378,12 @@ def test_reset_amid_an_epoch_changes_nothing():
 
 def test_unknown_inputs_and_streams():
     pipeline = uniform_pipeline()
-    with pytest.raises((KeyError, RuntimeError), match="image"):
+    with pytest.raises((KeyError, RuntimeError), match=r"image"):
         pipeline.run(image=np.zeros(3))
-    with pytest.raises(TypeError, match="stream"):
+    with pytest.raises(TypeError, match=r"stream"):
         pipeline.run("stream")
     pipeline.run(0)
-    with pytest.raises(RuntimeError, match="exec_dynamic"):
+    with pytest.raises(RuntimeError, match=r"exec_dynamic"):
         uniform_pipeline(exec_dynamic=False).run(0)
 
 
@@ -432,9 +432,9 @@ def test_an_unused_random_operator_changes_nothing():
 def test_metadata_without_readers():
     pipeline = uniform_pipeline()
     assert pipeline.reader_meta() == {} and pipeline.epoch_size() == {}
-    with pytest.raises(RuntimeError, match="does not expose valid metadata"):
+    with pytest.raises(RuntimeError, match=r"does not expose valid metadata"):
         pipeline.reader_meta("R")
-    with pytest.raises(RuntimeError, match="does not expose valid metadata"):
+    with pytest.raises(RuntimeError, match=r"does not expose valid metadata"):
         pipeline.epoch_size("R")
     assert pipeline.executor_statistics() == {}
 
@@ -479,7 +479,7 @@ def test_a_closed_pipeline():
     pipeline.close()
     pipeline.close()
     for use in (pipeline.run, pipeline.build, pipeline.reader_meta):
-        with pytest.raises(PipelineClosed, match="closed"):
+        with pytest.raises(PipelineClosed, match=r"closed"):
             use()
     assert np.isfinite(kept[0].as_array()).all()
     never_built = Pipeline(**BASE)
@@ -535,7 +535,7 @@ def test_close_with_full_queues_is_quick():
 
 
 def test_build_errors_leave_no_threads():
-    with pytest.raises(ValueError, match="exclude"):
+    with pytest.raises(ValueError, match=r"exclude"):
         uniform_pipeline(lambda: fn.random.uniform(range=[0, 1], values=[1])).build()
     assert not [thread for thread in threading.enumerate() if "-worker-" in thread.name]
 
@@ -543,14 +543,14 @@ def test_build_errors_leave_no_threads():
 def test_a_failed_build_can_be_repeated():
     pipeline = uniform_pipeline(fn.random.uniform, output_ndim=[0, 0])
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="lengths"):
+        with pytest.raises(RuntimeError, match=r"lengths"):
             pipeline.run()
 
 
 def test_error_at_run_keeps_the_pipeline_usable():
     pipeline = uniform_pipeline(lambda: call(Probe, hook=fail_at(1)))
     assert values(pipeline.run())[0][0] == 0
-    with pytest.raises(RuntimeError, match="planned failure 1"):
+    with pytest.raises(RuntimeError, match=r"planned failure 1"):
         pipeline.run()
     assert values(pipeline.run())[0][0] == 2
 
@@ -560,14 +560,14 @@ def test_warning_of_the_host_device_names_the_user(monkeypatch):
 
     monkeypatch.setattr(select, "_warned", set())
     monkeypatch.delenv("ASYNCDALI_DEVICE")
-    with pytest.warns(RuntimeWarning, match="device_id=0.*host device") as seen:
+    with pytest.warns(RuntimeWarning, match=r"device_id=0.*host device") as seen:
         uniform_pipeline(device_id=0).run()
     assert seen[0].filename == __file__ and len(seen) == 1
     monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    with pytest.raises(RuntimeError, match="ASYNCDALI_DEVICE"):
+    with pytest.raises(RuntimeError, match=r"ASYNCDALI_DEVICE"):
         uniform_pipeline(device_id=0).build()
     monkeypatch.setenv("ASYNCDALI_DEVICE", "tpu")
-    with pytest.raises(ValueError, match="ASYNCDALI_DEVICE"):
+    with pytest.raises(ValueError, match=r"ASYNCDALI_DEVICE"):
         uniform_pipeline(device_id=0).build()
 
 

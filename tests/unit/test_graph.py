@@ -1,0 +1,435 @@
+"""The graph: nodes, names, checks at the call, device rules, pruning, merging, seeds, input sets, serialization."""
+
+from __future__ import annotations
+
+import ast
+import collections.abc
+import json
+import pickle
+
+import numpy as np
+import pytest
+from probes import BarrierProbe, CounterProbe, PairProbe, Probe, call, values
+
+from asyncdali import DataNode, Pipeline, fn, ops, pipeline_def, types
+from asyncdali.graph.plan import build_plan
+
+BASE = {"batch_size": 3, "num_threads": 1, "seed": 7}
+
+
+def pipeline_of(graph, **options):
+    pipeline = Pipeline(**{**BASE, **options})
+    with pipeline:
+        made = graph()
+    pipeline.set_outputs(*(made if isinstance(made, tuple) else (made,)))
+    return pipeline
+
+
+def run(graph, **options):
+    return values(pipeline_of(graph, **options).run())
+
+
+# --- nodes (row 59)
+
+
+def test_a_node_is_a_symbol():
+    with Pipeline(**BASE):
+        node = fn.random.uniform(name="U")
+        one, two = call(PairProbe)
+    assert (node.name, node.device, node.index, node.source.name) == ("U", "cpu", 0, "U")
+    assert repr(node).startswith('DataNode(name="U", device="cpu", source="U", index="0"')
+    assert (one.name, two.name) == ("__TestPairProbe_1[0]", "__TestPairProbe_1[1]")
+    for use in (bool, iter, len, hash, list, lambda n: {n}):
+        with pytest.raises(TypeError):
+            use(node)
+    with pytest.raises(TypeError, match=r"enable_conditionals"):
+        bool(node)
+    assert not isinstance(node, collections.abc.Hashable)
+    on_gpu = node.gpu()
+    assert (on_gpu.device, on_gpu.cpu().device) == ("gpu", "cpu") and node.cpu() is node and on_gpu.gpu() is on_gpu
+    with pytest.raises((TypeError, AttributeError)):
+        node @ node
+
+
+def test_automatic_names_count_every_operator():
+    with Pipeline(**BASE):
+        names = [fn.random.uniform().name, fn.random.normal(name="N").name, fn.random.coin_flip().name]
+    assert names == ["__Uniform_0", "N", "__CoinFlip_2"]
+    assert "_detached_" in fn.random.uniform().name
+
+
+def test_gpu_to_cpu_needs_the_default_executor():
+    """Row 63."""
+    for options in ({"exec_dynamic": False}, {"exec_async": False}, {"prefetch_queue_depth": {"cpu_size": 1, "gpu_size": 1}}):
+        with Pipeline(**BASE, **options):
+            node = fn.random.uniform().gpu()
+            with pytest.raises(RuntimeError, match=r"doesn't support transition from GPU to CPU"):
+                node.cpu()
+
+
+# --- checks at the call (rows 60-62, 65, 66)
+
+
+def test_device_defaults():
+    with Pipeline(**BASE):
+        a = fn.random.uniform(shape=[2])
+        assert fn.copy(a).device == "cpu"
+        assert fn.copy(a.gpu()).source.device == "gpu"
+        assert fn.reshape(a, shape=fn.random.uniform(shape=[1])).source.device == "cpu"
+        assert fn.copy(a, device="cpu").device == "cpu"
+        assert call(Probe, a, device="mixed").device == "gpu"
+
+
+def test_wrong_devices():
+    with Pipeline(**BASE):
+        a = fn.random.uniform()
+        with pytest.raises(RuntimeError, match=r"fn\.copy.*stored on incompatible device 'gpu'.*\.cpu\(\)"):
+            fn.copy(a.gpu(), device="cpu")
+        with pytest.raises(RuntimeError, match=r"stored on incompatible device 'cpu'.*\.gpu\(\)"):
+            fn.copy(a, device="gpu")
+        with pytest.raises(RuntimeError, match='invalid device "tpu".*"mixed"'):
+            fn.copy(a, device="tpu")
+        with pytest.raises(RuntimeError, match='does not run on device "mixed"'):
+            fn.copy(a, device="mixed")
+        with pytest.raises(ValueError, match=r"Invalid device \"gpu\" for argument 'shape'"):
+            fn.random.uniform(shape=a.gpu())
+
+
+def test_wrong_arguments():
+    with Pipeline(**BASE):
+        a = fn.random.uniform()
+        with pytest.raises(KeyError, match=r"fn\.random\.uniform.*'rnage'.*'range'"):
+            fn.random.uniform(rnage=[1, 2])
+        with pytest.raises(TypeError, match=r"fn\.random\.uniform.*'range' must be float"):
+            fn.random.uniform(range="wide")
+        with pytest.raises(TypeError, match=r"'dtype'"):
+            fn.random.uniform(dtype="no such type")
+        with pytest.raises(TypeError, match=r"should not be a 'DataNode'"):
+            fn.random.uniform(dtype=a)
+        with pytest.raises(TypeError, match=r"contains DataNodes"):
+            fn.random.uniform(range=[a, 1])
+        with pytest.raises(ValueError, match=r"fn\.copy expects 1 inputs, got 2"):
+            fn.copy(a, a)
+        with pytest.raises(ValueError, match=r"0 to 1 inputs, got 2"):
+            fn.random.uniform(a, a)
+        for wrong in ("text", None, {}, object(), (a, a)):
+            with pytest.raises(TypeError, match=r"expected inputs of type 'DataNode'"):
+                fn.copy(wrong)
+        with pytest.raises(RuntimeError, match=r"Not all required arguments.*key"):
+            fn.get_property(a)
+        with pytest.warns(DeprecationWarning, match=r"seed") as seen:
+            fn.copy(a, seed=3)
+        assert seen[0].filename == __file__
+        assert fn.copy(a, name=None, device=None, preserve=None).device == "cpu"
+        with pytest.raises(TypeError, match=r"name"):
+            fn.copy(a, name=3)
+
+
+def test_constants_as_inputs_and_arguments():
+    assert run(lambda: fn.copy(3)) == [[3, 3, 3]]
+    assert run(lambda: fn.copy([1, 2])) == [[[1, 2]] * 3]
+    assert run(lambda: fn.copy(np.float32(1.5))) == [[1.5] * 3]
+    assert run(lambda: fn.copy(types.Constant(4).uint8())) == [[4] * 3]
+    (shapes,) = run(lambda: fn.random.uniform(shape=np.array([2, 3])).shape())
+    assert shapes == [[2, 3]] * 3
+    with Pipeline(**BASE):
+        assert fn.random.uniform(shape=np.array([2])).source.constants["shape"] == [2]
+        assert "shape" in fn.random.uniform(shape=np.array([2, 3])).source.argument_inputs
+
+
+def test_shapes_and_properties():
+    """Row 64, on either device."""
+    def graph():
+        a = fn.random.uniform(shape=[2, 5])
+        b = fn.reshape(a, layout="HW")
+        return a.shape(), fn.random.uniform().shape(), a.shape(dtype=types.INT32), a.gpu().shape(), b.property("layout"), \
+            a.property("layout"), b.gpu().property("layout"), a.source_info(), a.shape(device="gpu"), fn.copy(a.gpu()).shape()  # fmt: skip
+
+    outputs = pipeline_of(graph).run()
+    got = values(outputs)
+    assert got[0] == got[2] == got[3] == got[8] == got[9] == [[2, 5]] * 3 and got[1] == [[]] * 3
+    assert [batch.dtype for batch in outputs[:3]] == [types.INT64, types.INT64, types.INT32]
+    assert got[4] == got[6] == [[72, 87]] * 3 and got[5] == got[7] == [[]] * 3
+    assert type(outputs[8]).__name__ == "TensorListGPU" and type(outputs[3]).__name__ == "TensorListCPU"
+    with pytest.raises(ValueError, match=r"unknown property key 'colour'"):
+        pipeline_of(lambda: fn.random.uniform().property("colour")).build()
+
+
+def test_input_sets():
+    def graph():
+        a, b = types.Constant([1, 2], device="cpu"), types.Constant([3, 4], device="cpu")
+        pair = fn.copy([a, b])
+        assert isinstance(pair, list) and len(pair) == 2
+        columns = call(PairProbe, [a, b])
+        assert [len(column) for column in columns] == [2, 2]
+        shaped = fn.reshape([a, b], types.Constant([2, 1], device="cpu"))
+        with pytest.raises(ValueError, match=r"same number"):
+            call(Probe, [a, b], [a])
+        with pytest.raises(TypeError):
+            fn.copy((a, b))
+        named = fn.copy([a, b], name="C")
+        assert [node.name for node in named] == ["C", "C_1"]
+        return (*pair, *shaped)
+
+    assert run(graph) == [[[1, 2]] * 3, [[3, 4]] * 3, [[[1], [2]]] * 3, [[[3], [4]]] * 3]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0), (1, 2), (2,)])
+def test_input_sets_share_noise_and_take_a_seed_each(order):
+    """Golden values from DALI 2.4."""
+    def graph():
+        i = fn.random.uniform(range=[0, 1], shape=[1], seed=3)
+        sets = fn.random.normal([i, fn.copy(i), fn.reshape(i, shape=[1])])
+        return (*(sets[k] for k in order), fn.random.uniform())
+
+    *noise, last = run(graph, batch_size=2, seed=5)
+    assert all(np.allclose(np.ravel(one), [-0.2016320824623108, 0.13630978763103485]) for one in noise)
+    after = {3: [0.4336216449737549, -0.39069056510925293], 2: [0.9670602083206177, 0.8722434043884277],
+             1: [-0.2453615665435791, -0.6156843900680542]}  # fmt: skip
+    assert last == after[len(order)]
+
+
+def test_operator_classes():
+    def graph():
+        uniform = ops.random.Uniform(range=[0.0, 1.0], seed=3)
+        assert uniform.schema.name == "random.uniform"
+        with pytest.raises(ValueError, match=r"range given both"):
+            uniform(range=[0, 2])
+        with pytest.raises(KeyError, match=r"rnage"):
+            ops.random.Uniform(rnage=[1, 2])
+        with pytest.raises(TypeError, match=r"DataNode"):
+            ops.random.Uniform(range=fn.random.uniform())
+        return uniform(range=None), fn.random.uniform(range=[0.0, 1.0], seed=3)
+
+    one, two = run(graph)
+    assert one == two
+
+
+def test_deprecated_operator_names():
+    with Pipeline(**BASE), pytest.warns(DeprecationWarning, match=r"fn\.readers\.file") as seen:
+        fn.file_reader(files=["x"])
+    assert seen[0].filename == __file__
+
+
+def test_documentation_comes_from_the_declaration():
+    assert "probability" in fn.random.coin_flip.__doc__ and "probability" in str(fn.random.coin_flip.__signature__)
+    import asyncdali.fn.random  # submodules can be imported by name
+
+    assert asyncdali.fn.random.uniform is fn.random.uniform
+
+
+# --- pruning, names, merging (rows 51-54)
+
+
+def test_names_must_be_unique():
+    with pytest.raises(RuntimeError, match=r"non-unique names.*'A'"):
+        pipeline_of(lambda: (fn.random.uniform(name="A"), fn.random.normal(name="A"))).build()
+    foreign = Pipeline(**BASE)
+    with foreign:
+        other = fn.random.uniform()
+    with pytest.raises(RuntimeError, match=r"non-unique names.*another pipeline"):
+        pipeline_of(lambda: (other, fn.random.uniform())).build()
+    pipeline_of(lambda: (fn.random.uniform(name="A"), [fn.random.normal(name="A")])[0]).build()  # pruned: no clash
+
+
+def test_nodes_from_elsewhere_are_accepted():
+    outside = fn.random.uniform(seed=1)
+    assert run(lambda: fn.copy(outside)) == run(lambda: fn.random.uniform(seed=1))
+
+
+def pointers(*nodes_of, **options):
+    return [batch.data_ptr() for batch in pipeline_of(*nodes_of, **options).run()]
+
+
+def test_equal_operators_are_merged_unless_named():
+    def twice(make):
+        return lambda: (make(), make())
+
+    def distinct(*args, **options):
+        return len(set(pointers(*args, **options)))
+
+    assert distinct(twice(lambda: fn.copy(types.Constant([1], device="cpu")))) == 1
+    assert distinct(twice(lambda: fn.random.uniform(seed=4))) == 1
+    assert distinct(twice(fn.random.uniform)) == 2
+    assert distinct(lambda: (fn.copy(4, name="A"), fn.copy(4))) == 2
+    assert distinct(lambda: (fn.copy(4, name="A"), fn.copy(4, name="B"))) == 2
+    assert distinct(twice(lambda: fn.copy(4, preserve=True))) == 2
+    assert distinct(lambda: (fn.copy(4), fn.copy(5))) == 2
+    assert distinct(lambda: (fn.copy(4), fn.copy(types.Constant(4, device="gpu")))) == 2
+    a, b, c = pointers(lambda: (lambda x: (x, fn.reshape(x, shape=[2, 1]), fn.reshape(fn.reshape(x, layout="X"), shape=[1, 2])))(
+        fn.copy(types.Constant([1, 2], device="cpu"))))  # fmt: skip
+    assert a == b == c
+
+
+def test_one_transfer_per_edge():
+    def graph():
+        a = fn.random.uniform()
+        return a.gpu(), a.gpu(), fn.copy(a.gpu()), fn.copy(a.gpu(), name="other"), a.gpu().cpu()
+
+    pipeline = pipeline_of(graph)
+    pipeline.build()
+    assert sum(planned.spec.schema.name == "_transfer" for planned in pipeline._session.plan.operators) == 1
+
+
+def test_pruned_operators_are_not_built():
+    def graph():
+        fn.random.uniform(range=[0, 1], values=[1])  # would be refused
+        return fn.random.uniform()
+
+    pipeline_of(graph).build()
+
+
+# --- seeds
+
+
+def test_seeds_go_in_depth_first_order_from_the_outputs():
+    def seeds(*outputs, instances=()):
+        plan = build_plan(outputs, instances, None, lambda k: 100 + k)
+        return {planned.spec.name: planned.spec.seed for planned in plan.operators if planned.spec.seed is not None}
+
+    b, a = fn.random.uniform(name="b"), fn.random.normal(name="a")
+    c = fn.random.uniform(b, range=a, name="c")
+    fixed = fn.random.uniform(seed=5, name="fixed")
+    assert seeds(c) == {"b": 100, "a": 101, "c": 102}
+    assert seeds(a, b) == {"a": 100, "b": 101}
+    assert seeds(fn.copy(3), fixed, b) == {"fixed": 5, "b": 100}
+    many = [fn.random.uniform(name=str(k)) for k in range(1030)]
+    assert list(seeds(*many).values())[1023:1026] == [1123, 100, 101]
+
+
+# --- size
+
+
+def test_deep_and_wide_graphs():
+    def graph():
+        node = fn.random.uniform()
+        for _ in range(3000):
+            node = fn.copy(node)
+        wide = [fn.random.uniform(node) for _ in range(500)]
+        return (node, *wide)
+
+    pipeline = pipeline_of(graph)
+    first = pipeline.run()
+    assert len(first) == 501 and values(first[:1]) == run(fn.random.uniform)
+    data = pipeline.serialize()
+    assert len(Pipeline.deserialize(data)._session.plan.operators) == 3501
+
+
+# --- user lines
+
+
+def test_build_errors_show_the_users_line():
+    @pipeline_def(**BASE)
+    def graph():
+        return helper()
+
+    def helper():
+        return fn.random.uniform(range=[3, 1])  # the line
+
+    with pytest.raises(ValueError) as caught:
+        graph().build()
+    text = str(caught.value)
+    for part in ("asyncdali.fn.random.uniform", __file__, "in graph", "in helper", "# the line", "the first smaller than the second"):
+        assert part in text, text
+    assert "pytest" not in text.replace(__file__, "") and "site-packages" not in text  # nothing above the graph function
+    inline = Pipeline(**BASE)
+    with inline:
+        inline.set_outputs(fn.random.uniform(range=[3, 1]))
+    with pytest.raises(ValueError, match=r"in test_build_errors") as caught:
+        inline.build()
+    assert "site-packages" not in str(caught.value)
+
+
+# --- serialization (rows 13, 56) and drawings
+
+
+def graph_with_everything():
+    a = fn.random.uniform(range=[0, 4], shape=[2], name="A")
+    size = fn.random.uniform(range=[1, 4], shape=[1], dtype=types.INT32)
+    b = fn.random.normal(shape=size)
+    c = fn.copy(a.gpu())
+    sets = fn.random.normal([a, fn.copy(a)])
+    return a, b, c, c.cpu(), *sets, types.Constant(np.arange(6, dtype=np.int16).reshape(2, 3), layout="HW"), 7
+
+
+def test_serialization_round_trip(tmp_path):
+    pipeline = pipeline_of(graph_with_everything, exec_dynamic=True, prefetch_queue_depth=3, output_layout=[None] * 8)
+    data = pipeline.serialize(filename=tmp_path / "pipe.json")
+    assert isinstance(data, bytes) and (tmp_path / "pipe.json").read_bytes() == data
+    assert pipeline_of(graph_with_everything, exec_dynamic=True, prefetch_queue_depth=3, output_layout=[None] * 8).serialize() == data
+    wanted = [values(pipeline.run()) for _ in range(3)]
+    from_file = Pipeline.deserialize(filename=tmp_path / "pipe.json")
+    for again in (Pipeline.deserialize(data), from_file, Pipeline.deserialize(data, num_threads=2)):
+        assert again._session is not None and again.prefetch_queue_depth == 3 and again.seed == 7
+        assert [values(again.run()) for _ in range(3)] == wanted
+        assert again.serialize() == data or again.num_threads == 2
+    own = Pipeline(3, 2, seed=7, prefetch_queue_depth=1)
+    own.deserialize_and_build(data)
+    assert own.prefetch_queue_depth == 1 and values(own.run()) == wanted[0]
+    with pytest.raises(RuntimeError, match=r"built already"):
+        own.deserialize_and_build(data)
+
+
+def test_serialization_does_not_check_options():
+    pipeline = pipeline_of(fn.random.uniform, num_threads=0)
+    data = pipeline.serialize()
+    with pytest.raises(ValueError, match=r"num_threads"):
+        pipeline.build()
+    with pytest.raises(ValueError, match=r"num_threads"):
+        Pipeline.deserialize(data)
+    assert values(Pipeline.deserialize(data, num_threads=1).run()) == run(fn.random.uniform)
+
+
+def test_serialization_keeps_the_checkpointing_flag_but_no_state():
+    pipeline = pipeline_of(fn.random.uniform, enable_checkpointing=True)
+    before = pipeline.serialize()
+    pipeline.run()
+    state = pipeline.checkpoint()
+    assert pipeline.serialize() == before
+    again = Pipeline.deserialize(before, checkpoint=state)  # unlike in DALI, the checkpoint acts
+    assert again.is_restored_from_checkpoint and values(again.run()) == values(pipeline.run())
+
+
+def test_python_objects_are_not_serialized():
+    with pytest.raises(RuntimeError, match=r"Could not serialize the operator.*test_barrier_probe"):
+        pipeline_of(lambda: call(BarrierProbe, hook=print)).serialize()
+
+
+def test_damaged_serializations():
+    data = pipeline_of(graph_with_everything).serialize()
+    for wrong in (b"", b"junk", data[:-20], pickle.dumps(3), b"[1]", b'{"format": "asyncdali pipeline", "version": 99}',
+                  data.replace(b'"random.uniform"', b'"no.such.operator"'), data.replace(b'"inputs":[[', b'"inputs":[[99'),
+                  data.replace(b'"enum":"DALIDataType"', b'"enum":"Popen"'), b"[" * 100_000):  # fmt: skip
+        with pytest.raises(RuntimeError):
+            Pipeline.deserialize(wrong)
+    for use in (Pipeline.deserialize, lambda: Pipeline.deserialize(data, filename="x")):
+        with pytest.raises(ValueError, match=r"mutually exclusive"):
+            use()
+    with pytest.raises(TypeError):
+        Pipeline.deserialize(3)
+    with pytest.raises(TypeError, match=r"filename="):
+        pipeline_of(fn.random.uniform).serialize("file")
+    json.loads(data)
+    assert ast.literal_eval(repr(json.loads(data)))
+
+
+def test_drawing(tmp_path):
+    pipeline = pipeline_of(graph_with_everything)
+    pipeline.save_graph_to_dot_file(tmp_path / "g.dot")
+    text = (tmp_path / "g.dot").read_text()
+    assert text.startswith("digraph") and '"A" -> "__transfer_A_gpu"' in text and text.count("output 7") == 2
+    pipeline.save_graph_to_dot_file(tmp_path / "g.dot", show_tensors=True, use_colors=True)
+    assert '"A[0]" [shape=box]' in (tmp_path / "g.dot").read_text() and "blue" in (tmp_path / "g.dot").read_text()
+    with pytest.warns(DeprecationWarning, match=r"show_ids"):
+        pipeline.save_graph_to_dot_file(tmp_path / "g.dot", show_ids=True)
+    assert pipeline.output_stream() is None
+
+
+def test_stateful_operators_are_serialized_without_state():
+    pipeline = pipeline_of(lambda: call(CounterProbe))
+    pipeline.run()
+    assert values(Pipeline.deserialize(pipeline.serialize()).run()) == [[0, 1, 2]]
+
+
+def test_data_nodes_are_exported():
+    assert isinstance(fn.random.uniform(), DataNode)
