@@ -20,11 +20,11 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
     """
     raw = data.tobytes()
     header = read_header(raw)
-    if header.tiff is not None and _needs_pillow(header):
-        image = _decode_pillow(raw, header)
+    if header.tiff is not None and header.orientation != 1:
+        data = _upright_tiff(raw, header.tiff)
+    if _needs_pillow(header):
+        image = _decode_pillow(data.tobytes(), header)
     else:
-        if header.tiff is not None and header.orientation != 1:
-            data = _upright_tiff(raw, header.tiff)
         image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
         if output_type == DALIImageType.ANY_DATA and header.format == "PNG":
             image = _stored_png_channels(image, header)
@@ -34,7 +34,7 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
 
 
 def _upright_tiff(raw: bytes, tiff: TiffHeader) -> np.ndarray:
-    """The file with orientation 1: OpenCV turns TIFFs whatever it is asked."""
+    """The file with orientation 1: OpenCV and Pillow turn TIFFs whatever they are asked."""
     copy = np.frombuffer(raw, np.uint8).copy()
     if tiff.orientation_at:
         copy[tiff.orientation_at : tiff.orientation_at + 2] = (0, 1) if tiff.big_endian else (1, 0)
@@ -109,7 +109,6 @@ def _decode_pillow(raw: bytes, header: ImageHeader) -> np.ndarray:
         with Image.open(io.BytesIO(raw), formats=["TIFF"]) as picture:
             if picture.size != (header.width, header.height):
                 raise ValueError("another image size than in the header")
-            picture._exif = None  # type: ignore[attr-defined]  # the orientation is ours to apply
             image = np.asarray(picture)
     except Exception as error:  # Pillow's parser raises whatever its reading of broken data runs into
         raise ValueError(f"broken {header.format}: {error}") from None

@@ -88,7 +88,8 @@ def still_images() -> dict[str, bytes]:
         "tiff_pages": encode(rgb, "TIFF", save_all=True, append_images=[Image.fromarray(255 - rgb)]),
         "webp": encode(rgb, "WEBP", quality=80), "webp_lossless": encode(rgb, "WEBP", lossless=True),
         "webp_alpha": encode(rgba, "WEBP", lossless=True), "webp_lossy_alpha": encode(rgba, "WEBP", quality=60),
-        "p1": b"P1\n5 4\n" + b"1 0 1 1 0\n" * 4, "p2": b"P2\n# a comment\n3 2\n255\n1 2 3\n40 50 255\n", "p3": b"P3 2 1 255 1 2 3 250 251 252\n",
+        "p1": b"P1\n5 4\n" + b"1 0 1 1 0\n" * 4,
+        "p2": b"P2\n# a comment\n3 2\n255\n1 2 3\n40 50 255\n", "p3": b"P3 2 1 255 1 2 3 250 251 252\n",
         "p4": encode(bits, "PPM"), "p5": encode(grey, "PPM"), "p6": encode(rgb, "PPM"),
         "p5_16": b"P5\n52 40\n65535\n" + wide[:, :, 0].astype(">u2").tobytes(),
         "p6_16": b"P6\n52 40\n65535\n" + wide[:, :, :3].astype(">u2").tobytes(),
@@ -125,7 +126,7 @@ def test_jpegs(output_type, dtype):
     samples.append(jpeg_blocks(37, 29, [(1, 1), (2, 2), (1, 1)]))
     samples.append(jpeg_blocks(37, 29, [(2, 2), (2, 1), (1, 2)], adobe=0))
     samples.append(jpeg_blocks(33, 21, [(1, 1)] * 3, ids="RGB"))
-    samples += [jpeg_blocks(1, 1, [(2, 2), (1, 1), (1, 1)]), jpeg_blocks(1, 40, [(2, 1), (1, 1), (1, 1)]), jpeg_blocks(40, 1, [(2, 1), (1, 1), (1, 1)])]
+    samples += [jpeg_blocks(width, height, [luma, (1, 1), (1, 1)]) for width, height, luma in [(1, 1, (2, 2)), (1, 40, (2, 1)), (40, 1, (2, 1))]]
     samples.append(encode_cv(picture(75, 99), ".jpg", [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]))
     if output_type != "ANY_DATA":  # DALI 2.4 writes beyond its buffer for grey JPEGs with ANY_DATA
         samples.append(encode(picture(50, 70, 1), "JPEG", progressive=True))
