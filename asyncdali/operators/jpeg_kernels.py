@@ -231,31 +231,35 @@ NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
 
 
 @inlined
-def _word(at, count, little):
-    """Unsigned integer of `count` bytes at address `at`."""
-    value = 0
-    for k in range(count):
-        value = value * 256 + load_u8(at + (count - 1 - k if little else k))
-    return value
+def _big(at):
+    """Big-endian 16-bit number at address `at`."""
+    return np.int64(load_u8(at)) << 8 | np.int64(load_u8(at + 1))
+
+
+@inlined
+def _word(at, little):
+    """16-bit number at address `at`."""
+    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else _big(at)
 
 
 @inlined
 def _exif_orientation(at, stop):
     """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112."""
-    if stop - at < 14 or _word(at, 4, False) != 0x45786966:  # "Exif"
+    if stop - at < 14 or _big(at) != 0x4578 or _big(at + 2) != 0x6966:  # "Exif"
         return 1
     base = at + 6
     little = load_u8(base) == 0x49
-    at = base + _word(base + 4, 4, little)
-    if at + 2 > stop:
+    # The directory's offset has 32 bits, a segment at most 16.
+    at = base + _word(base + (4 if little else 6), little)
+    if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
         return 1
-    entries = _word(at, 2, little)
+    entries = _word(at, little)
     for k in range(entries):
         entry = at + 2 + 12 * k
         if entry + 12 > stop:
             return 1
-        if _word(entry, 2, little) == 0x0112:
-            value = _word(entry + 8, 2, little)
+        if _word(entry, little) == 0x0112:
+            value = _word(entry + 8, little)
             return value if 1 <= value <= 8 else 1
     return 1
 
@@ -271,8 +275,8 @@ def _frame(at, stop, marker, fields):
     for k in range(components):
         unit = max(unit, load_u8(at + 6 + 3 * k + 1) >> 4)
     store_i64(fields + 8 * _FOUND, IS_JPEG if usual else UNUSUAL)
-    store_i64(fields + 8 * _HH, _word(at + 1, 2, False))
-    store_i64(fields + 8 * _HW, _word(at + 3, 2, False))
+    store_i64(fields + 8 * _HH, _big(at + 1))
+    store_i64(fields + 8 * _HW, _big(at + 3))
     store_i64(fields + 8 * _COMPONENTS, components)
     # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
     store_i64(fields + 8 * _MARGIN, (32 if marker & 3 == 2 else 8) * unit)
@@ -296,7 +300,7 @@ def _scan(data, size, fields):
     for k in range(HEADER_FIELDS):
         store_i64(fields + 8 * k, 0)
     stop = data + size
-    if size < 4 or _word(data, 2, False) != 0xFFD8:
+    if size < 4 or _big(data) != 0xFFD8:
         return
     store_i64(fields + 8 * _FOUND, UNUSUAL)
     orientation = 1
@@ -312,7 +316,7 @@ def _scan(data, size, fields):
         if marker == 0xD9:
             break
         start = at + 4
-        at += 2 + _word(at + 2, 2, False)
+        at += 2 + _big(at + 2)
         if at < start or at > stop:
             break
         if marker == 0xDA:

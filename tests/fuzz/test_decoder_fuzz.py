@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import time
+import zlib
 from functools import cache
 
 import cv2
@@ -18,6 +19,8 @@ from image_samples import encode, encode_cv, exif, jpeg_blocks, picture, png_16,
 import asyncdali.fn as fn
 from asyncdali import pipeline_def, types
 from asyncdali.operators.base import SampleError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")  # Pillow warns about broken TIFF tags before it refuses them
 
 SLOWEST = 5.0
 """Seconds that one small broken image may take on a busy machine."""
@@ -52,6 +55,8 @@ def mutated(rng: np.random.Generator) -> bytes:
     """A seed, damaged in one of the ways that files get damaged or are attacked."""
     files = seeds()
     data = bytearray(files[rng.integers(len(files))])
+    if data[:4] == b"\x89PNG" and rng.random() < 0.5:
+        return with_valid_sums(data, rng)
     kind = rng.integers(7)
     if kind == 0:  # one bit anywhere
         data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
@@ -72,6 +77,20 @@ def mutated(rng: np.random.Generator) -> bytes:
     else:  # a piece taken out or doubled
         a, b = sorted(int(v) for v in rng.integers(0, len(data), 2))
         data = data[:a] + data[b:] if rng.random() < 0.5 else data[:b] + data[a:]
+    return bytes(data)
+
+
+def with_valid_sums(data: bytearray, rng: np.random.Generator) -> bytes:
+    """A PNG with one bit of a chunk flipped and its checksum made right again, so that the damage reaches the decoder."""
+    chunks, at = [], 8
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        chunks.append((at + 8, length))
+        at += 12 + length
+    start, length = chunks[rng.integers(len(chunks))]
+    if length:
+        data[start + int(rng.integers(length))] ^= 1 << int(rng.integers(8))
+    data[start + length : start + length + 4] = struct.pack(">I", zlib.crc32(data[start - 4 : start + length]))
     return bytes(data)
 
 

@@ -126,7 +126,8 @@ def test_jpegs(output_type, dtype):
     samples.append(jpeg_blocks(37, 29, [(1, 1), (2, 2), (1, 1)]))
     samples.append(jpeg_blocks(37, 29, [(2, 2), (2, 1), (1, 2)], adobe=0))
     samples.append(jpeg_blocks(33, 21, [(1, 1)] * 3, ids="RGB"))
-    samples += [jpeg_blocks(width, height, [luma, (1, 1), (1, 1)]) for width, height, luma in [(1, 1, (2, 2)), (1, 40, (2, 1)), (40, 1, (2, 1))]]
+    tiny = [(1, 1, (2, 2)), (1, 40, (2, 1)), (40, 1, (2, 1))]
+    samples += [jpeg_blocks(width, height, [luma, (1, 1), (1, 1)]) for width, height, luma in tiny]
     samples.append(encode_cv(picture(75, 99), ".jpg", [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]))
     if output_type != "ANY_DATA":  # DALI 2.4 writes beyond its buffer for grey JPEGs with ANY_DATA
         samples.append(encode(picture(50, 70, 1), "JPEG", progressive=True))
