@@ -9,6 +9,9 @@ from . import decoders as decoders
 from . import random as random
 from . import readers as readers
 
+def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
+
 def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Produces a batch of samples that are all the same, given as numbers.
 
@@ -17,6 +20,23 @@ def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float]
 
 def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Copies the input."""
+
+def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Crops images, sequences and volumes to a window of given extents and relative position.
+
+    Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
+    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
+    goes on beyond its bounds.
+    """
+
+def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | DataNode | None = ..., mirror: int | DataNode | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
+
+    Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
+    """
+
+def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
 
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
@@ -27,4 +47,17 @@ def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., re
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
+    """
+
+def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """Resizes images.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
+    Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+    """
+
+def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
+
+    The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
     """

@@ -7,12 +7,18 @@ import importlib
 from .base import REGISTRY, Operator, Schema
 
 MODULES = (
+    "operators.cast",
     "operators.constant",
     "operators.copy",
+    "operators.crop",
+    "operators.crop_mirror_normalize",
     "operators.decoders",
+    "operators.flip",
     "operators.properties",
     "operators.random",
     "operators.reshape",
+    "operators.resize",
+    "operators.rotate",
     "readers.file",
 )
 """Every module that declares operators, relative to the package."""

@@ -9,6 +9,12 @@ from . import decoders as decoders
 from . import random as random
 from . import readers as readers
 
+class Cast:
+    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
+
+    def __init__(self, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Constant:
     """Produces a batch of samples that are all the same, given as numbers.
 
@@ -22,6 +28,32 @@ class Copy:
     """Copies the input."""
 
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Crop:
+    """Crops images, sequences and volumes to a window of given extents and relative position.
+
+    Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
+    `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
+    goes on beyond its bounds.
+    """
+
+    def __init__(self, *, crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class CropMirrorNormalize:
+    """Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
+
+    Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
+    """
+
+    def __init__(self, *, crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | None = ..., mirror: int | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Flip:
+    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
+
+    def __init__(self, *, depthwise: int | None = ..., horizontal: int | None = ..., vertical: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class GetProperty:
@@ -39,4 +71,23 @@ class Reshape:
     """
 
     def __init__(self, *, layout: str | None = ..., rel_shape: float | Sequence[float] | None = ..., shape: int | Sequence[int] | None = ..., src_dims: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Resize:
+    """Resizes images.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
+    Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+    """
+
+    def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | None = ..., resize_shorter: float | None = ..., resize_x: float | None = ..., resize_y: float | None = ..., resize_z: float | None = ..., roi_end: float | Sequence[float] | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class Rotate:
+    """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
+
+    The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
+    """
+
+    def __init__(self, *, angle: float, axis: float | Sequence[float] | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
