@@ -32,7 +32,7 @@ from .base import (
     register,
 )  # fmt: skip
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
-from .image_headers import FORMATS, check_size
+from .image_headers import FORMATS, FREE_PIXELS, check_size
 from .random_streams import StreamPosition
 
 DECODER_ARGS = (
@@ -128,7 +128,7 @@ class ImageDecoder(Operator):
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         except MemoryError:
-            raise SampleError(i, f"not enough memory for an image of {int(header[1])}x{int(header[2])} pixels") from None
+            raise SampleError(i, "not enough memory to decode it") from None
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
         """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
@@ -207,9 +207,9 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
     """SampleError for the first JPEG that cannot be meant, by its header alone: no frame, an unsupported kind, a bomb."""
     found, width, height, components, marker, scans = headers[:, (0, 1, 2, 3, 6, 7)].T
     pixels = width * height
-    # Huffman coding takes at least one bit for each block of 8x8.
+    # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. What is merely large is judged by `check_size`.
     bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
-    wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > 1 << 26) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
+    wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > FREE_PIXELS) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
     for i in np.flatnonzero(wrong):
         try:
             _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
