@@ -18,8 +18,8 @@ inlined = njit(inline="never", nogil=True, **_OPTIONS)
 class Compiled:
     """A C function: ``address`` for other compiled code; calling it from Python releases the GIL.
 
-    It is compiled (or loaded from the cache) when ``address`` is first asked for or it is first called, so that a pipeline pays only for the
-    functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
+    It is compiled (or loaded from the cache) when ``address`` is first asked for or it is first called, so that a pipeline pays only for
+    the functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
     """
 
     __slots__ = ("_address", "_call", "_count", "_function", "_keep", "_variant")
