@@ -87,7 +87,7 @@ def test_wrong_devices():
             fn.copy(a.gpu(), device="cpu")
         with pytest.raises(RuntimeError, match=r"stored on incompatible device 'cpu'.*\.gpu\(\)"):
             fn.copy(a, device="gpu")
-        with pytest.raises(RuntimeError, match='invalid device "tpu".*"mixed"'):
+        with pytest.raises(RuntimeError, match=r'invalid device "tpu".*"mixed"'):
             fn.copy(a, device="tpu")
         with pytest.raises(RuntimeError, match='does not run on device "mixed"'):
             fn.copy(a, device="mixed")
