@@ -16,10 +16,12 @@ def main(argv: list[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="run the training pipeline, kill it in mid-epoch, resume it exactly")
     demo.add_argument("--data", help="folder with one sub-folder of JPEGs per class (default: pictures that ship with the package)")
     demo.add_argument("--output", default="asyncdali-demo", help="folder for the checkpoint and the contact sheet")
-    demo.add_argument("--batches", type=int, default=40, help="batches before the kill")
+    demo.add_argument("--batches", type=int, default=40, help="batches before the kill (at least 4)")
     demo.add_argument("--threads", type=int, default=2)
     demo.add_argument("--phase", choices=("run", "resume"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if options.batches < 4:
+        parser.error("--batches must be at least 4")
     from .demo import demo as run_demo
 
     return run_demo(options)
