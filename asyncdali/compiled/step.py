@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import Any
 
 from numba import cfunc, njit, types
 from numba.core.ccallback import CFunc
@@ -44,18 +45,19 @@ class Compiled:
             if self._address:
                 return
             signature = _I64(*[_I64] * self._count)
-            self._keep = self._compile_variant(signature) if self._variant is not None else self._compile_plain(signature)
-            self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(self._keep.address)
-            self._address = self._keep.address
+            keep = self._compile_plain(signature) if self._variant is None else self._compile_variant(signature, self._variant)
+            self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
+            self._keep = keep
+            self._address = keep.address
 
     def _compile_plain(self, signature):
         return cfunc(signature, cache=True, **_OPTIONS)(self._function)
 
-    def _compile_variant(self, signature):
+    def _compile_variant(self, signature, variant: tuple):
         from .cache import VariantCache
 
-        function = CFunc(self._function, (signature.args, signature.return_type), {}, _OPTIONS)
-        function._cache = VariantCache(self._function, self._variant)
+        function: Any = CFunc(self._function, (signature.args, signature.return_type), {}, _OPTIONS)
+        function._cache = VariantCache(self._function, variant)
         function.compile()
         return function
 

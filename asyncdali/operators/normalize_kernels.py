@@ -204,8 +204,8 @@ def strides_of(shapes: np.ndarray, layout: str, itemsize: int) -> np.ndarray:
     """Byte strides int64[samples, 5] along :data:`AXES` of dense samples; 0 along axes that `layout` lacks."""
     steps = np.empty_like(shapes)
     steps[:, -1] = itemsize
-    for axis in range(shapes.shape[1] - 2, -1, -1):
-        steps[:, axis] = steps[:, axis + 1] * shapes[:, axis + 1]
+    for k in range(shapes.shape[1] - 2, -1, -1):
+        steps[:, k] = steps[:, k + 1] * shapes[:, k + 1]
     out = np.zeros((len(shapes), 5), np.int64)
     for column, axis in enumerate(AXES):
         if axis in layout:
