@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .operators.base import SampleError
-
 _KEPT = (ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError)
+
+
+class SampleError(Exception):
+    """An error of one sample: carries the sample's index in the batch."""
+
+    def __init__(self, sample: int, message: str):
+        super().__init__(message)
+        self.sample = sample
 
 
 class PipelineClosed(RuntimeError):

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..batch import Batch
+from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 
@@ -281,14 +282,6 @@ class CompiledJob:
 
     count: int
     steps: list[Step]
-
-
-class SampleError(Exception):
-    """An error of one sample: carries the sample's index in the batch."""
-
-    def __init__(self, sample: int, message: str):
-        super().__init__(message)
-        self.sample = sample
 
 
 class Arguments:

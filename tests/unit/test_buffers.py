@@ -1,0 +1,270 @@
+"""Memory: pools, what users hold, what comes back and when."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from probes import StepProbe, call
+
+from asyncdali import Pipeline, fn, types
+from asyncdali.device.buffers import SMALL, BufferPool, size_class
+
+BIG = 3 * SMALL
+
+
+def pipeline_of(graph, **options):
+    pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": 1, **options})
+    with pipe:
+        made = graph()
+    pipe.set_outputs(*(made if isinstance(made, tuple) else (made,)))
+    return pipe
+
+
+def big():
+    """Outputs of 800 KB a batch, in pooled memory."""
+    return fn.copy(fn.random.uniform(shape=[50_000]))
+
+
+# --- the pool
+
+
+@given(size=st.integers(1, 1 << 40))
+@settings(derandomize=True)
+def test_size_classes(size):
+    block = size_class(size)
+    assert block >= size and size_class(block) == block
+    assert size <= SMALL or block <= size * 1.26
+    assert size_class(size + 1) >= block
+
+
+def test_memory_comes_back_when_the_last_view_goes():
+    pool = BufferPool()
+    array = pool.allocate(BIG)
+    address = array.ctypes.data
+    view = array[10:].reshape(2, -1)[1]
+    del array
+    other = pool.allocate(BIG)
+    assert other.ctypes.data != address  # the view holds it
+    del view
+    assert pool.allocate(BIG).ctypes.data == address
+    assert pool.allocated_bytes == 2 * size_class(BIG)
+
+
+def test_small_blocks_do_not_count():
+    pool = BufferPool()
+    array = pool.allocate(100)
+    assert len(array) == 100 and pool.allocated_bytes == 0
+
+
+def test_the_pool_grows_when_everything_is_held():
+    pool = BufferPool()
+    held = [pool.allocate(BIG) for _ in range(20)]
+    assert len({array.ctypes.data for array in held}) == 20
+    for k, array in enumerate(held):
+        array[:] = k
+    assert all((array == k).all() for k, array in enumerate(held))
+    del held, array
+    again = [pool.allocate(BIG) for _ in range(20)]
+    assert pool.allocated_bytes == 20 * size_class(BIG)
+    del again
+
+
+def test_other_sizes_are_let_go():
+    pool = BufferPool()
+    for size in range(1, 60):
+        pool.allocate(size * BIG)
+    assert pool.allocated_bytes < 3 * size_class(60 * BIG)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40 * SMALL)), max_size=60))
+def test_no_two_live_buffers_overlap(steps):
+    pool = BufferPool()
+    live = []
+    for free, size in steps:
+        if free and live:
+            live.pop(size % len(live))
+        else:
+            live.append(pool.allocate(size))
+    spans = sorted((array.ctypes.data, array.ctypes.data + len(array)) for array in live if len(array))
+    assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
+    in_use = sum(size_class(len(array)) for array in live if len(array) >= SMALL)
+    pool._collect()
+    assert in_use <= pool.allocated_bytes and pool.free_bytes <= pool.allocated_bytes
+    assert pool.free_bytes == sum(size * len(blocks) for size, blocks in pool._free.items())
+
+
+def test_threads_may_drop_views_at_any_time():
+    pool = BufferPool()
+    errors = []
+
+    def work(k):
+        for n in range(200):
+            array = pool.allocate(BIG + SMALL * (n % 3))
+            array[:8] = k
+            array[-8:] = k
+            if not (array[:8] == k).all() or not (array[-8:] == k).all():
+                errors.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and pool.allocated_bytes <= 20 * 2 * BIG
+
+
+def test_a_forked_child_leaves_the_parents_memory_alone():
+    pool = BufferPool()
+    array = pool.allocate(BIG)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            before = len(pool._returned)
+            del array
+            code = 0 if len(pool._returned) == before else 2
+        finally:
+            os.write(write, bytes([code]))
+            os._exit(code)
+    os.waitpid(pid, 0)
+    assert os.read(read, 1) == b"\0"
+    os.close(read)
+    os.close(write)
+    assert not pool._returned
+
+
+# --- what a pipeline hands out
+
+
+def test_held_outputs_stay_intact():
+    """Row 39, at length: every batch of 60 iterations is held, in several forms, also after the pipeline is gone."""
+    reference = pipeline_of(big)
+    pipe = pipeline_of(big, prefetch_queue_depth=3)
+    held = []
+    for k in range(60):
+        (batch,) = pipe.run()
+        forms = (lambda b: b, lambda b: b[2], lambda b: np.asarray(b[1]), lambda b: np.from_dlpack(b[0]), lambda b: b.as_tensor())
+        held.append(forms[k % 5](batch))
+        del batch
+    pipe.close()
+    del pipe
+    gc.collect()
+    for k, item in enumerate(held):
+        wanted = reference.run()[0].as_array()
+        found = item.as_array() if k % 5 == 0 else np.asarray(item)
+        np.testing.assert_array_equal(found, (wanted, wanted[2], wanted[1], wanted[0], wanted)[k % 5])
+
+
+def test_memory_is_reused_when_outputs_are_dropped():
+    """Without any garbage collection: nothing in an iteration refers to itself."""
+    pipe = pipeline_of(lambda: (big(), call(StepProbe, elements=20_000)), prefetch_queue_depth=2)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            pipe.run()
+        level = pipe._session.executor.pool.allocated_bytes
+        for _ in range(50):
+            pipe.run()
+        assert pipe._session.executor.pool.allocated_bytes == level < 10 * (800_000 + 640_000)
+    finally:
+        gc.enable()
+
+
+def test_failed_iterations_give_memory_back_too():
+    pipe = pipeline_of(lambda: (big(), call(StepProbe, bad=1, elements=20_000)))
+    levels = []
+    for _ in range(30):
+        with pytest.raises(RuntimeError):
+            pipe.run()
+        gc.collect()
+        levels.append(pipe._session.executor.pool.allocated_bytes)
+    assert levels[-1] <= levels[8] * 1.5
+
+
+def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():
+    pipe = pipeline_of(big)
+    held = [pipe.run() for _ in range(12)]
+    grown = pipe._session.executor.pool.allocated_bytes
+    assert grown >= 12 * 800_000
+    del held
+    for _ in range(12):
+        pipe.run()
+    assert pipe._session.executor.pool.allocated_bytes <= grown
+
+
+def test_writing_into_an_output_harms_nothing_else():
+    def graph():
+        a = fn.random.uniform(shape=[3])
+        return a, fn.copy(a), types.Constant([1, 2], device="cpu"), fn.reshape(types.Constant([1, 2], device="cpu"), shape=[2, 1])
+
+    pipe, reference = pipeline_of(graph), pipeline_of(graph)
+    for _ in range(6):
+        outputs, wanted = pipe.run(), [batch.as_array() for batch in reference.run()]
+        for batch, array in zip(outputs, wanted, strict=True):
+            np.testing.assert_array_equal(batch.as_array(), array)
+            for k in range(4):
+                np.asarray(batch[k])[...] = 77
+
+
+def test_aliases_keep_the_memory_of_their_source():
+    pipe = pipeline_of(lambda: fn.reshape(fn.reshape(big(), shape=[50, 1000]), layout="HW"))
+    (batch,) = pipe.run()
+    reference = batch.as_array()
+    view = np.asarray(batch[3])
+    del batch
+    for _ in range(10):
+        pipe.run()
+    pipe.close()
+    np.testing.assert_array_equal(view, reference[3])
+    assert view.shape == (50, 1000)
+
+
+def test_transferred_batches_keep_their_memory():
+    pipe = pipeline_of(lambda: big().gpu())
+    (batch,) = pipe.run()
+    wanted = batch.as_cpu().as_array()
+    tensor = batch[1]
+    del batch
+    for _ in range(5):
+        pipe.run()
+    pipe.close()
+    np.testing.assert_array_equal(np.asarray(tensor.as_cpu()), wanted[1])
+
+
+def test_outputs_are_dense_and_contiguous():
+    def graph():
+        ragged = fn.copy(fn.random.uniform(shape=fn.random.uniform(range=[1, 9], dtype=types.INT32, shape=[1])))
+        return fn.copy(fn.random.uniform(shape=[2])), ragged, fn.reshape(fn.copy(fn.random.normal(shape=[6])), shape=[2, 3])
+
+    dense, ragged, reshaped = pipeline_of(graph).run()
+    assert dense.is_dense_tensor() and reshaped.is_dense_tensor() and not ragged.is_dense_tensor()
+    sizes = [int(np.prod(shape)) * 4 for shape in ragged.shape()]
+    starts = [ragged[k].data_ptr() for k in range(4)]
+    assert starts == [starts[0] + sum(sizes[:k]) for k in range(4)] and ragged.data_ptr() == starts[0]
+
+
+def test_large_intermediates_do_not_fill_every_threads_scratch(monkeypatch):
+    from asyncdali.runtime import segments
+
+    monkeypatch.setattr(segments, "MAX_SCRATCH", 1000)
+    graph = lambda: fn.copy(fn.copy(call(StepProbe, elements=100, factor=2)))  # noqa: E731
+    for _ in range(2):
+        outputs = pipeline_of(graph, num_threads=3).run()
+        assert [np.unique(np.asarray(tensor)).tolist() for tensor in outputs[0]] == [[0], [2], [4], [6]]
+
+
+def test_bytes_per_sample_reserves():
+    pipe = pipeline_of(big, bytes_per_sample=200_000)
+    pipe.build()
+    assert pipe._session.executor.pool.allocated_bytes >= 800_000
+    pipe.run()

@@ -1,0 +1,162 @@
+"""Who may import whom, and what importing the package costs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE = ROOT / "asyncdali"
+
+LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "compiled"}
+"""Units of the house that stand on their own: at most on one another."""
+
+ALLOWED = {
+    "batch": {"types"},
+    "checkpoint": set(),
+    "compiled": set(),
+    "types": {"workers", "graph.constants"},  # types.Constant may make a node
+    "tensors": {"batch", "types"},
+    "options": {"types", "_notices"},
+    "data_node": {"fn", "types", "math"},  # nodes build operators: fn is the one way to do that
+    "device": {"batch", "compiled", "types", "_notices"},
+    "operators": {"batch", "compiled", "device", "errors", "types", "_notices"},
+    "readers": {"batch", "compiled", "errors", "operators.base", "operators.random_streams", "types", "_notices"},
+    "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
+    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
+    "runtime": {
+        "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
+        "operators.random_streams", "options", "sources", "tensors", "types", "_notices",
+    },
+    "pipeline": {
+        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors", "types",
+    },
+    "fn": {"graph", "operators", "sources"},
+    "ops": {"graph", "operators", "sources"},
+    "math": {"data_node", "fn", "types", "graph"},
+    "plugin": None,
+    "__init__": None,
+    "__main__": None,
+    "demo": None,
+}  # fmt: skip
+"""Unit -> units or modules it may import, lazily or not; None: anything."""
+
+
+def modules():
+    return [path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts]
+
+
+def name_of(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
+
+
+def imported(path):
+    """Modules of the package that a file imports (as tuples, relative to the package), type-checking blocks left out."""
+    own = path.relative_to(PACKAGE).parts[:-1]
+    tree = ast.parse(path.read_text())
+    skipped = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+               for statement in node.body for inner in ast.walk(statement)}  # fmt: skip
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "asyncdali":
+                    yield tuple(parts[1:])
+                elif parts[0] in ("workers", "asyncdali_workers"):
+                    yield ("workers",)
+        elif isinstance(node, ast.ImportFrom):
+            parts = tuple((node.module or "").split(".")) if node.module else ()
+            if node.level == 0:
+                if parts[0] in ("workers", "asyncdali_workers"):
+                    yield ("workers",)
+                if parts[0] != "asyncdali":
+                    continue
+                base = parts[1:]
+            else:
+                base = (*own[: len(own) - node.level + 1], *parts)
+            for alias in node.names:
+                full = (*base, alias.name)
+                is_module = (PACKAGE.joinpath(*full).with_suffix(".py")).exists() or (PACKAGE.joinpath(*full) / "__init__.py").exists()
+                yield full if is_module else base
+
+
+def test_arrows():
+    wrong = []
+    for path in modules():
+        unit = name_of(path)[0]
+        allowed = ALLOWED.get(unit, set() if unit in LEAVES else None)
+        if allowed is None:
+            continue
+        for target in imported(path):
+            if not target or target[0] == unit:
+                continue
+            if not any(target[: len(want)] == want for want in (tuple(text.split(".")) for text in allowed)):
+                wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(target)}")
+    assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def test_every_unit_is_placed():
+    units = {name_of(path)[0] for path in modules()}
+    assert units <= ALLOWED.keys() | LEAVES, sorted(units - ALLOWED.keys() - LEAVES)
+
+
+def test_nothing_imports_the_pipeline():
+    for path in modules():
+        unit = name_of(path)[0]
+        if unit not in ("__init__", "__main__", "demo", "plugin", "pipeline"):
+            assert ("pipeline",) not in set(imported(path)), path
+
+
+def test_workers_import_nothing_of_ours():
+    for path in (ROOT / "workers").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in names:
+                first = name.split(".")[0]
+                assert first in sys.stdlib_module_names | {"numpy", "cloudpickle", "asyncdali_workers"}, f"{path}: {name}"
+
+
+def fresh(code, **environment):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+HEAVY = {"cupy", "cv2", "numba", "llvmlite", "asyncio", "uvloop", "torch", "PIL", "jax", "tensorflow", "cloudpickle", "multiprocessing"}
+
+
+DEFINE = """
+from asyncdali import pipeline_def, fn, ops, types, Pipeline
+@pipeline_def(batch_size=1, num_threads=1)
+def graph():
+    return fn.random.uniform()
+graph()
+"""
+
+
+CASES = [("import asyncdali", set()), ("from asyncdali import fn, ops, types", set()), (DEFINE, {"asyncio"})]
+
+
+@pytest.mark.parametrize("code, allowed", CASES)
+def test_importing_brings_in_nothing_heavy(code, allowed):
+    """Defining a pipeline needs the names of asyncio (the executor awaits); nothing needs a loop or a kernel before building."""
+    loaded = set(fresh(f"{code}\nimport sys, threading\nprint(*sys.modules, threading.active_count())"))
+    assert "1" in loaded  # no thread
+    assert not (HEAVY - allowed) & loaded, sorted((HEAVY - allowed) & loaded)
+
+
+def test_importing_is_cheap():
+    """The budget is 150 ms beside numpy; a loaded test machine gets a multiple of it."""
+    code = "import numpy, time\nstart = time.perf_counter()\nimport asyncdali\nfrom asyncdali import fn\nprint(time.perf_counter() - start)"
+    assert min(float(fresh(code)[0]) for _ in range(3)) < 0.6
