@@ -183,7 +183,7 @@ def _checked_layout(layout: Any, ndim: int, what: str) -> str:
 def _new_kind(dtype: Any, current: DALIDataType) -> DALIDataType:
     if not isinstance(dtype, DALIDataType):
         raise TypeError(f"expected a DALIDataType, got {type(dtype).__name__}")
-    if dtype not in _NUMPY and dtype not in _ENUMS or storage_dtype(dtype).itemsize != storage_dtype(current).itemsize:
+    if (dtype not in _NUMPY and dtype not in _ENUMS) or storage_dtype(dtype).itemsize != storage_dtype(current).itemsize:
         raise RuntimeError(f"Cannot reinterpret {current.name} as {dtype.name}: the element size must not change.")
     return dtype
 

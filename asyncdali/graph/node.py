@@ -64,6 +64,10 @@ class OperatorInstance:
         return "\n".join(frame.format() for frame in self.trace)
 
 
+class InvalidDeviceError(ValueError, RuntimeError):
+    """A device that does not exist. (A ValueError; DALI reports some of these as RuntimeError.)"""
+
+
 # ------------------------------------------------------------------------------------------------------------ argument checks
 
 
@@ -144,7 +148,7 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
             return "gpu"
         return "cpu" if "cpu" in schema.devices or "gpu" not in schema.devices else "gpu"
     if given not in ("cpu", "gpu", "mixed"):
-        raise RuntimeError(f'{_public(schema)}: invalid device "{given}"; valid options are "cpu", "gpu" and "mixed"')
+        raise InvalidDeviceError(f'{_public(schema)}: invalid device "{given}"; valid options are "cpu", "gpu" and "mixed"')
     if given not in schema.devices:
         raise RuntimeError(f'{_public(schema)} does not run on device "{given}"; it runs on {", ".join(schema.devices)}')
     return given
@@ -210,15 +214,13 @@ def _make_one(
     pipeline = context.current()
     name = constants.pop("name", None)
     explicit = name is not None
-    if explicit and set_index:
-        name = f"{name}_{set_index}"
+    if set_index:
+        name, explicit = None, False  # a name given to input sets is that of the first
     instance = OperatorInstance(
         schema, name or _automatic_name(schema, pipeline), device, checked, nodes, constants,
         explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
     )  # fmt: skip
     if pipeline is not None:
-        if explicit:
-            pipeline._definition.next_id()  # named operators count too
         pipeline._definition.add(instance)
     elif instance.preserve:
         raise RuntimeError(

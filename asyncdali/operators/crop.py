@@ -142,7 +142,14 @@ class Crop(WindowOperator):
         from . import crop_kernels, normalize_kernels
 
         self._kernels, self._make_records = crop_kernels, normalize_kernels.make_records
-        crop_kernels.crop_step("uint8", "uint8").address  # noqa: B018
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if 0 <= source < DALIDataType.BOOL and wanted in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
+            self._kernels.crop_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
+        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..batch import Batch, storage_dtype
@@ -15,6 +17,17 @@ _INPUTS = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT16, DALIDataType.FLOAT,
 )  # fmt: skip
 _OUTPUTS = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8, DALIDataType.INT8)
+
+
+class _BatchPlan(NamedTuple):
+    """Decisions about a batch, without the mirror flags: see ``normalize_kernels`` for `records`, `mean`, `factor`, `fills`."""
+
+    shapes: np.ndarray
+    layout: str
+    records: np.ndarray
+    mean: np.ndarray
+    factor: np.ndarray
+    fills: np.ndarray
 
 
 @register
@@ -49,11 +62,40 @@ class CropMirrorNormalize(WindowOperator):
         from . import normalize_kernels
 
         self._kernels = normalize_kernels
-        planes = not spec.constant("output_layout").endswith("C") and spec.constant("output_layout") != ""
-        normalize_kernels.normalize_step("uint8", storage_dtype(self._dtype).name, planes).address  # noqa: B018
+        changing = [name for name in spec.argument_inputs if name != "mirror"]
+        self._layouts: dict[tuple[bytes, str, DALIDataType], _BatchPlan] | None = None if changing else {}
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        planes = not self.spec.constant("output_layout").endswith("C") and self.spec.constant("output_layout") != ""
+        if source in _INPUTS:
+            self._kernels.normalize_step(storage_dtype(source).name, storage_dtype(self._dtype).name, planes).address  # noqa: B018
+        return [self._dtype]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
+        plan = self._batch_plan(source, arguments)
+        output = Batch(plan.shapes, self._dtype, plan.layout, device=source.device, source_info=source.source_info)
+        records = plan.records.copy()
+        records[:, 25] = arguments.scalars("mirror", np.int64) != 0
+        step = self._kernels.make_normalize_step(
+            source.addresses, output.addresses, records, storage_dtype(source.dtype), storage_dtype(self._dtype), plan.mean, plan.factor,
+            plan.fills,
+        )  # fmt: skip
+        return Planned([output], [step])
+
+    def _batch_plan(self, source: Batch, arguments: Arguments) -> _BatchPlan:
+        """All that depends on shapes and constants; remembered while only `mirror` changes and the shapes are the same again."""
+        if self._layouts is None:
+            return self._decide(source, arguments)
+        key = (source.shapes.tobytes(), source.layout, source.dtype)
+        plan = self._layouts.get(key)
+        if plan is None:
+            plan = self._decide(source, arguments)
+            self._layouts = {key: plan}  # only the last one: batches of changing shapes would fill the memory
+        return plan
+
+    def _decide(self, source: Batch, arguments: Arguments) -> _BatchPlan:
         layout = input_layout(source, rules.LAYOUTS)
         if source.dtype not in _INPUTS:
             raise ValueError(f"Not supported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _INPUTS)}")
@@ -64,15 +106,12 @@ class CropMirrorNormalize(WindowOperator):
         padded = windows.copy()
         padded[:, layout.index("C")] = out_channels
         shapes = padded[:, [layout.index(axis) for axis in out_layout]]
-        output = Batch(shapes, self._dtype, out_layout, device=source.device, source_info=source.source_info)
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
-        records[:, 25] = arguments.scalars("mirror", np.int64) != 0
         mean, factor = self._normalisation(channels, arguments)
         records[:, 26] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
-        step = self._kernels.make_normalize_step(source.addresses, output.addresses, records, in_dtype, out_dtype, mean, factor, fills)
-        return Planned([output], [step])
+        return _BatchPlan(shapes, out_layout, records, mean, factor, fills)
 
     def _output_layout(self, layout: str, arguments: Arguments) -> str:
         wanted = self.spec.constant("output_layout")

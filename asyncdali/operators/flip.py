@@ -32,7 +32,10 @@ class Flip(Operator):
         from . import flip_kernels
 
         self._kernels = flip_kernels
-        flip_kernels.flip_step.address  # noqa: B018
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._kernels.flip_step.address  # noqa: B018
+        return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

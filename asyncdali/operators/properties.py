@@ -33,7 +33,7 @@ class GetProperty(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.constant("key") not in ("layout", "source_info"):
-            raise ValueError(f"unknown property key {spec.constant('key')!r}; known are 'layout' and 'source_info'")
+            raise RuntimeError(f"unknown property key {spec.constant('key')!r}; known are 'layout' and 'source_info'")
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]

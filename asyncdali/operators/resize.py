@@ -67,9 +67,27 @@ class Resize(Operator):
         from . import resize_kernels
 
         self._kernels = resize_kernels
-        # Pictures come as bytes nearly always: compile that variant now; others are compiled when they are first met.
-        resize_kernels.image_step("uint8", "float32" if spec.constant("dtype") == DALIDataType.FLOAT else "uint8").address  # noqa: B018
-        resize_kernels.tap_tables.address  # noqa: B018
+        self._fixed = self._fixed_extents(spec)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        # Pictures come as bytes nearly always; volumes and types only known when running are compiled when they are first met.
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
+            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
+        self._kernels.tap_tables.address  # noqa: B018
+        known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
+        return [known, DALIDataType.INT32][: self.spec.output_count]
+
+    def _fixed_extents(self, spec: Spec) -> list[int] | None:
+        """The output extents when they are whole, constant and ask nothing of the input: most pipelines."""
+        if any(spec.given(name) for name in ("roi_start", "roi_end", "max_size")) or self._mode not in ("default", "stretch"):
+            return None
+        size = spec.constants.get("size")
+        if size is None or any(not 0 < value < 2**31 or value != int(value) for value in size):
+            return None
+        return [int(value) for value in size]
 
     def _check_size_arguments(self, spec: Spec) -> None:
         ways = [name for name in ("size", "resize_shorter", "resize_longer") if spec.given(name)]
@@ -117,6 +135,10 @@ class Resize(Operator):
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
         axes = spatial.shape[1]
+        if self._fixed is not None and len(self._fixed) in (1, axes):
+            extents = np.empty(spatial.shape, np.int64)
+            extents[:] = self._fixed
+            return rules.Geometry(extents, np.zeros(spatial.shape), spatial.astype(np.float64))
         limits = self.spec.constant("max_size")
         if limits is not None and len(limits) not in (1, axes):
             raise ValueError(f'Argument "max_size" expects either a single value or a list of {axes} elements. {len(limits)} given.')

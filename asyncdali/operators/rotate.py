@@ -47,7 +47,14 @@ class Rotate(Operator):
         from . import rotate_kernels
 
         self._kernels = rotate_kernels
-        rotate_kernels.image_step("uint8", "float32" if spec.constant("dtype") == _F32 else "uint8").address  # noqa: B018
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if wanted in _OUTPUTS.get(source, ()):
+            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
+        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]

@@ -170,12 +170,10 @@ def test_memory_is_reused_when_outputs_are_dropped():
     gc.collect()
     gc.disable()
     try:
-        for _ in range(10):
+        for _ in range(60):
             pipe.run()
-        level = pipe._session.executor.pool.allocated_bytes
-        for _ in range(50):
-            pipe.run()
-        assert pipe._session.executor.pool.allocated_bytes == level < 10 * (800_000 + 640_000)
+        # The batches of three iterations at most: returned last, in flight, and one class of sizes taken for another.
+        assert pipe._session.executor.pool.allocated_bytes <= 6 * (size_class(800_000) + size_class(640_000))
     finally:
         gc.enable()
 
