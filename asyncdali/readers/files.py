@@ -57,9 +57,15 @@ def _text(block: np.ndarray, start: int) -> str:
     return os.fsdecode(block[start:stop].tobytes())
 
 
+def _python_pattern(pattern: str) -> str:
+    """A shell pattern in Python's dialect, which has no escapes and no ``[^...]``."""
+    escaped = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], pattern)
+    return escaped.replace("[^", "[!") if "\\" not in pattern else escaped
+
+
 def _matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
     """One regular expression for shell patterns, any of which suffices."""
-    joined = "|".join(f"(?:{fnmatch.translate(pattern)})" for pattern in patterns)
+    joined = "|".join(f"(?:{fnmatch.translate(_python_pattern(pattern))})" for pattern in patterns)
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
 

@@ -38,7 +38,7 @@ def test_a_node_is_a_symbol():
         one, two = call(PairProbe)
     assert (node.name, node.device, node.index, node.source.name) == ("U", "cpu", 0, "U")
     assert repr(node).startswith('DataNode(name="U", device="cpu", source="U", index="0"')
-    assert (one.name, two.name) == ("__TestPairProbe_1[0]", "__TestPairProbe_1[1]")
+    assert (one.name, two.name) == ("__TestPairProbe_0[0]", "__TestPairProbe_0[1]")
     for use in (bool, iter, len, hash, list, lambda n: {n}):
         with pytest.raises(TypeError):
             use(node)
