@@ -7,6 +7,7 @@ addresses. User-facing tensor lists are views of a placed batch.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,15 @@ def storage_dtype(dtype: DALIDataType) -> np.dtype:
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
     """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects, foreign byte order)."""
     return to_dali_type(np.dtype(dtype))
+
+
+@functools.lru_cache(256)
+def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
+    """The shapes array of `count` equal samples, int64[count, ndim]; shared, so read-only."""
+    shapes = np.empty((count, len(extents)), np.int64)
+    shapes[:] = extents
+    shapes.flags.writeable = False
+    return shapes
 
 
 class AddressView:
@@ -55,7 +65,7 @@ class Batch:
     """
 
     __slots__ = (
-        "addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "reused", "shapes", "source_info", "values",
+        "_addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "reused", "shapes", "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +83,7 @@ class Batch:
         self.shapes = shapes
         self.dtype = dtype
         self.layout = layout
-        self.addresses = np.empty(len(shapes), np.int64) if addresses is None else addresses
+        self._addresses = addresses
         self.owner = owner
         self.contiguous = contiguous
         self.device = device
@@ -86,15 +96,8 @@ class Batch:
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
         """A batch over a dense array [samples, ...]; shares its memory."""
         values = np.ascontiguousarray(values) if values.ndim else values.reshape(1)
-        count = len(values)
-        shapes = np.empty((count, values.ndim - 1), np.int64)
-        shapes[:] = values.shape[1:]
-        stride = values.itemsize
-        for extent in values.shape[1:]:
-            stride *= extent
-        addresses = values.ctypes.data + np.arange(count, dtype=np.int64) * stride
         kind = from_numpy_dtype(values.dtype) if dtype is None else dtype
-        batch = cls(shapes, kind, layout, addresses, values, contiguous=True)
+        batch = cls(dense_shapes(len(values), values.shape[1:]), kind, layout, None, values, contiguous=True)
         batch.values = values
         return batch
 
@@ -110,6 +113,18 @@ class Batch:
             extents = tuple(shapes[0]) if len(shapes) else ()
             batch.values = source.values.reshape(len(shapes), *extents).view(storage_dtype(dtype))
         return batch
+
+    @property
+    def addresses(self) -> np.ndarray:
+        """int64[samples]; one array for the life of the batch, made when first asked for (many dense batches never are)."""
+        found = self._addresses
+        if found is None:
+            found = self._addresses = np.empty(len(self.shapes), np.int64)
+            if self.values is not None:
+                stride = self.values.strides[0] if self.values.ndim else 0
+                np.multiply(np.arange(len(found)), stride, out=found)
+                found += self.values.ctypes.data
+        return found
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -130,9 +145,10 @@ class Batch:
         """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that
         many bytes at `address`."""
         sizes = self.sizes()
-        np.cumsum(sizes, out=self.addresses)
-        self.addresses -= sizes
-        self.addresses += memory.ctypes.data if address is None else address
+        addresses = self.addresses
+        np.cumsum(sizes, out=addresses)
+        addresses -= sizes
+        addresses += memory.ctypes.data if address is None else address
         self.owner = memory
         self.contiguous = True
 
