@@ -73,29 +73,29 @@ def same(ours, theirs):
         assert ours == theirs
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, {"file_filters": "*.jpg"}, {"file_filters": ["*.JPG"], "case_sensitive_filter": True}, {"file_filters": ["[a-c]*"]},
-     {"file_filters": ["\\[x\\]*"]}, {"file_filters": ["[^x]?.*"]}, {"file_filters": ["\\x*", "*\\*"]}, {"file_filters": ["[!x]?.*", "*.p?g"]}, {"dir_filters": ["A", "B*", "c d"]},
-     {"dir_filters": ["a", "b"], "case_sensitive_filter": True}, {"dir_filters": "?", "file_filters": "*"}, {"file_filters": []},
-     {"dir_filters": []},
-     {"file_filters": ["*.nothing"]}, {"labels": [1]}, {"file_root": "/no/such"}, {"file_root": None}],
-    ids=str,
-)  # fmt: skip
+DIRECTORIES = [
+    {}, {"file_filters": "*.jpg"}, {"file_filters": ["*.JPG"], "case_sensitive_filter": True}, {"file_filters": ["[a-c]*"]},
+    {"file_filters": ["\\[x\\]*"]}, {"file_filters": ["[^x]?.*"]}, {"file_filters": ["\\x*", "*\\*"]},
+    {"file_filters": ["[!x]?.*", "*.p?g"]},
+    {"dir_filters": ["A", "B*", "c d"]}, {"dir_filters": ["a", "b"], "case_sensitive_filter": True},
+    {"dir_filters": "?", "file_filters": "*"}, {"file_filters": []}, {"dir_filters": []}, {"file_filters": ["*.nothing"]}, {"labels": [1]},
+    {"file_root": "/no/such"}, {"file_root": None},
+]  # fmt: skip
+LISTS = [
+    {"file_list": "list.txt"}, {"file_list": "list.txt", "rooted": True}, {"file_list": "bad.txt"}, {"file_list": "none.txt"},
+    {"files": ["n3", "n1", "n3"], "rooted": True}, {"files": ["n3", "n1"], "labels": [-3, 9], "rooted": True},
+    {"files": ["n3", "n1"], "labels": [1]}, {"files": []}, {"files": ["n1"], "file_list": "list.txt"}, {"files": ["gone"], "rooted": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", DIRECTORIES, ids=str)
 def test_directories(tree, arguments):
     arguments = {"file_root": str(tree), **arguments}
     ours, theirs = (outcome(library, **arguments) for library in LIBRARIES)
     same(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"file_list": "list.txt"}, {"file_list": "list.txt", "rooted": True}, {"file_list": "bad.txt"},
-     {"file_list": "none.txt"},
-     {"files": ["n3", "n1", "n3"], "rooted": True}, {"files": ["n3", "n1"], "labels": [-3, 9], "rooted": True},
-     {"files": ["n3", "n1"], "labels": [1]}, {"files": []}, {"files": ["n1"], "file_list": "list.txt"}, {"files": ["gone"], "rooted": True}],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("arguments", LISTS, ids=str)
 def test_lists(tree, arguments):
     arguments = dict(arguments)
     if arguments.pop("rooted", False):

@@ -59,7 +59,8 @@ PROGRAMS = {
     "scalar shapes": lambda fn, types: fn.random.uniform().shape(),
     "constants": lambda fn, types: (1, 2.5, True, [1, 2], np.float64(3), np.arange(4), np.zeros((2, 2), np.int8)),
     "Constant nodes": lambda fn, types: (types.Constant(5), types.Constant([1, 2]),
-                                         types.Constant(np.eye(2, dtype=np.float32), layout="HW"), types.Constant(2, shape=[3], dtype=types.UINT8)),
+                                         types.Constant(np.eye(2, dtype=np.float32), layout="HW"),
+                                         types.Constant(2, shape=[3], dtype=types.UINT8)),
     "constant": lambda fn, types: (fn.constant(fdata=[1.5, 2.5], dtype=types.INT16), fn.constant(idata=[7], shape=[2, 2], layout="HW")),
     "reshape": lambda fn, types: (lambda a: (fn.reshape(a, shape=[3, -1], layout="HW"), fn.reshape(a, rel_shape=[0.5, 2.0])))(
         fn.random.uniform(shape=[4, 3])),
