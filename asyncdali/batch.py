@@ -21,6 +21,9 @@ for _kind in (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTE
     _STORAGE[_kind] = np.dtype(np.int32)
 
 
+_NATIVE = {np.dtype(cls): kind for kind, cls in _NUMPY.items()}
+
+
 def storage_dtype(dtype: DALIDataType) -> np.dtype:
     """The numpy dtype that holds one element of `dtype` (int32 for enumerations, uint8 for NO_TYPE)."""
     return _STORAGE.get(dtype, np.dtype(np.uint8))
@@ -28,7 +31,8 @@ def storage_dtype(dtype: DALIDataType) -> np.dtype:
 
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
     """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects, foreign byte order)."""
-    return to_dali_type(np.dtype(dtype))
+    found = _NATIVE.get(dtype)  # asked for every batch
+    return to_dali_type(np.dtype(dtype)) if found is None else found
 
 
 @functools.lru_cache(256)

@@ -10,7 +10,7 @@ from .step import compiled
 #  3 address of step functions  4 address of step contexts          5 number of scratch slots
 #  6 address of slot pointer arrays (each an int64[samples])         7 address of slot offsets into the thread's scratch
 #  8 address of status[samples] (int64: 0, or (step + 1) << 32 | code)   9 address of error texts   10 bytes per error text
-#  11 address of stop flag (int64; non-zero: take no more samples)
+#  11 address of two flags (int64 each): stop (non-zero: take no more samples), failed (set when a status is not 0)
 JOB_FIELDS = 12
 
 
@@ -43,6 +43,7 @@ def run_job(job, thread):
             code = call3(load_i64(functions + 8 * k), load_i64(contexts + 8 * k), i, thread)
             if code != 0:
                 store_i64(status + 8 * i, ((k + 1) << 32) | (code & 0x7FFFFFFF))
+                store_i64(stop + 8, 1)
                 break
         done += 1
     return done

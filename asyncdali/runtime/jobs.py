@@ -78,7 +78,7 @@ class CompiledSamples(Job):
         self._functions = np.array([step.function for step in self.steps], np.int64)
         self._contexts = np.array([step.context.ctypes.data for step in self.steps], np.int64)
         self._slots = np.array(slots, np.int64).reshape(-1, 2).T.copy()
-        self._flags = np.zeros(2, np.int64)
+        self._flags = np.zeros(3, np.int64)  # next sample, stop, failed
         self._status = np.zeros(count, np.int64)
         self._texts = np.zeros((count, ERROR_TEXT_BYTES), np.uint8)
         flags = self._flags.ctypes.data
@@ -104,7 +104,7 @@ class CompiledSamples(Job):
     def raise_error(self) -> None:
         """SampleError of the first failed sample; its ``owner`` attribute is who the failed step belongs to."""
         super().raise_error()
-        if not self._status.any():
+        if not self._flags[2]:
             return
         failed = np.flatnonzero(self._status)
         sample = int(failed[0])
