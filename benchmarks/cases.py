@@ -192,7 +192,9 @@ def notebook(settings: Settings) -> Table:
     import asyncdali
 
     for name, lib, device in (
-        ("asyncdali, cpu", asyncdali, "cpu"), ("asyncdali, mixed on the host device", asyncdali, "mixed"), ("DALI, cpu", libs.get("DALI"), "cpu"),
+        ("asyncdali, cpu", asyncdali, "cpu"),
+        ("asyncdali, mixed on the host device", asyncdali, "mixed"),
+        ("DALI, cpu", libs.get("DALI"), "cpu"),
     ):  # fmt: skip
         if lib is not None:
             pipeline = programs.notebook(lib, settings.folder, device=device)

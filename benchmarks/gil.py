@@ -1,8 +1,8 @@
 """How long the interpreter is needed per sample.
 
-Compiled functions are called through ctypes, which releases the interpreter lock. Their class is wrapped to add up the CPU time that threads
-spend inside; the CPU time the process uses beyond that is interpreter time. numpy and system calls that release the lock for a moment are
-counted as held, so the figure is an upper bound.
+Compiled functions are called through ctypes, which releases the interpreter lock. Their class is wrapped to add up the CPU time
+that threads spend inside; the CPU time the process uses beyond that is interpreter time. numpy and system calls that release the
+lock for a moment are counted as held, so the figure is an upper bound.
 """
 
 from __future__ import annotations

@@ -136,9 +136,8 @@ def test_the_pixels_do_not_depend_on_threads_or_flags():
 
 @pytest.mark.slow
 def test_demo(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "asyncdali", "demo", "--batches", "10", "--output", str(tmp_path)], capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-m", "asyncdali", "demo", "--batches", "10", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "equal the uninterrupted run, bit for bit" in done.stdout
     from PIL import Image

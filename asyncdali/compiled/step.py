@@ -37,10 +37,11 @@ class Compiled:
     def address(self) -> int:
         """Address of the machine code."""
         if not self._address:
-            self._compile()
+            self.compile()
         return self._address
 
-    def _compile(self) -> None:
+    def compile(self) -> None:
+        """Compile now, or load from the cache, unless that is done; raises what Numba raises."""
         with _compiling:
             if self._address:
                 return
@@ -62,7 +63,7 @@ class Compiled:
         return function
 
     def _first_call(self, *args: int) -> int:
-        self._compile()
+        self.compile()
         return self._call(*args)
 
     def __call__(self, *args: int) -> int:
@@ -94,7 +95,7 @@ def compile_all(module) -> None:
     """Compile every function of a kernel module now."""
     for value in vars(module).values():
         if isinstance(value, Compiled):
-            value.address  # noqa: B018
+            value.compile()
 
 
 step = compiled(3)

@@ -36,7 +36,7 @@ class Cast(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         if _castable(source) and source != self._dtype:
-            self._kernels.cast_step(storage_dtype(source).name, storage_dtype(self._dtype).name).address  # noqa: B018
+            self._kernels.cast_step(storage_dtype(source).name, storage_dtype(self._dtype).name).compile()
         return [self._dtype]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

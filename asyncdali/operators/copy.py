@@ -22,7 +22,7 @@ class Copy(Operator):
         self._step = copy_step
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._step.address  # noqa: B018  compiled now
+        self._step.compile()
         return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

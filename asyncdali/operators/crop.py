@@ -148,7 +148,7 @@ class Crop(WindowOperator):
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
         if 0 <= source < DALIDataType.BOOL and wanted in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
-            self._kernels.crop_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
+            self._kernels.crop_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -69,7 +69,7 @@ class CropMirrorNormalize(WindowOperator):
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         planes = not self.spec.constant("output_layout").endswith("C") and self.spec.constant("output_layout") != ""
         if source in _INPUTS:
-            self._kernels.normalize_step(storage_dtype(source).name, storage_dtype(self._dtype).name, planes).address  # noqa: B018
+            self._kernels.normalize_step(storage_dtype(source).name, storage_dtype(self._dtype).name, planes).compile()
         return [self._dtype]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -34,7 +34,7 @@ class Flip(Operator):
         self._kernels = flip_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.flip_step.address  # noqa: B018
+        self._kernels.flip_step.compile()
         return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -119,7 +119,7 @@ class Uniform(RandomOperator):
 
     def _compile(self) -> None:
         kernels = random_streams.load_kernels()
-        (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).address  # noqa: B018
+        (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).compile()
 
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         dtype = storage_dtype(self.dtype)
@@ -162,7 +162,7 @@ class CoinFlip(RandomOperator):
     default_dtype = DALIDataType.INT32
 
     def _compile(self) -> None:
-        random_streams.load_kernels().draw_coins.address  # noqa: B018
+        random_streams.load_kernels().draw_coins.compile()
 
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         chance = self._parameter(arguments, "probability")
@@ -189,7 +189,7 @@ class Normal(RandomOperator):
     )
 
     def _compile(self) -> None:
-        random_streams.load_kernels().draw_normal.address  # noqa: B018
+        random_streams.load_kernels().draw_normal.compile()
 
     def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")

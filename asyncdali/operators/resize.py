@@ -75,8 +75,8 @@ class Resize(Operator):
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
         if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
-            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
-        self._kernels.tap_tables.address  # noqa: B018
+            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
+        self._kernels.tap_tables.compile()
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
         return [known, DALIDataType.INT32][: self.spec.output_count]
 

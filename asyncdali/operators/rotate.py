@@ -53,7 +53,7 @@ class Rotate(Operator):
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
         if wanted in _OUTPUTS.get(source, ()):
-            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).address  # noqa: B018
+            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

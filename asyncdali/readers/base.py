@@ -103,7 +103,7 @@ class ReaderOperator(Operator):
         if self.spec.constant("random_shuffle"):
             wanted += [kernels.permute32, kernels.draw_shuffled]
         for kernel in wanted:
-            kernel.address  # noqa: B018
+            kernel.compile()
 
     def draw(self, samples: int) -> np.ndarray:
         """The indices of this iteration, int64[samples]."""

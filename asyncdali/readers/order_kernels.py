@@ -34,7 +34,7 @@ def _word32(state):
             y = (state[k] & _U(0x80000000)) | (state[k + 1 if k < 623 else 0] & _U(0x7FFFFFFF))
             twisted = state[k + 397 if k < 227 else k - 227] ^ (y >> _U(1))
             state[k] = twisted ^ _U(0x9908B0DF) if y & _U(1) else twisted
-        position = 0
+        position = np.int64(0)
     state[624] = _U(position + 1)
     y = state[position]
     y ^= y >> _U(11)
@@ -61,7 +61,7 @@ def _word64(state):
             y = (state[k] & _U(0xFFFFFFFF80000000)) | (state[k + 1 if k < 311 else 0] & _U(0x7FFFFFFF))
             twisted = state[k + 156 if k < 156 else k - 156] ^ (y >> _U(1))
             state[k] = twisted ^ _U(0xB5026F5AA96619E9) if y & _U(1) else twisted
-        position = 0
+        position = np.int64(0)
     state[312] = _U(position + 1)
     y = state[position]
     y ^= (y >> _U(29)) & _U(0x5555555555555555)

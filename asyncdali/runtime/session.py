@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -60,6 +61,7 @@ class Session:
             self.executor.close()
             raise
         self.in_flight: deque[Record] = deque()
+        self._launching, self._fetching = threading.Lock(), threading.Lock()
         self.launched = 0
         self.owed = 0
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
@@ -87,7 +89,7 @@ class Session:
         # The driver is compiled (or loaded) here, on the building thread.
         from ..compiled import driver
 
-        driver.run_job.address  # noqa: B018
+        driver.run_job.compile()
 
         built: dict[int, BuiltOperator] = {}
         dtypes: dict[int, Any] = {}
@@ -124,8 +126,9 @@ class Session:
 
     def launch(self) -> None:
         """Queue one iteration."""
-        self.in_flight.append(self.executor.launch(int(self.options.batch_size)))
-        self.launched += 1
+        with self._launching:
+            self.in_flight.append(self.executor.launch(int(self.options.batch_size)))
+            self.launched += 1
 
     def oldest(self) -> Record:
         """The next iteration to be returned; StopIteration when nothing is in flight."""
@@ -144,7 +147,14 @@ class Session:
             record.wait()
 
     def fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way."""
+        """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way.
+
+        Threads that fetch at the same time are served one after another.
+        """
+        with self._fetching:
+            return self._fetch()
+
+    def _fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         record = self.oldest()
         record.wait()
         self.in_flight.popleft()
