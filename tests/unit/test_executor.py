@@ -588,6 +588,37 @@ def test_many_pipelines_at_once_from_many_threads():
     assert all(results[k] == wanted for k in range(6))
 
 
+def test_two_threads_on_one_pipeline_get_every_batch_once():
+    pipeline = pipeline_of(lambda: call(Probe))
+    got = []
+
+    def work():
+        for _ in range(100):
+            got.append(values(pipeline.run())[0][0])
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(got) == list(range(300))
+
+
+def test_callbacks_may_close_their_pipeline_and_run_others():
+    inner = []
+
+    def nested(index, count):
+        other = pipeline_of(lambda: call(Probe))
+        inner.append(values(other.run())[0][0])
+        other.close()
+
+    pipeline_of(lambda: call(BarrierProbe, hook=nested), exec_pipelined=False).run()
+    assert inner == [0]
+    pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: pipeline.close()))
+    with pytest.raises(RuntimeError, match=r"closed"):
+        pipeline.run()
+
+
 def test_two_pipelines_interleaved():
     one, two = pipeline_of(mixed_graph), pipeline_of(mixed_graph)
     for _ in range(5):
