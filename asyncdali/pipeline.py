@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -78,6 +79,7 @@ class Pipeline:
         self._definition = Definition()
         self._outputs: list[Any] | None = None
         self._session: Session | None = None
+        self._building = threading.RLock()  # threads that use an unbuilt pipeline at once must not build it twice
         self._closed = False
         self._api_type: PipelineAPIType | None = None
         self._api_check = True
@@ -215,8 +217,11 @@ class Pipeline:
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
-        if self._session is not None:
-            return
+        with self._building:
+            if self._session is None:
+                self._build(define_graph)
+
+    def _build(self, define_graph: Callable[[], Any] | None) -> None:
         if define_graph is not None:
             self.define_graph = define_graph  # type: ignore[method-assign]
         self._options.check_for_build()
