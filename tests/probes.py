@@ -33,18 +33,18 @@ class _Probe(Operator):
 
 @register
 class Probe(_Probe):
-    schema = _schema("test_probe")
+    schema = _schema("_test_probe")
 
 
 @register
 class BarrierProbe(_Probe):
-    schema = _schema("test_barrier_probe")
+    schema = _schema("_test_barrier_probe")
     barrier = True
 
 
 @register
 class SinkProbe(_Probe):
-    schema = _schema("test_sink_probe", no_prune=True)
+    schema = _schema("_test_sink_probe", no_prune=True)
     barrier = True
 
 
@@ -52,7 +52,7 @@ class SinkProbe(_Probe):
 class PairProbe(_Probe):
     """Two outputs."""
 
-    schema = _schema("test_pair_probe", outputs=2)
+    schema = _schema("_test_pair_probe", outputs=2)
 
     def plan(self, inputs, arguments, iteration):
         (first,) = super().plan(inputs, arguments, iteration).outputs
@@ -63,7 +63,7 @@ class PairProbe(_Probe):
 class SampleProbe(_Probe):
     """Calls ``work(iteration, sample)`` on the worker threads before planning."""
 
-    schema = _schema("test_sample_probe", args=(Arg("work", "any"),))
+    schema = _schema("_test_sample_probe", args=(Arg("work", "any"),))
 
     def prepare(self, inputs, arguments, iteration):
         work = self.spec.constant("work")
@@ -74,7 +74,7 @@ class SampleProbe(_Probe):
 class CounterProbe(Operator):
     """A stateful operator: the number of samples produced so far."""
 
-    schema = _schema("test_counter_probe")
+    schema = _schema("_test_counter_probe")
     eager = True
     stateful = True
 
@@ -104,7 +104,7 @@ class CounterProbe(Operator):
 class StepProbe(Operator):
     """Compiled: writes the sample's number times `factor`; fails on sample `bad` (none by default)."""
 
-    schema = _schema("test_step_probe", args=(Arg("factor", "int", 1), Arg("bad", "int", -1), Arg("elements", "int", 1)))
+    schema = _schema("_test_step_probe", args=(Arg("factor", "int", 1), Arg("bad", "int", -1), Arg("elements", "int", 1)))
 
     def plan(self, inputs, arguments, iteration):
         from probe_kernels import number_step
