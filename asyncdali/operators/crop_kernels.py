@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from ..compiled.intrinsics import load_i64, view_i64
-from ..compiled.step import Compiled, step_variant
+from ..compiled.step import Compiled, inlined, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, storage, view
 from .normalize_kernels import RECORD_LENGTH
@@ -21,10 +21,9 @@ from .normalize_kernels import RECORD_LENGTH
 # 4 border: 0 fill, else how the input goes on (crop_rules.BORDERS).
 
 _inline = njit(inline="always")
-_inner = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False)
 
 
-@_inner
+@inlined
 def _inside(index, extent, border):
     """The index in 0..extent-1 that stands for `index` beyond the input; -1 for none."""
     if 0 <= index < extent:
@@ -47,7 +46,7 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
     convert = converter(in_dtype, out_dtype, "truncate")
     in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
-    @_inner
+    @inlined
     def outside(row, out, r, first, count, fills, border):
         """`count` positions of an output row from position `first`, all channels; `row` is the source row's first column."""
         if border != 0 and r[13] > 0:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
-from ..compiled.step import step
+from ..compiled.step import inlined, step
 from .base import Step, context_table, no_explanation
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 8].
@@ -14,10 +13,9 @@ from .base import Step, context_table, no_explanation
 # Record: 0 outer (frames, leading channels), 1 depth, 2 height, 3 width, 4 bytes per pixel, 5 depthwise, 6 vertical, 7 horizontal.
 RECORD_LENGTH = 8
 
-_inner = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False)
 
 
-@_inner
+@inlined
 def _reverse_row(source, out, width, pixel):
     """`width` pixels of `pixel` bytes in reverse order. Unsigned indices have no wrap-around to handle."""
     if pixel == 1:

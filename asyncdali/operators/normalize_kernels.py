@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..compiled.intrinsics import load_i64, view_f32, view_i64
-from ..compiled.step import Compiled, step_variant
+from ..compiled.step import Compiled, inlined, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, load_value, storage, view
 
@@ -27,7 +27,6 @@ from .convert_kernels import converter, load_value, storage, view
 AXES = "FDHWC"
 RECORD_LENGTH = 27
 
-_inner = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False)
 
 
 @cache
@@ -36,7 +35,7 @@ def _three_to_planes(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
-    @_inner
+    @inlined
     def rows(source, count, out, plane, mirror, mean, factor):
         s = view_in(source, 3 * count)
         a = view_out(out, count)
@@ -67,7 +66,7 @@ def _three_to_three(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
-    @_inner
+    @inlined
     def rows(source, count, out, plane, mirror, mean, factor):
         s = view_in(source, 3 * count)
         o = view_out(out, 3 * count)
@@ -94,7 +93,7 @@ def _strided(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     value, convert = load_value(in_dtype), converter("float32", out_dtype)
 
-    @_inner
+    @inlined
     def channel(source, source_step, out, out_step, count, mean, factor):
         s = view_in(source, (count - 1) * source_step + 1)
         if source_step == 1 and out_step == 1:
@@ -119,7 +118,7 @@ def _filler(out_dtype: str) -> Any:
     view_out = view(out_dtype)
     size = storage(out_dtype).itemsize
 
-    @_inner
+    @inlined
     def fill(out, out_step, count, element):
         if count <= 0:
             return

@@ -22,7 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..compiled.intrinsics import call3, load_i64, store_i64, view_f32, view_f64, view_i32, view_of
-from ..compiled.step import Compiled, compiled, step_variant
+from ..compiled.step import Compiled, compiled, contracted, step_variant
 from .base import Step, context_table, no_explanation
 from .resize_rules import Geometry
 
@@ -38,7 +38,6 @@ RECORD_FIELDS = (
 _SCRATCH_FIELD = 6
 _ROWS = 4
 _inner = njit(inline="always")
-_fast = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False, fastmath={"contract"})
 
 
 def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +178,7 @@ def _row_blend(dtype: str) -> Any:
     """``blend(target, source, stride, weights, taps, count)``: float32 target[count] = sum of `taps` weighted rows of `dtype`."""
     view = view_of(dtype)
 
-    @_fast
+    @contracted
     def blend(target, source, stride, weights, taps, count):
         out = view_f32(target, count)
         weight = view_f32(weights, taps)
@@ -297,7 +296,7 @@ def _columns(dtype: str) -> Any:
     scalar = _scalar_columns(dtype)
     size = _BYTES[dtype]
 
-    @_fast
+    @contracted
     def columns(rows, row_bytes, left, channels, first_at, weights, taps, width, out, out_bytes, count):
         if channels != 3 and channels != 4:
             for r in range(count):
@@ -349,7 +348,7 @@ def _scalar_columns(dtype: str) -> Any:
     view = view_of(dtype)
     convert = _store(dtype)
 
-    @_fast
+    @contracted
     def columns(row, left, channels, first_at, weights_at, taps, width, out_at):
         first = view_i32(first_at, width)
         weights = view_f32(weights_at, width * taps)
@@ -371,7 +370,7 @@ def _nearest(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out, convert = view_of(in_dtype), view_of(out_dtype), _store(out_dtype)
     size = _BYTES[out_dtype]
 
-    @_fast
+    @contracted
     def nearest(source, row_bytes, first_y, first_x, height, width, channels, out_at):
         rows = view_i32(first_y, height)
         columns = view_i32(first_x, width)

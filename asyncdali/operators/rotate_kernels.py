@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..compiled.intrinsics import load_f32, load_i64, view_f64
-from ..compiled.step import Compiled, step_variant
+from ..compiled.step import Compiled, contracted, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, view
 
@@ -31,10 +31,9 @@ RECORD_LENGTH = 10
 _MARGIN = 1e-3
 
 _inline = njit(inline="always")
-_inner = njit(inline="never", nogil=True, error_model="numpy", boundscheck=False, fastmath={"contract"})
 
 
-@_inner
+@contracted
 def _span(start, slope, low, high, begin, end):
     """The part of [begin, end) where ``low <= start + slope * x < high``."""
     if slope == 0:
@@ -113,7 +112,7 @@ def _make_edge(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
 
-    @_inner
+    @contracted
     def edge(source, px, py, height, width, channels, fill, clamp, linear, out):
         pixels = view_in(source, height * width * channels)
         to = view_out(out, channels)
@@ -145,7 +144,7 @@ def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
 
-    @_inner
+    @contracted
     def voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out):
         plane = height * width * channels
         voxels = view_in(source, depth * plane)
@@ -179,7 +178,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
     three_bytes = in_dtype == "uint8" and out_dtype in ("uint8", "float32")
     blend = _make_blend(out_dtype if three_bytes else "float32")
 
-    @_inner
+    @contracted
     def three(source, row_bytes, px, dx, py, dy, begin, end, out):
         for i in range(begin, end):
             x = px + dx * np.float32(i)
@@ -189,7 +188,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
             at = source + np.int64(y0) * row_bytes + np.int64(x0 * np.int32(3))
             blend(at, at + row_bytes, x - np.float32(x0), y - np.float32(y0), out + 3 * out_size * i)
 
-    @_inner
+    @contracted
     def inside(source, width, channels, px, dx, py, dy, begin, end, linear, out):
         row_bytes = width * channels * in_size
         if three_bytes and linear and channels == 3:
