@@ -55,6 +55,8 @@ class Device(ABC):
     """Where mixed and gpu operators run."""
 
     name: str
+    fuses_backends = False
+    """Whether mixed and gpu operators may share a segment: kernels run sample by sample, so that a sample stays in cache."""
 
     @abstractmethod
     def allocate(self, size: int) -> np.ndarray:

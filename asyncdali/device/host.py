@@ -60,6 +60,7 @@ class HostDevice(Device):
     """Host memory that plays the GPU."""
 
     name = "host"
+    fuses_backends = True
 
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self._allocate = allocate

@@ -146,8 +146,14 @@ def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[in
     return (schema.name, instance.device, seed, tuple(inputs), tuple(sorted(arguments.items())), tuple(constants))
 
 
-def build_plan(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], pipeline: Any, seeds: Callable[[int], int]) -> Plan:
-    """The plan of a pipeline; RuntimeError on name clashes."""
+def build_plan(
+    outputs: Sequence[DataNode],
+    instances: Sequence[OperatorInstance],
+    pipeline: Any,
+    seeds: Callable[[int], int],
+    fuse_device: bool = False,
+) -> Plan:
+    """The plan of a pipeline; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes."""
     builder = reachable(outputs, instances, seeds)
     check_names(builder.order, pipeline)
     edges: dict[tuple[int, int, str], int] = {}
@@ -182,7 +188,7 @@ def build_plan(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance
         for node, number in zip(instance.outputs, twin.outputs, strict=True):
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
-    segments = cut_segments(operators, out)
+    segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, [node.device for node in outputs], next(counter))
 
 
@@ -196,20 +202,25 @@ def _planned(
     return PlannedOperator(spec, REGISTRY[instance.schema.name], inputs, arguments, outputs, instance.format_trace())
 
 
-def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> list[Segment]:
+def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], fuse_device: bool = False) -> list[Segment]:
     """Group operators into segments.
 
     An operator joins the segment of its backend at the earliest stage where everything it needs is there: after a producer
     on another backend, after a producer whose *contents* it reads while planning (unless those are ready after planning, too),
-    and alone if it is a barrier.
+    and alone if it is a barrier. With `fuse_device` mixed and gpu count as one backend: a device whose kernels run sample by sample
+    (the host device) then works on a decoded image while it is in cache.
     """
+
+    def place(planned: PlannedOperator) -> str:
+        return "device" if fuse_device and planned.backend != "cpu" and not planned.kind.barrier else planned.backend
+
     producer: dict[int, PlannedOperator] = {}
     for planned in operators:
         contents = set(planned.reads_contents())
         for edge in [*planned.inputs, *planned.arguments.values()]:
             source = producer[edge]
             cut = (
-                source.backend != planned.backend
+                place(source) != place(planned)
                 or source.kind.barrier
                 or planned.kind.barrier
                 or (edge in contents and not source.kind.eager)
@@ -222,7 +233,7 @@ def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -
     home: dict[int, Segment] = {}
     for k in order:
         planned = operators[k]
-        key = (planned.stage, planned.backend, k if planned.kind.barrier else -1)
+        key = (planned.stage, place(planned), k if planned.kind.barrier else -1)
         segment = segments.get(key)
         if segment is None:
             segment = segments[key] = Segment(len(segments), planned.backend, planned.stage)

@@ -12,13 +12,14 @@ from typing import Any
 from .. import checkpoint as checkpoints
 from ..batch import Batch
 from ..data_node import DataNode
+from ..device.host import HostDevice
 from ..device.select import use_host_device
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Environment
 from ..options import PipelineOptions
-from ..tensors import TensorListCPU, TensorListGPU
+from ..tensors import HostMemory, TensorListCPU, TensorListGPU
 from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor, Record
 from .segments import BuiltOperator, BuiltSegment
@@ -34,7 +35,9 @@ class Session:
         self.options = options
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
-        self.plan = build_plan(outputs, instances, pipeline, _Seeds(options.seed).entry)
+        # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
+        fuse = HostDevice.fuses_backends and options.stream_policy is not StreamPolicy.PER_OPERATOR
+        self.plan = build_plan(outputs, instances, pipeline, _Seeds(options.seed).entry, fuse)
         count = len(self.plan.outputs)
         self.expected_dtype = options.expected("output_dtype", count)
         self.expected_ndim = options.expected("output_ndim", count)
@@ -53,6 +56,7 @@ class Session:
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.statistics = MemoryStatistics()
         self.operators: list[BuiltOperator] = []
+        self._device_memory = HostMemory(self.executor.allocate)
         try:
             self._instantiate()
         except BaseException:
@@ -176,7 +180,7 @@ class Session:
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:
         batch = batch.private()
         if batch.device == "gpu":
-            return TensorListGPU._from_batch(batch, self.gpu_id, None)
+            return TensorListGPU._from_batch(batch, self.gpu_id, None, self._device_memory)
         return TensorListCPU._from_batch(batch)
 
     def _check_outputs(self, outputs: list[Batch]) -> None:
