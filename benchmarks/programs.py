@@ -72,7 +72,7 @@ def empty(lib: Any, batch: int = 8, threads: int = 2, **options: Any) -> Any:
 
 
 def samples_of(images: Any, copy: bool = True) -> list[np.ndarray]:
-    """Every sample of a tensor list as a numpy array on the CPU; GPU lists through ``as_cpu()``, or in place through DLPack (not `copy`)."""
+    """Every sample of a tensor list as a numpy array; GPU lists through ``as_cpu()``, or in place through DLPack (not `copy`)."""
     if not copy and type(images).__name__ == "TensorListGPU":
         return [np.from_dlpack(images[k]) for k in range(len(images))]
     images = images.as_cpu() if hasattr(images, "as_cpu") else images

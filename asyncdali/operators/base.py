@@ -412,6 +412,14 @@ class Operator:
         """
         return [None] * self.spec.output_count
 
+    @property
+    def instant(self) -> bool:
+        """Whether `plan` is a matter of microseconds, needs no jobs and no steps, and runs no user code.
+
+        A segment of nothing else is planned on the loop's own thread: waking another would cost several times as much.
+        """
+        return False
+
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:

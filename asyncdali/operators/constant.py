@@ -27,6 +27,10 @@ class _Repeated(Operator):
     def _array(self) -> tuple[np.ndarray, DALIDataType]:
         return self.spec.constant("value"), self.spec.constant("dtype")
 
+    @property
+    def instant(self) -> bool:
+        return True  # made once, then only referred to
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
 

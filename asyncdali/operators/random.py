@@ -34,6 +34,11 @@ class RandomOperator(Operator):
         if spec.input_count and spec.given("shape"):
             raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
 
+    @property
+    def instant(self) -> bool:
+        spec = self.spec
+        return not (spec.input_count or spec.argument_inputs or spec.given("shape")) and self.environment.batch_size <= 1024
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.dtype]
 

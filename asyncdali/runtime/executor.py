@@ -274,10 +274,22 @@ class Executor:
             self._finish_segment(run)
             return
         phases = run.phases()
+        if segment.instant:
+            self._run_now(run, phases)
+            return
         try:
             self._segment_streams[segment.index].submit(lambda state: self._advance(run, phases, state, None))
         except BaseException as error:  # no thread could be started
             self._failed(run, error)
+
+    def _run_now(self, run: SegmentRun, phases: Iterator[Job]) -> None:
+        """Plan a segment of instant operators here, on the loop's thread."""
+        try:
+            for job in phases:
+                raise TypeError(f"an instant operator asked for {type(job).__name__}")
+        except BaseException as error:
+            self._record_failure(run, error)
+        self._finish_segment(run)
 
     def _planned(self, run: SegmentRun) -> None:
         self._scheduler.planned(run.segment, run.record)
@@ -312,10 +324,14 @@ class Executor:
         self._run_job(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
+        self._record_failure(run, error)
+        self._post(self._finish_segment, run)
+
+    @staticmethod
+    def _record_failure(run: SegmentRun, error: BaseException) -> None:
         run.record.fail(run.segment.index, error)
         if not run.committed:
             run.segment.commit_positions(run.record, {})
-        self._post(self._finish_segment, run)
 
     def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
         def finished() -> None:

@@ -43,6 +43,7 @@ class BuiltSegment:
         self.backend = segment.backend
         self.producers = segment.producers
         self.operators = operators
+        self.instant = all(built.operator.instant for built in operators)
         self.stateful = [built for built in operators if built.operator.stateful]
         self.kept = segment.consumed_outside
 
