@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._notices import warn
-from ..operators.base import REQUIRED, Schema
+from ..operators.base import REQUIRED, Schema, camel_case
 from . import node
 
 
@@ -106,12 +106,12 @@ def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
 def populate(root: types.ModuleType, schemas: Iterable[Schema], style: str) -> None:
     """Fill ``fn`` (style "fn") or ``ops`` (style "ops") with all operators and their deprecated names."""
     for schema in schemas:
-        home = _submodule(root, schema.module) if schema.module else root
-        if style == "fn":
-            setattr(home, schema.name.rsplit(".", 1)[-1], make_function(schema, schema.name))
-            for alias in schema.aliases:
-                setattr(root, alias, make_function(schema, alias, deprecated_name=True))
-        elif not schema.name.startswith("_"):
-            setattr(home, schema.class_name, make_class(schema))
-            for alias in schema.aliases:
-                setattr(root, "".join(part.capitalize() for part in alias.split("_")), make_class(schema))
+        if style == "ops" and schema.name.startswith("_"):
+            continue
+        for name in (schema.name, *schema.aliases):
+            path, _, last = name.rpartition(".")
+            home = _submodule(root, path) if path else root
+            if style == "fn":
+                setattr(home, last, make_function(schema, name, deprecated_name=name != schema.name))
+            else:
+                setattr(home, camel_case(last), make_class(schema))

@@ -157,6 +157,11 @@ COMMON_ARGUMENTS = (
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 
 
+def camel_case(name: str) -> str:
+    """The class name of an operator: "image_random_crop" -> "ImageRandomCrop"."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
 @dataclass(frozen=True)
 class Schema:
     """The declaration of an operator; see the module docstring.
@@ -194,7 +199,7 @@ class Schema:
     @property
     def class_name(self) -> str:
         """CamelCase name in ``ops``: "decoders.image_random_crop" -> "ImageRandomCrop"."""
-        return "".join(part[:1].upper() + part[1:] for part in self.name.rsplit(".", 1)[-1].split("_"))
+        return camel_case(self.name.rsplit(".", 1)[-1])
 
     @property
     def module(self) -> str:

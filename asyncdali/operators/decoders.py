@@ -265,7 +265,7 @@ class DecodeImage(ImageDecoder):
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
         devices=("cpu", "mixed"),
-        aliases=("image_decoder",),
+        aliases=("image_decoder", "experimental.decoders.image"),
         deprecated=_DEPRECATED,
         args=(
             *DECODER_ARGS,
@@ -288,7 +288,7 @@ class DecodeImageCrop(ImageDecoder):
 
         The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.{_NOTES}""",
         devices=("cpu", "mixed"),
-        aliases=("image_decoder_crop",),
+        aliases=("image_decoder_crop", "experimental.decoders.image_crop"),
         deprecated=_DEPRECATED,
         args=(*DECODER_ARGS, *CROP_ARGS),
     )
@@ -314,7 +314,7 @@ class DecodeImageSlice(ImageDecoder):
         away from zero. A window that leaves the image is an error.{_NOTES}""",
         inputs=(1, 3),
         devices=("cpu", "mixed"),
-        aliases=("image_decoder_slice",),
+        aliases=("image_decoder_slice", "experimental.decoders.image_slice"),
         deprecated=_DEPRECATED,
         cpu_inputs=(1, 2),
         args=(*DECODER_ARGS, *window_rules.SLICE_ARGS),
@@ -340,7 +340,7 @@ class DecodeImageRandomCrop(ImageDecoder):
         The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
         DALI's for the same seed.{_NOTES}""",
         devices=("cpu", "mixed"),
-        aliases=("image_decoder_random_crop",),
+        aliases=("image_decoder_random_crop", "experimental.decoders.image_random_crop"),
         deprecated=_DEPRECATED,
         seeded=True,
         args=(

@@ -98,6 +98,7 @@ class Uniform(RandomOperator):
 
     schema = Schema(
         name="random.uniform",
+        aliases=("uniform",),
         doc="""Uniformly distributed random numbers: from ``[range[0], range[1])``, or picked from `values`.
 
         The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
@@ -153,6 +154,7 @@ class CoinFlip(RandomOperator):
 
     schema = Schema(
         name="random.coin_flip",
+        aliases=("coin_flip",),
         doc="""Random 0 and 1: 1 with the given probability.
 
         The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.""",
@@ -180,6 +182,7 @@ class Normal(RandomOperator):
 
     schema = Schema(
         name="random.normal",
+        aliases=("normal_distribution",),
         doc="""Normally distributed random numbers (Box-Muller).
 
         The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.""",

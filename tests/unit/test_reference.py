@@ -28,6 +28,17 @@ def test_reference_table_is_current():
         assert file.read() == reference.reference_table(), "run `python -m asyncdali.graph.reference`"
 
 
+def test_deprecated_names_work_and_warn():
+    from asyncdali import Pipeline, fn, ops
+
+    with Pipeline(batch_size=1, num_threads=1):
+        for make in (fn.uniform, fn.coin_flip, fn.normal_distribution, fn.experimental.decoders.image, fn.image_decoder, fn.file_reader):
+            inputs = (fn.constant(idata=[1], dtype=0),) if "decoder" in make.__module__ + make.__name__ or make.__name__ == "image" else ()
+            with pytest.warns(DeprecationWarning, match="deprecated"):
+                make(*inputs)
+    assert ops.Uniform and ops.ImageDecoderRandomCrop and ops.experimental.decoders.ImageSlice
+
+
 def test_every_argument_is_documented():
     from asyncdali.operators import load_registry
 
