@@ -13,25 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .types import _NUMPY, DALIDataType, to_dali_type
-
-_STORAGE: dict[DALIDataType, np.dtype] = {kind: np.dtype(cls) for kind, cls in _NUMPY.items()}
-# Enumerations travel as 32-bit integers.
-for _kind in (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE):
-    _STORAGE[_kind] = np.dtype(np.int32)
-
-
-_NATIVE = {np.dtype(cls): kind for kind, cls in _NUMPY.items()}
+from .types import DALIDataType, to_dali_type
+from .types.conversions import FROM_DTYPE, STORAGE
 
 
 def storage_dtype(dtype: DALIDataType) -> np.dtype:
     """The numpy dtype that holds one element of `dtype` (int32 for enumerations, uint8 for NO_TYPE)."""
-    return _STORAGE.get(dtype, np.dtype(np.uint8))
+    return STORAGE.get(dtype, np.dtype(np.uint8))
 
 
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
     """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects, foreign byte order)."""
-    found = _NATIVE.get(dtype)  # asked for every batch
+    found = FROM_DTYPE.get(dtype)  # asked for every batch
     return to_dali_type(np.dtype(dtype)) if found is None else found
 
 

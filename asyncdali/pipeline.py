@@ -25,7 +25,7 @@ from .graph.node import Definition
 from .options import PipelineOptions
 from .runtime.session import Session
 from .tensors import TensorListCPU, TensorListGPU
-from .types import DALIDataType, PipelineAPIType, output_constant
+from .types import DALIDataType, PipelineAPIType
 
 log = logging.getLogger("asyncdali")
 
@@ -196,7 +196,7 @@ class Pipeline:
             with self:
                 made = self.define_graph()
             self._outputs = list(made) if isinstance(made, (tuple, list)) else [made]
-        from .graph.constants import constant_node
+        from .graph.constants import constant_node, output_constant
 
         nodes = []
         with self:

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .batch import AddressView, Batch, storage_dtype
-from .types import _NUMPY, DALIDataType, TensorLayout, to_dali_type
+from .types import DALIDataType, TensorLayout, to_dali_type
+from .types.conversions import STORAGE
+from .types.enums import ENUMERATIONS
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU"]
 
-_ENUMS = frozenset({DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE})
 _CPU_DEVICE = (1, 0)  # kDLCPU
 
 
@@ -190,13 +191,13 @@ def _checked_layout(layout: Any, ndim: int, what: str) -> str:
 def _new_kind(dtype: Any, current: DALIDataType) -> DALIDataType:
     if not isinstance(dtype, DALIDataType):
         raise TypeError(f"expected a DALIDataType, got {type(dtype).__name__}")
-    if (dtype not in _NUMPY and dtype not in _ENUMS) or storage_dtype(dtype).itemsize != storage_dtype(current).itemsize:
+    if dtype not in STORAGE or storage_dtype(dtype).itemsize != storage_dtype(current).itemsize:
         raise RuntimeError(f"Cannot reinterpret {current.name} as {dtype.name}: the element size must not change.")
     return dtype
 
 
 def _readable(dtype: DALIDataType) -> None:
-    if dtype in _ENUMS:
+    if dtype in ENUMERATIONS:
         raise TypeError(
             f"Elements of the enumeration {dtype.name} cannot be read as numbers: convert them to an integral type with `fn.cast` first."
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
-from ..types import DALIDataType
+from ..types import DALIDataType, ScalarConstant, constant_array
 from . import node as graph_node
 
 
@@ -25,10 +25,32 @@ def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", dev
 
 def input_constant(value: Any, device: str) -> DataNode:
     """An operator's input given as a number, array or flat list: a constant node on `device`."""
-    from ..types import ScalarConstant, constant_array
-
     if isinstance(value, ScalarConstant):
         array, dtype = constant_array(value.value, value.dtype, None)
     else:
         array, dtype = constant_array(value, None, None)
     return constant_node(array, dtype, "", device)
+
+
+def output_constant(value: Any, index: int = 0) -> tuple[np.ndarray, DALIDataType]:
+    """One sample of a pipeline output that is not a node: its values (as `constant_array` gives them) and type.
+
+    Raises TypeError when output number `index` cannot be a constant: "nested `DataNode`" for lists and tuples of nodes, "Illegal
+    output type" for strings, dictionaries, None and the like; OverflowError as `constant_array`.
+    """
+    if _holds_node(value):
+        raise TypeError(
+            f"Illegal pipeline output type. The output {index} contains a nested `DataNode`. "
+            "Missing list/tuple expansion (*) is the likely cause."
+        )
+    try:
+        return constant_array(value)
+    except TypeError as error:
+        raise TypeError(
+            f"Illegal output type. The output {index} is a `{type(value)}`. Allowed types are `DataNode` and types convertible to "
+            "`types.Constant` (numerical constants, 1D lists/tuple of numbers and ND arrays)."
+        ) from error
+
+
+def _holds_node(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) or _holds_node(item) for item in value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from ..batch import Batch, storage_dtype
 from ..types import DALIDataType
+from ..types.conversions import STORAGE
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
-
-_ENUMERATIONS = (DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE)
 
 
 def _castable(dtype: DALIDataType) -> bool:
-    return DALIDataType.UINT8 <= dtype <= DALIDataType.BOOL or dtype in _ENUMERATIONS
+    return dtype in STORAGE
 
 
 @register

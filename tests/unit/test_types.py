@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import types as python_types
 
 import numpy as np
 import pytest
 
 from asyncdali import types
+from asyncdali.data_node import DataNode
+from asyncdali.graph.constants import output_constant
 
 NUMERIC = {
     "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64, "INT8": np.int8, "INT16": np.int16,
@@ -315,12 +316,8 @@ def test_array_likes():
 @pytest.fixture
 def nodes(monkeypatch):
     """A stand-in for the graph: what `constant_node` was asked for."""
-    module = python_types.ModuleType("asyncdali.graph.constants")
-    module.constant_node = lambda values, dtype, layout, device, name=None: (values.tolist(), dtype, layout, device, name)
-    package = python_types.ModuleType("asyncdali.graph")
-    package.__path__ = []
-    monkeypatch.setitem(sys.modules, "asyncdali.graph", package)
-    monkeypatch.setitem(sys.modules, "asyncdali.graph.constants", module)
+    asked = lambda values, dtype, layout, device, name=None: (values.tolist(), dtype, layout, device, name)  # noqa: E731
+    monkeypatch.setattr("asyncdali.graph.constants.constant_node", asked)
 
 
 def test_constant_nodes(nodes):
@@ -351,28 +348,25 @@ def test_constant_node_errors(nodes):
      (types.Constant(1 / 3).float64(), 1 / 3, "FLOAT64"), (types.RGB, 0, "IMAGE_TYPE"), (np.arange(3), [0, 1, 2], "INT32")],
 )  # fmt: skip
 def test_outputs(value, result, kind):
-    array, dtype = types.output_constant(value)
+    array, dtype = output_constant(value)
     assert (array.tolist(), dtype.name) == (result, kind)
 
 
 @pytest.mark.parametrize("bad", ["a", None, {}, b"x", 1 + 2j, [None], ["a"], [[1], [2]], np.array(["a"]), object(), range(3), {1}])
 def test_illegal_outputs(bad):
     with pytest.raises(TypeError, match="Illegal output type. The output 2 is a"):
-        types.output_constant(bad, 2)
+        output_constant(bad, 2)
 
 
 def test_output_overflow():
     with pytest.raises(OverflowError):
-        types.output_constant(np.array([2**40]))
+        output_constant(np.array([2**40]))
 
 
-def test_nested_nodes(monkeypatch):
-    module = python_types.ModuleType("asyncdali.data_node")
-    module.DataNode = type("DataNode", (), {})
-    monkeypatch.setitem(sys.modules, "asyncdali.data_node", module)
-    node = module.DataNode()
+def test_nested_nodes():
+    node = DataNode("node", "cpu", None)
     for value in ([node], [1, node], ((node,),)):
         with pytest.raises(TypeError, match="Illegal pipeline output type.*nested `DataNode`"):
-            types.output_constant(value)
+            output_constant(value)
     with pytest.raises(TypeError, match="Illegal output type"):
-        types.output_constant({"a": node})
+        output_constant({"a": node})

@@ -1,0 +1,59 @@
+"""Data types, enumerations and constants of the public API (the names and values of DALI's ``types`` module)."""
+
+from __future__ import annotations
+
+from .constant import Constant as Constant
+from .constant import ConstantNode as ConstantNode
+from .constant_values import constant_array as constant_array
+from .conversions import to_dali_type as to_dali_type
+from .conversions import to_numpy_type as to_numpy_type
+from .enums import DALIDataType, DALIImageType, DALIInterpType
+from .enums import OperatorConcurrency as OperatorConcurrency
+from .enums import PipelineAPIType as PipelineAPIType
+from .enums import StreamPolicy as StreamPolicy
+from .layout import TensorLayout as TensorLayout
+from .scalar import ScalarConstant as ScalarConstant
+from .stream import CUDAStream as CUDAStream
+
+# Members are names of the module too.
+NO_TYPE = DALIDataType.NO_TYPE
+UINT8 = DALIDataType.UINT8
+UINT16 = DALIDataType.UINT16
+UINT32 = DALIDataType.UINT32
+UINT64 = DALIDataType.UINT64
+INT8 = DALIDataType.INT8
+INT16 = DALIDataType.INT16
+INT32 = DALIDataType.INT32
+INT64 = DALIDataType.INT64
+FLOAT16 = DALIDataType.FLOAT16
+FLOAT = DALIDataType.FLOAT
+FLOAT64 = DALIDataType.FLOAT64
+BOOL = DALIDataType.BOOL
+STRING = DALIDataType.STRING
+FEATURE = DALIDataType.FEATURE
+IMAGE_TYPE = DALIDataType.IMAGE_TYPE
+DATA_TYPE = DALIDataType.DATA_TYPE
+INTERP_TYPE = DALIDataType.INTERP_TYPE
+TENSOR_LAYOUT = DALIDataType.TENSOR_LAYOUT
+PYTHON_OBJECT = DALIDataType.PYTHON_OBJECT
+RGB = DALIImageType.RGB
+BGR = DALIImageType.BGR
+GRAY = DALIImageType.GRAY
+YCbCr = DALIImageType.YCbCr
+ANY_DATA = DALIImageType.ANY_DATA
+INTERP_NN = DALIInterpType.INTERP_NN
+INTERP_LINEAR = DALIInterpType.INTERP_LINEAR
+INTERP_CUBIC = DALIInterpType.INTERP_CUBIC
+INTERP_LANCZOS3 = DALIInterpType.INTERP_LANCZOS3
+INTERP_TRIANGULAR = DALIInterpType.INTERP_TRIANGULAR
+INTERP_GAUSSIAN = DALIInterpType.INTERP_GAUSSIAN
+
+# Names of layouts in old programs.
+NCHW = "CHW"
+NHWC = "HWC"
+NFCHW = "FCHW"
+NFHWC = "FHWC"
+SAME = ""
+
+#: The `device_id` that DALI's backend gives a pipeline without a GPU.
+CPU_ONLY_DEVICE_ID = -99999

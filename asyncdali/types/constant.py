@@ -1,0 +1,58 @@
+"""`types.Constant`: a scalar, or a node of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .constant_values import array_value, constant_array, constant_shape
+from .conversions import given_dtype
+from .enums import ENUM_CLASSES, ENUMERATIONS
+from .scalar import ScalarConstant
+
+_NODE_ARGUMENTS = frozenset({"name", "preserve", "bytes_per_sample_hint"})
+
+
+def Constant(value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None, **kwargs: Any) -> Any:
+    """A constant: a `ScalarConstant` where one value is enough, otherwise a node with the same value in every sample.
+
+    - value, dtype, shape: see `constant_array`.
+    - layout: one character per dimension of the result.
+    - device: "cpu" (default) or "gpu".
+    - kwargs: ``name`` of the node; ``preserve`` and ``bytes_per_sample_hint`` are accepted and change nothing.
+
+    It is a `ScalarConstant` when value is a bool, int or float (or a numpy scalar or 0-d array) and no device, layout, kwargs, shape
+    other than () and (1,), or enumeration type is asked for.
+
+    Raises what `constant_array` raises; RuntimeError when `layout` does not fit the shape; ValueError for an unknown device; KeyError
+    for an unknown keyword.
+    """
+    if layout is None and device is None and not kwargs and _is_one_value(value, dtype, shape):
+        return ScalarConstant(value, dtype)
+    return ConstantNode(device, value, dtype, shape, layout, **kwargs)
+
+
+def _is_one_value(value: Any, dtype: Any, shape: Any) -> bool:
+    if isinstance(value, ENUM_CLASSES) or constant_shape(shape) not in (None, (), (1,)):
+        return False
+    if dtype is not None and given_dtype(dtype) in ENUMERATIONS:
+        return False
+    return not isinstance(value, (list, tuple)) and (array_value(value) is None or np.ndim(value) == 0)
+
+
+def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout: str | None, **kwargs: Any) -> Any:
+    """A node holding a constant, also for a scalar; arguments and errors of `Constant`."""
+    unknown = [key for key in kwargs if key not in _NODE_ARGUMENTS]
+    if unknown:
+        allowed = ", ".join(sorted(_NODE_ARGUMENTS))
+        raise KeyError(f'Argument "{unknown[0]}" is not defined for operator "Constant"; it takes {allowed}')
+    if device not in (None, "cpu", "gpu", "mixed"):
+        raise ValueError(f'Invalid device argument "{device}" for Constant. Valid options are "cpu" and "gpu"')
+    values, kind = constant_array(value, dtype, shape)
+    axes = "" if layout is None else str(layout)
+    if axes and len(axes) != values.ndim:
+        raise RuntimeError(f'Constant: The requested layout "{axes}" has {len(axes)} dimensions, the requested output shape {values.shape}')
+    from ..graph.constants import constant_node
+
+    return constant_node(values, kind, axes, "gpu" if device in ("gpu", "mixed") else "cpu", name=kwargs.get("name"))
