@@ -19,7 +19,8 @@ from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Environment
 from ..options import PipelineOptions
-from ..tensors import HostMemory, TensorListCPU, TensorListGPU
+from ..tensors import TensorListCPU, TensorListGPU
+from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor, Record
 from .segments import BuiltOperator, BuiltSegment

@@ -1,0 +1,13 @@
+"""Tensors and tensor lists: what `run` returns, and what users wrap their own data in.
+
+A list is a view of a placed `Batch`: making one costs nothing per sample, and every view handed out (a tensor, a numpy array, a DLPack
+capsule) keeps the memory alive. Memory is reached through a small interface (`HostMemory`), so that a CUDA device can give the GPU
+classes arrays of its own; on the host device GPU tensors live in plain memory.
+"""
+
+from __future__ import annotations
+
+from .cpu import TensorCPU, TensorListCPU
+from .gpu import TensorGPU, TensorListGPU
+
+__all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU"]

@@ -1,0 +1,46 @@
+"""DLPack in host memory: the way in and the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .memory import HOST
+
+CPU_DEVICE = (1, 0)  # kDLCPU
+
+
+class _Capsule:
+    """Gives a bare DLPack capsule the protocol that `np.from_dlpack` asks for."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_DEVICE
+
+
+def is_capsule(value: Any) -> bool:
+    return type(value).__name__ == "PyCapsule"
+
+
+def from_dlpack(source: Any) -> np.ndarray:
+    """Host array of a DLPack object or bare capsule, no copy.
+
+    numpy calls unversioned capsules read-only because they cannot say; they are writable.
+    """
+    array = np.from_dlpack(_Capsule(source) if is_capsule(source) else source)
+    if array.flags.writeable or not array.flags.c_contiguous:
+        return array
+    return HOST.wrap(array.ctypes.data, array.shape, array.dtype, array)
+
+
+def export(array: np.ndarray, max_version: tuple[int, int] | None, dl_device: Any, copy: bool | None) -> Any:
+    """A capsule over a host array (a copy with `copy`). Raises BufferError for a `dl_device` other than the CPU."""
+    if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != CPU_DEVICE:
+        raise BufferError(f"a tensor in CPU memory cannot be exported to DLPack device {tuple(dl_device)}")
+    return (array.copy() if copy else array).__dlpack__(max_version=max_version)

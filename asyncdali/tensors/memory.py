@@ -1,0 +1,80 @@
+"""How tensors reach plain memory, and the addresses users give."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..batch import AddressView, Batch
+
+
+class HostMemory:
+    """How tensors reach plain memory.
+
+    A CUDA device provides the same methods over arrays of its own that have numpy's shape, dtype, nbytes, reshape and view.
+    `allocate` gives memory for copies (uint8 array of a size); a pool's is much cheaper than fresh pages.
+    """
+
+    def __init__(self, allocate: Callable[[int], np.ndarray] | None = None):
+        self._allocate = allocate
+
+    @staticmethod
+    def wrap(address: int, shape: Sequence[int], dtype: np.dtype, owner: Any) -> np.ndarray:
+        """A writable array over memory at `address`; keeps `owner` alive."""
+        return np.asarray(AddressView(address, shape, dtype, owner))
+
+    @staticmethod
+    def sample(batch: Batch, index: int) -> np.ndarray:
+        """An array over one sample."""
+        return batch.sample(index)
+
+    @staticmethod
+    def empty(size: int) -> np.ndarray:
+        """`size` bytes (uint8)."""
+        return np.empty(size, np.uint8)
+
+    @staticmethod
+    def address(array: Any) -> int:
+        """Address of the first element."""
+        return array.ctypes.data
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy in host memory, complete on return."""
+        if self._allocate is None:
+            return np.array(array)
+        copy = self._allocate(array.nbytes)[: array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(copy, array)
+        return copy
+
+    @staticmethod
+    def copy(target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
+        """Copy bytes between addresses of this memory, in the order of `stream` where there are streams."""
+        ctypes.memmove(target, source, size)
+
+
+HOST = HostMemory()
+
+
+_FIRST_ADDRESS = 4096  # no operating system maps the first page: what is below is a mistake
+
+
+def pointer(ptr: Any, size: int) -> int:
+    """The address meant by a user's pointer; raises instead of writing to nowhere."""
+    if isinstance(ptr, ctypes.c_void_p):
+        address = ptr.value or 0
+    elif isinstance(ptr, (ctypes.Array, ctypes._Pointer)):
+        address = ctypes.cast(ptr, ctypes.c_void_p).value or 0
+    elif ptr is None:
+        address = 0
+    else:
+        try:
+            address = operator.index(ptr)
+        except TypeError:
+            raise TypeError(f"expected an address as ctypes.c_void_p or int, got {type(ptr).__name__}") from None
+    if address < _FIRST_ADDRESS and size:
+        raise ValueError(f"cannot copy {size} bytes to address {address}: a null or invalid pointer")
+    return address

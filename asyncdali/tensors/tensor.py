@@ -1,0 +1,114 @@
+"""What tensors of all devices share."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..batch import storage_dtype
+from ..types import DALIDataType
+from .checks import checked_layout, checked_reinterpretation
+from .memory import HOST, pointer
+from .printing import described, values_text
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Tensor:
+    """A dense tensor: an array of the storage type over somebody's memory, element type, layout and source."""
+
+    __slots__ = ("__weakref__", "_array", "_dtype", "_layout", "_source_info")
+
+    _array: Any
+    _dtype: DALIDataType
+    _layout: str
+    _source_info: str
+
+    _device = "cpu"
+    _memory: Any = HOST
+
+    @classmethod
+    def _make(cls, array: Any, dtype: DALIDataType, layout: str = "", source_info: str = "") -> Self:
+        tensor = cls.__new__(cls)
+        tensor._array, tensor._dtype, tensor._layout, tensor._source_info = array, dtype, layout, source_info
+        return tensor
+
+    def shape(self) -> list[int]:
+        """Extents, one per dimension."""
+        return list(self._array.shape)
+
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._array.shape)
+
+    @property
+    def dtype(self) -> DALIDataType:
+        """Element type."""
+        return self._dtype
+
+    def layout(self) -> str:
+        """Axis names, one character per dimension; "" if none."""
+        return self._layout
+
+    def set_layout(self, layout: str | None) -> None:
+        """Name the axes; None or "" clears the names. Raises ValueError when the length is not `ndim`."""
+        self._layout = checked_layout(layout, self.ndim(), "Tensor")
+
+    def source_info(self) -> str:
+        """Where the data come from (a file name), "" if unknown."""
+        return self._source_info
+
+    def get_property(self, name: str) -> str | None:
+        """ "layout" or "source_info", None when it is not set or unknown. Raises TypeError if `name` is not a string."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a property is a string, got {type(name).__name__}")
+        return {"layout": self._layout, "source_info": self._source_info}.get(name) or None
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self._memory.address(self._array)
+
+    def squeeze(self, dim: int | None = None) -> bool:
+        """Remove dimensions of extent 1 (all, or only `dim`) and their axis names, in place; tells whether the shape changed.
+
+        Raises RuntimeError when there is no dimension `dim`.
+        """
+        shape, ndim = self._array.shape, self.ndim()
+        if dim is not None and not -ndim <= operator.index(dim) < ndim:
+            raise RuntimeError(f"axis {dim} is out of bound for a tensor with {ndim} dimensions.")
+        only = None if dim is None else operator.index(dim) % ndim
+        kept = [axis for axis in range(ndim) if shape[axis] != 1 or only not in (None, axis)]
+        if len(kept) == ndim:
+            return False
+        self._array = self._array.reshape([shape[axis] for axis in kept])
+        self._layout = "".join(self._layout[axis] for axis in kept) if self._layout else ""
+        return True
+
+    def reinterpret(self, dtype: DALIDataType) -> None:
+        """Call the same bytes another type, in place. Raises RuntimeError when the element size would change."""
+        kind = checked_reinterpretation(dtype, self._dtype)
+        self._array = self._array.view(storage_dtype(kind))
+        self._dtype = kind
+
+    def _copy_out(self, ptr: Any, **how: Any) -> None:
+        size = self._array.nbytes
+        address = pointer(ptr, size)
+        if size:
+            self._memory.copy(address, self.data_ptr(), size, **how)
+
+    def _host(self) -> np.ndarray:
+        """The values in host memory (a copy where they are elsewhere); TypeError for enumerations."""
+        raise NotImplementedError
+
+    def _fields(self) -> list[str]:
+        layout = [f'layout="{self._layout}"'] if self._layout else []
+        return [f"dtype={self._dtype}", *layout, f'device="{self._device}"', f"shape={tuple(self._array.shape)}"]
+
+    def __repr__(self) -> str:
+        return described(type(self).__name__, self._fields())
+
+    def __str__(self) -> str:
+        return described(type(self).__name__, [values_text(self._host()), *self._fields()])
