@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from ._notices import warn
+from ._notices import near, warn
 from .types import DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
@@ -183,6 +185,17 @@ class PipelineOptions:
             raise RuntimeError(f"device_id={self.device_id} is invalid: GPUs are numbered from 0; use None for a pipeline without GPU")
         if not hasattr(self.bytes_per_sample, "__index__") or self.bytes_per_sample < 0:
             raise TypeError(f"bytes_per_sample must be a non-negative int, got {self.bytes_per_sample!r}")
+
+
+@functools.cache
+def option_names() -> tuple[str, ...]:
+    """What a Pipeline can be given."""
+    return tuple(field.name for field in fields(PipelineOptions))
+
+
+def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
+    """The message for a keyword argument that `where` does not have, with names like it."""
+    return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"
 
 
 def _each(value: Any) -> list[Any]:

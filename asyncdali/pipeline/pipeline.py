@@ -1,33 +1,29 @@
-"""Pipeline and pipeline_def: the front door."""
+"""Pipeline: definition, building, running and storing of a graph, for synchronous and asynchronous callers."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import logging
 import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from . import checkpoint as checkpoints
-from ._notices import near, warn
-from ._version import __version__
-from .data_node import DataNode
-from .errors import PipelineClosed
-from .graph import context
-from .graph.node import Definition
-from .options import PipelineOptions
-from .runtime.session import Session
-from .tensors import TensorListCPU, TensorListGPU
-from .types import DALIDataType, PipelineAPIType
-
-log = logging.getLogger("asyncdali")
+from .. import checkpoint as checkpoints
+from .._notices import warn
+from .._version import __version__
+from ..data_node import DataNode
+from ..errors import PipelineClosed
+from ..graph import context
+from ..graph.node import Definition
+from ..options import PipelineOptions, option_names, unknown_option
+from ..runtime.session import Session
+from ..tensors import TensorListCPU, TensorListGPU
+from ..types import DALIDataType, PipelineAPIType
+from .storing import both_spellings, stored_options
 
 
 class Pipeline:
@@ -69,8 +65,8 @@ class Pipeline:
         **options: Any,
     ):
         for name in options:
-            if name not in _pipeline_parameters():
-                raise TypeError(_unknown_argument("Pipeline", name, _pipeline_parameters()))
+            if name not in option_names():
+                raise TypeError(unknown_option("Pipeline", name, option_names()))
         self._options = PipelineOptions(
             batch_size=batch_size, num_threads=num_threads, device_id=device_id, seed=seed, exec_pipelined=exec_pipelined,
             prefetch_queue_depth=prefetch_queue_depth, exec_async=exec_async, bytes_per_sample=bytes_per_sample,
@@ -196,7 +192,7 @@ class Pipeline:
             with self:
                 made = self.define_graph()
             self._outputs = list(made) if isinstance(made, (tuple, list)) else [made]
-        from .graph.constants import constant_node, output_constant
+        from ..graph.constants import constant_node, output_constant
 
         nodes = []
         with self:
@@ -441,7 +437,7 @@ class Pipeline:
         """Write the graph that runs as a Graphviz file (builds); `show_tensors` draws the data, too, `use_colors` marks the devices."""
         if show_ids is not None:
             warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
-        from .graph.dot import dot
+        from ..graph.dot import dot
 
         with open(filename, "w", encoding="utf-8") as file:
             file.write(dot(self._built().plan, show_tensors, use_colors))
@@ -459,11 +455,9 @@ class Pipeline:
                     f"define_graph must be callable, got {type(define_graph).__name__}. Did you mean `.serialize(filename=...)`?"
                 )
             self.define_graph = define_graph  # type: ignore[method-assign]
-        from .graph import serialize
+        from ..graph import serialize
 
-        options = {name: getattr(self._options, name) for name in _pipeline_parameters() if name not in _NOT_STORED}
-        options = {name: value for name, value in options.items() if value != _default_options()[name]}
-        data = serialize.serialize(self._output_nodes(), self._definition.instances, options)
+        data = serialize.serialize(self._output_nodes(), self._definition.instances, stored_options(self._options))
         if filename is not None:
             checkpoints.write(filename, data)
         return data
@@ -475,10 +469,10 @@ class Pipeline:
         """A built pipeline from what :meth:`serialize` gave or wrote. Options are the stored ones; keyword arguments override them."""
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("serialized_pipeline and filename are mutually exclusive; give precisely one of them")
-        from .graph import serialize
+        from ..graph import serialize
 
         document = serialize.parse(_read(filename) if serialized_pipeline is None else serialized_pipeline)
-        pipeline = cls(**{**serialize.options_of(document), **_both_spellings(overrides)})
+        pipeline = cls(**{**serialize.options_of(document), **both_spellings(overrides)})
         pipeline._adopt(document)
         return pipeline
 
@@ -486,13 +480,13 @@ class Pipeline:
         """Take the graph of a serialized pipeline, keep this object's own options, and build."""
         if self._session is not None:
             raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
-        from .graph import serialize
+        from ..graph import serialize
 
         self._adopt(serialize.parse(serialized_pipeline))
 
     def _adopt(self, document: dict[str, Any]) -> None:
-        from . import fn  # noqa: F401  registers the operators
-        from .graph import serialize
+        from .. import fn  # noqa: F401  registers the operators
+        from ..graph import serialize
 
         self._outputs, self._definition.instances = serialize.rebuild(document, self)  # type: ignore[assignment]
         self.build()
@@ -514,24 +508,6 @@ class Pipeline:
         return data
 
 
-_NOT_STORED = ("checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
-
-
-@functools.cache
-def _default_options() -> dict[str, Any]:
-    """The options of a pipeline nobody gave any."""
-    options = PipelineOptions()
-    return {name: getattr(options, name) for name in _pipeline_parameters()}
-
-
-def _both_spellings(options: dict[str, Any]) -> dict[str, Any]:
-    """`prefetch_queue_depth` of deserialize may name its queues "cpu" and "gpu", as in DALI."""
-    depth = options.get("prefetch_queue_depth")
-    if isinstance(depth, dict) and depth.keys() == {"cpu", "gpu"}:
-        return {**options, "prefetch_queue_depth": {"cpu_size": depth["cpu"], "gpu_size": depth["gpu"]}}
-    return options
-
-
 def _read(filename: Any) -> bytes:
     with open(filename, "rb") as file:
         return file.read()
@@ -548,75 +524,3 @@ def _check_stream(stream: Any, pipeline: Pipeline) -> None:
         raise TypeError(f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}")
     if not pipeline.exec_dynamic:
         raise RuntimeError("outputs on a stream need the default executor (exec_dynamic=True)")
-
-
-@functools.cache
-def _pipeline_parameters() -> tuple[str, ...]:
-    from dataclasses import fields
-
-    return tuple(field.name for field in fields(PipelineOptions) if not field.name.startswith("_"))
-
-
-def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
-    """Turn a graph function into a function that returns a Pipeline.
-
-    Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
-    function, whose body runs once, when it is called. A returned tuple (or list of nodes) gives several outputs.
-
-    Raises TypeError for unknown arguments and for functions with ``**kwargs``.
-    """
-    if fn is None:
-        return functools.partial(pipeline_def, **pipeline_arguments)
-    if not callable(fn):
-        raise TypeError(f"pipeline_def decorates a function, got {type(fn).__name__}")
-    function = fn
-
-    @functools.wraps(function)
-    def create(*args: Any, **kwargs: Any) -> Pipeline:
-        function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
-        conditionals = {**pipeline_arguments, **pipeline_overrides}
-        if conditionals.pop("enable_conditionals", False):
-            raise RuntimeError("enable_conditionals is not available in this version")
-        if conditionals.pop("debug", False):
-            raise RuntimeError("debug mode (debug=True) is not available in this version: pipelines always run as a graph")
-        pipeline = Pipeline(**conditionals)
-        with pipeline:
-            outputs = function(*args, **function_arguments)
-        if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
-            pipeline.set_outputs(*outputs)
-        elif outputs is not None:
-            pipeline.set_outputs(outputs)
-        return pipeline
-
-    create._is_pipeline_def = True  # type: ignore[attr-defined]
-    return create
-
-
-def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a call's keyword arguments between the graph function and the Pipeline."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        raise TypeError(f"{function.__name__}: a pipeline function cannot have a variadic keyword argument (**{list(parameters)[-1].name})")
-    own = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    known = (*_pipeline_parameters(), "enable_conditionals", "debug")
-    to_function, to_pipeline = {}, {}
-    for name, value in kwargs.items():
-        if name in own:
-            to_function[name] = value
-            if name in known:
-                print(
-                    f"Warning: the argument `{name}` shadows a Pipeline constructor argument of the same name; "
-                    f"it goes to {function.__name__}() only."
-                )
-        elif name in known:
-            to_pipeline[name] = value
-        else:
-            raise TypeError(_unknown_argument(function.__name__, name, sorted(own) + sorted(known)))
-    for name in defaults:
-        if name not in known:
-            raise TypeError(_unknown_argument("Pipeline", name, sorted(known)))
-    return to_function, to_pipeline
-
-
-def _unknown_argument(where: str, name: str, known: Sequence[str]) -> str:
-    return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"

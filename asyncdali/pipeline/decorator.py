@@ -1,0 +1,73 @@
+"""pipeline_def: graph functions become pipelines."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..data_node import DataNode
+from ..options import option_names, unknown_option
+from .pipeline import Pipeline
+
+
+def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
+    """Turn a graph function into a function that returns a Pipeline.
+
+    Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
+    function, whose body runs once, when it is called. A returned tuple (or list of nodes) gives several outputs.
+
+    Raises TypeError for unknown arguments and for functions with ``**kwargs``.
+    """
+    if fn is None:
+        return functools.partial(pipeline_def, **pipeline_arguments)
+    if not callable(fn):
+        raise TypeError(f"pipeline_def decorates a function, got {type(fn).__name__}")
+    function = fn
+
+    @functools.wraps(function)
+    def create(*args: Any, **kwargs: Any) -> Pipeline:
+        function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
+        conditionals = {**pipeline_arguments, **pipeline_overrides}
+        if conditionals.pop("enable_conditionals", False):
+            raise RuntimeError("enable_conditionals is not available in this version")
+        if conditionals.pop("debug", False):
+            raise RuntimeError("debug mode (debug=True) is not available in this version: pipelines always run as a graph")
+        pipeline = Pipeline(**conditionals)
+        with pipeline:
+            outputs = function(*args, **function_arguments)
+        if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
+            pipeline.set_outputs(*outputs)
+        elif outputs is not None:
+            pipeline.set_outputs(outputs)
+        return pipeline
+
+    create._is_pipeline_def = True  # type: ignore[attr-defined]
+    return create
+
+
+def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a call's keyword arguments between the graph function and the Pipeline."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        raise TypeError(f"{function.__name__}: a pipeline function cannot have a variadic keyword argument (**{list(parameters)[-1].name})")
+    own = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    known = (*option_names(), "enable_conditionals", "debug")
+    to_function, to_pipeline = {}, {}
+    for name, value in kwargs.items():
+        if name in own:
+            to_function[name] = value
+            if name in known:
+                print(
+                    f"Warning: the argument `{name}` shadows a Pipeline constructor argument of the same name; "
+                    f"it goes to {function.__name__}() only."
+                )
+        elif name in known:
+            to_pipeline[name] = value
+        else:
+            raise TypeError(unknown_option(function.__name__, name, sorted(own) + sorted(known)))
+    for name in defaults:
+        if name not in known:
+            raise TypeError(unknown_option("Pipeline", name, sorted(known)))
+    return to_function, to_pipeline

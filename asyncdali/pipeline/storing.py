@@ -1,0 +1,24 @@
+"""Which options a serialized pipeline keeps, and how they may be spelt when it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..options import PipelineOptions, option_names
+
+_NOT_STORED = ("checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
+
+
+def stored_options(options: PipelineOptions) -> dict[str, Any]:
+    """The options to store: those that are not what they would be anyway."""
+    defaults = PipelineOptions()
+    values = {name: getattr(options, name) for name in option_names() if name not in _NOT_STORED}
+    return {name: value for name, value in values.items() if value != getattr(defaults, name)}
+
+
+def both_spellings(options: dict[str, Any]) -> dict[str, Any]:
+    """`prefetch_queue_depth` of deserialize may name its queues "cpu" and "gpu", as in DALI."""
+    depth = options.get("prefetch_queue_depth")
+    if isinstance(depth, dict) and depth.keys() == {"cpu", "gpu"}:
+        return {**options, "prefetch_queue_depth": {"cpu_size": depth["cpu"], "gpu_size": depth["gpu"]}}
+    return options
