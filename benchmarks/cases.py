@@ -303,6 +303,13 @@ def rss(settings: Settings) -> Table:
     return memory(settings.folder, "DALI" in libraries())
 
 
+def parity(settings: Settings) -> Table:
+    """Every operator beside DALI over random arguments."""
+    from .parity import parity as compare
+
+    return compare(settings.folder, libraries())
+
+
 CASES: dict[str, Callable[[Settings], Table]] = {
     "training": training,
     "training-busy": training_busy,
@@ -314,6 +321,7 @@ CASES: dict[str, Callable[[Settings], Table]] = {
     "checkpoint": checkpoint,
     "cold": cold,
     "memory": rss,
+    "parity": parity,
 }
 
 __all__ = ["CASES", "Settings", "paired_ratio"]
