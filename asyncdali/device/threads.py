@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class WorkerState:
         return self.record.ctypes.data
 
 
+Calls: TypeAlias = "queue.SimpleQueue[Callable[[WorkerState], Any] | None]"
+"""What threads take their work from; None ends a thread."""
+
+
 class Work(Protocol):
     """Something several threads can take part in."""
 
@@ -45,9 +49,9 @@ class WorkerThreads:
 
     def __init__(self, count: int, name: str, affinity: Sequence[int] | None = None):
         self.count = count
-        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._queue: Calls = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=_work, args=(self._queue, None if not affinity else [affinity[k % len(affinity)]]),
+            threading.Thread(target=_serve, args=(self._queue, None if not affinity else [affinity[k % len(affinity)]], "worker"),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
@@ -57,7 +61,7 @@ class WorkerThreads:
     def submit(self, job: Work, samples: int) -> None:
         """Offer a job to as many workers as it has samples for."""
         for _ in range(max(1, min(self.count, samples))):
-            self._queue.put(job)
+            self._queue.put(job.work)
 
     def close(self) -> None:
         """End the threads once the jobs queued so far are over."""
@@ -82,18 +86,19 @@ def _pin(cpus: Sequence[int] | None) -> None:
         log.warning("could not pin a thread to the CPUs %s: %s", cpus, error)
 
 
-def _work(jobs: queue.SimpleQueue[Work | None], cpus: Sequence[int] | None) -> None:
+def _serve(calls: Calls, cpus: Sequence[int] | None, what: str) -> None:
+    """The life of a thread: make the calls of its queue until None comes."""
     _pin(cpus)
     state = WorkerState()
     while True:
-        job = jobs.get()
-        if job is None:
+        call = calls.get()
+        if call is None:
             return
         try:
-            job.work(state)
+            call(state)
         except BaseException:  # a bug in the runtime itself: never lose the thread silently
-            log.exception("unexpected error on a worker thread")
-        del job
+            log.exception("unexpected error on a %s thread", what)
+        del call
 
 
 class OrderedThread:
@@ -102,7 +107,7 @@ class OrderedThread:
     def __init__(self, name: str, affinity: Sequence[int] | None = None):
         self._name = name
         self._affinity = affinity
-        self._queue: queue.SimpleQueue[Callable[[WorkerState], Any] | None] = queue.SimpleQueue()
+        self._queue: Calls = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -113,7 +118,7 @@ class OrderedThread:
             if self._closed:
                 return
             if self._thread is None:
-                thread = threading.Thread(target=_run_in_order, args=(self._queue, self._affinity), name=self._name, daemon=True)
+                thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
             self._queue.put(work)
@@ -130,17 +135,3 @@ class OrderedThread:
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
-
-
-def _run_in_order(work: queue.SimpleQueue[Callable[[WorkerState], Any] | None], cpus: Sequence[int] | None) -> None:
-    _pin(cpus)
-    state = WorkerState()
-    while True:
-        call = work.get()
-        if call is None:
-            return
-        try:
-            call(state)
-        except BaseException:  # a bug in the runtime itself: never lose the thread silently
-            log.exception("unexpected error on a stage thread")
-        del call

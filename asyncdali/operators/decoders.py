@@ -8,7 +8,7 @@ preparing, and the compiled step copies the window.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from .base import (
 )  # fmt: skip
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
-from .random_streams import StreamPosition
+from .random import StreamOperator
 
 DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
@@ -330,7 +330,7 @@ class DecodeImageSlice(ImageDecoder):
 
 
 @register
-class DecodeImageRandomCrop(ImageDecoder):
+class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     """See the schema."""
 
     schema = Schema(
@@ -350,12 +350,10 @@ class DecodeImageRandomCrop(ImageDecoder):
             Arg("random_aspect_ratio", "float_list", [0.75, 1.333333], "Range of width / height.", stream=True),
         ),
     )
-    stateful = True
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         random_streams.load_kernels()
-        self.position = StreamPosition.fresh(spec.seed or 0)
         random_streams.crop_windows(self.position, [16], [16], *self._ranges())  # refuse impossible ranges now
 
     def _ranges(self) -> tuple[list[float], list[float], int]:
@@ -365,12 +363,3 @@ class DecodeImageRandomCrop(ImageDecoder):
     def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
         anchors, windows = random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())
         return anchors.astype(np.int64), windows.astype(np.int64)
-
-    def advanced(self, samples: int) -> StreamPosition:
-        return self.position.advanced(samples)
-
-    def save(self, position: StreamPosition) -> str:
-        return str(position)
-
-    def load(self, data: Any) -> StreamPosition:
-        return StreamPosition.parse(data)

@@ -18,16 +18,33 @@ _SHAPE_ARGS = (
 )
 
 
-class RandomOperator(Operator):
-    """Base of operators whose state is one Philox position."""
+class StreamOperator(Operator):
+    """Base of operators whose state is one Philox position: `advanced`, `save` and `load` are that position's."""
 
-    eager = True
     stateful = True
-    default_dtype = DALIDataType.FLOAT
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self.position = StreamPosition.fresh(spec.seed or 0)
+
+    def advanced(self, samples: int) -> StreamPosition:
+        return self.position.advanced(samples)
+
+    def save(self, position: StreamPosition) -> str:
+        return str(position)
+
+    def load(self, data: Any) -> StreamPosition:
+        return StreamPosition.parse(data)
+
+
+class RandomOperator(StreamOperator):
+    """Base of operators that draw numbers: `dtype` and `shape`, and outputs known after planning."""
+
+    eager = True
+    default_dtype = DALIDataType.FLOAT
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
         dtype = spec.constant("dtype")
         self.dtype = self.default_dtype if dtype is None else dtype
         self._compile()
@@ -45,15 +62,6 @@ class RandomOperator(Operator):
     def _compile(self) -> None:
         """Bring the kernels in now, on the building thread."""
         raise TypeError("abstract")
-
-    def advanced(self, samples: int) -> StreamPosition:
-        return self.position.advanced(samples)
-
-    def save(self, position: StreamPosition) -> str:
-        return str(position)
-
-    def load(self, data: Any) -> StreamPosition:
-        return StreamPosition.parse(data)
 
     def _shapes(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         """int64[samples, ndim] of the outputs."""

@@ -14,7 +14,8 @@ from functools import cache
 import cv2
 import numpy as np
 import pytest
-from image_samples import encode, encode_cv, exif, jpeg_blocks, picture, png_16, png_with_exif, run_operator, segment, with_orientation
+from helpers.images import encode, encode_cv, exif, jpeg_blocks, picture, png_16, png_with_exif, segment, with_orientation
+from helpers.operators import run_operator
 
 import asyncdali.fn as fn
 from asyncdali import pipeline_def, types

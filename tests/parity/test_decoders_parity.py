@@ -7,18 +7,8 @@ import warnings
 import cv2
 import numpy as np
 import pytest
-from image_samples import (
-    PerSample,
-    encode,
-    encode_cv,
-    exif,
-    jpeg_blocks,
-    picture,
-    png_16,
-    png_with_exif,
-    run_operator,
-    with_orientation,
-)
+from helpers.images import encode, encode_cv, exif, jpeg_blocks, picture, png_16, png_with_exif, with_orientation
+from helpers.operators import PerSample, run_operator
 from PIL import Image
 
 import asyncdali

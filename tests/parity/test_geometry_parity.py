@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 import numpy as np
-import operator_harness
 import pytest
+from helpers import operators as harness
 
 dali = pytest.importorskip("nvidia.dali")
 fn, types = importlib.import_module("nvidia.dali.fn"), importlib.import_module("nvidia.dali.types")
@@ -48,7 +48,7 @@ def _for_dali(value: Any) -> Any:
 
 
 def both(name: str, samples: list[Any], layout: str, per_sample: dict[str, Any] | None = None, **constants: Any) -> tuple[list, list]:
-    return dali_run(name, samples, layout, per_sample, **constants), operator_harness.run(name, samples, layout, per_sample, **constants)
+    return dali_run(name, samples, layout, per_sample, **constants), harness.run(name, samples, layout, per_sample, **constants)
 
 
 def differences(theirs: list[np.ndarray], ours: list[np.ndarray]) -> np.ndarray:
@@ -374,7 +374,7 @@ def test_both_refuse(name, constants):
     with pytest.raises((ValueError, RuntimeError)) as theirs:
         dali_run(name, samples, "HWC", **constants)
     with pytest.raises(Exception) as ours:
-        operator_harness.run(name, samples, "HWC", **constants)
+        harness.run(name, samples, "HWC", **constants)
     assert type(ours.value).__name__ in ("ValueError", "SampleError"), ours.value
     # The argument at fault is named in both messages.
     named = [key for key in constants if re.search(rf"`{key}`", str(theirs.value))]

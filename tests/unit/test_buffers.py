@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -9,22 +10,18 @@ import threading
 
 import numpy as np
 import pytest
+from helpers import pipelines
+from helpers.probes import StepProbe, call
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from probes import StepProbe, call
 
-from asyncdali import Pipeline, fn, types
+from asyncdali import fn, types
 from asyncdali.device.buffers import SMALL, BufferPool, size_class
 
 BIG = 3 * SMALL
 
 
-def pipeline_of(graph, **options):
-    pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": 1, **options})
-    with pipe:
-        made = graph()
-    pipe.set_outputs(*(made if isinstance(made, tuple) else (made,)))
-    return pipe
+pipeline_of = functools.partial(pipelines.pipeline_of, batch_size=4)
 
 
 def big():

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.pipelines import pipeline_of, run_script, values
+from helpers.probes import CounterProbe, Probe, call, fail_at
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from probes import CounterProbe, Probe, call, fail_at, values
 
 from asyncdali import Pipeline, fn, types
 from asyncdali.checkpoint import CheckpointError, decode
-
-TESTS = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +27,7 @@ def files(tmp_path_factory):
 
 
 def make(graph, *, state=None, **options):
-    options = {"batch_size": 4, "num_threads": 2, "seed": 5, "enable_checkpointing": True, **options}
-    pipe = Pipeline(**options, checkpoint=state)
-    with pipe:
-        made = graph()
-    pipe.set_outputs(*(made if isinstance(made, tuple) else (made,)))
-    return pipe
+    return pipeline_of(graph, **{"batch_size": 4, "seed": 5, "enable_checkpointing": True, **options}, checkpoint=state)
 
 
 def draws():
@@ -226,7 +218,7 @@ def test_a_fresh_process(files, tmp_path):
     script = """
 import json, sys
 from asyncdali import Pipeline, fn
-from probes import values
+from helpers.pipelines import values
 files, path, checkpoint, steps = json.loads(sys.argv[1])
 pipe = Pipeline(batch_size=3, num_threads=1, seed=8 if not checkpoint else 1, enable_checkpointing=True,
                 checkpoint=open(path, "rb").read() if checkpoint else None)
@@ -238,8 +230,7 @@ pipe.checkpoint(path)
 
     def run(checkpoint, steps):
         arguments = json.dumps([files, str(tmp_path / "state"), checkpoint, steps])
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
-        done = subprocess.run([sys.executable, "-c", script, arguments], env=env, capture_output=True, text=True, timeout=60, check=False)
+        done = run_script(script, arguments)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -460,8 +451,7 @@ checkpoint.write(path, b"new" * 1000)
 """
     path = tmp_path / "state"
     path.write_bytes(b"old")
-    env = {**os.environ, "PYTHONPATH": str(TESTS.parent)}
-    done = subprocess.run([sys.executable, "-c", script, moment, str(path)], env=env, timeout=60, check=False)
+    done = run_script(script, moment, path)
     assert done.returncode == 9 and path.read_bytes() == b"old"
 
 

@@ -6,37 +6,15 @@ import asyncio
 import itertools
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
-from probes import BarrierProbe, CounterProbe, PairProbe, Probe, SampleProbe, StepProbe, call, fail_at, values
+from helpers.pipelines import pipeline_of, run_script, values
+from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, SampleProbe, StepProbe, call, fail_at
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn
 from asyncdali.operators.base import SampleError
-
-TESTS = Path(__file__).resolve().parent.parent
-BASE = {"batch_size": 3, "num_threads": 2, "seed": 1}
-
-
-def pipeline_of(graph, **options):
-    pipeline = Pipeline(**{**BASE, **options})
-    with pipeline:
-        made = graph()
-    pipeline.set_outputs(*(made if isinstance(made, tuple) else (made,)))
-    return pipeline
-
-
-def run_script(text, *args, timeout=60, **environment):
-    """A fresh interpreter; returns the finished process."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)]), **environment}
-    command = [sys.executable, "-c", textwrap.dedent(text), *map(str, args)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)
-
 
 # --- overlap
 
@@ -373,7 +351,7 @@ def test_errors_and_the_end_in_async_use():
             self.left -= 1
 
     async def main():
-        pipeline = Ending(**BASE)
+        pipeline = Ending(batch_size=3, num_threads=2, seed=1)
         with pipeline:
             pipeline.set_outputs(call(Probe, hook=fail_at(1)))
         assert values(await pipeline.run_async())[0][0] == 0
@@ -436,12 +414,10 @@ def test_a_closed_user_loop_does_not_stop_the_pipeline():
 SCRIPT = """
 import asyncio, os, signal, sys, threading
 from asyncdali import Pipeline, fn
-from probes import BarrierProbe, Probe, call, values
+from helpers.pipelines import pipeline_of, values
+from helpers.probes import BarrierProbe, Probe, call
 def make(graph=lambda: fn.copy(fn.random.uniform(shape=[1000])), **options):
-    pipeline = Pipeline(**{**dict(batch_size=3, num_threads=2, seed=1), **options})
-    with pipeline:
-        pipeline.set_outputs(graph())
-    return pipeline
+    return pipeline_of(graph, **options)
 """
 
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import ast
 import collections.abc
+import functools
 import json
 import pickle
 
 import numpy as np
 import pytest
-from probes import BarrierProbe, CounterProbe, PairProbe, Probe, call, values
+from helpers import pipelines
+from helpers.pipelines import values
+from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, call
 
 from asyncdali import DataNode, Pipeline, fn, ops, pipeline_def, types
 from asyncdali.graph.plan import build_plan
 
 BASE = {"batch_size": 3, "num_threads": 1, "seed": 7}
-
-
-def pipeline_of(graph, **options):
-    pipeline = Pipeline(**{**BASE, **options})
-    with pipeline:
-        made = graph()
-    pipeline.set_outputs(*(made if isinstance(made, tuple) else (made,)))
-    return pipeline
+pipeline_of = functools.partial(pipelines.pipeline_of, **BASE)
 
 
 def run(graph, **options):

@@ -9,7 +9,8 @@ import warnings
 import cv2
 import numpy as np
 import pytest
-from image_samples import PerSample, encode, encode_cv, jpeg_blocks, picture, run_operator, segment, with_orientation
+from helpers.images import encode, encode_cv, jpeg_blocks, picture, segment, with_orientation
+from helpers.operators import PerSample, run_operator
 from PIL import Image
 
 from asyncdali import types

@@ -11,7 +11,8 @@ import weakref
 
 import numpy as np
 import pytest
-from probes import BarrierProbe, CounterProbe, Probe, SinkProbe, call, fail_at, values
+from helpers.pipelines import values
+from helpers.probes import BarrierProbe, CounterProbe, Probe, SinkProbe, call, fail_at
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn, pipeline_def, types
 from asyncdali.errors import PipelineClosed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from probes import values
+from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn, pipeline_def, types
 

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from probes import values
+from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn
 

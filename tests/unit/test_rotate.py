@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import operator_harness as harness
 import pytest
+from helpers import operators as harness
 
 from asyncdali.operators import rotate_rules as rules
 from asyncdali.types import DALIDataType, DALIInterpType

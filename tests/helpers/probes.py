@@ -107,7 +107,7 @@ class StepProbe(Operator):
     schema = _schema("_test_step_probe", args=(Arg("factor", "int", 1), Arg("bad", "int", -1), Arg("elements", "int", 1)))
 
     def plan(self, inputs, arguments, iteration):
-        from probe_kernels import number_step
+        from .probe_kernels import number_step
 
         hook = self.spec.constant("hook")
         if hook is not None:
@@ -135,8 +135,3 @@ def fail_at(*iterations: int, error: type[Exception] = RuntimeError, sample: int
             raise error(f"planned failure {index}")
 
     return hook
-
-
-def values(outputs: Any) -> list[Any]:
-    """What `run` returned as nested lists."""
-    return [[np.asarray(tensor).tolist() for tensor in batch.as_cpu()] for batch in outputs]

@@ -1,4 +1,8 @@
-"""Runs one operator on arrays, without a pipeline: for tests at the level of kernels and shape rules."""
+"""Runs one operator on arrays, without a pipeline: for tests at the level of kernels and shape rules.
+
+`run` and `run_all` call an operator's compiled steps one by one between guard bytes; `run_operator` goes through the jobs of the runtime
+and so also prepares (decoders).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from asyncdali.batch import Batch, from_numpy_dtype
+from asyncdali.device.threads import WorkerState
 from asyncdali.operators import load_registry
-from asyncdali.operators.base import Arguments, Environment, Iteration, Operator, Spec, Step
+from asyncdali.operators.base import Arguments, Environment, Iteration, Operator, PythonJob, Spec, Step
+from asyncdali.runtime.jobs import CompiledSamples, PythonSamples
 from asyncdali.types import DALIDataType
 
 _GUARD = 64
@@ -23,12 +29,12 @@ def batch_of(samples: list[np.ndarray], layout: str = "") -> Batch:
     return Batch(shapes, from_numpy_dtype(samples[0].dtype), layout, addresses, samples)
 
 
-def make(name: str, count: int, constants: dict[str, Any], inputs: dict[str, Batch]) -> Operator:
-    """An instance of operator `name` with constant arguments and argument inputs."""
+def make(name: str, count: int, constants: dict[str, Any], named: dict[str, Batch], inputs: int = 1) -> Operator:
+    """An instance of operator `name` with constant arguments and argument inputs (`named`)."""
     cls = load_registry()[name]
     constants = {key: cls.schema.by_name[key].convert(value) for key, value in constants.items()}
     outputs = cls.schema.output_count(constants)
-    spec = Spec(cls.schema, name, "cpu", constants, tuple(inputs), 1, outputs)
+    spec = Spec(cls.schema, name, "cpu", constants, tuple(named), inputs, outputs, constants.get("seed", 1))
     return cls(spec, Environment(count, 1, None, False, lambda size: np.empty(size, np.uint8)))
 
 
@@ -74,3 +80,39 @@ def run_all(
         assert (memory[:_GUARD] == 0xA5).all() and (memory[-_GUARD:] == 0xA5).all(), "a step left its output"
     assert all(isinstance(output.dtype, DALIDataType) for output in planned.outputs)
     return [[np.array(output.sample(i)) for i in range(len(samples))] for output in planned.outputs]
+
+
+class PerSample:
+    """An argument input: one value per sample."""
+
+    def __init__(self, samples) -> None:
+        self.samples = samples
+
+
+def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.ndarray]:
+    """The first output of operator `name` over a batch: the same prepare, plan and compiled steps as in a pipeline.
+
+    Each input is a list of bytes or arrays, one per sample; a list given as an argument input is marked with :class:`PerSample`.
+    """
+    count, batches = len(inputs[0]), [_batch_of_data(samples) for samples in inputs]
+    named = {key: _batch_of_data(value.samples) for key, value in arguments.items() if isinstance(value, PerSample)}
+    constants = {key: value for key, value in arguments.items() if key not in named}
+    operator = make(name, count, constants, named, len(inputs))
+    bound, iteration, thread = Arguments(operator.spec, named, count), Iteration(0, count), WorkerState()
+
+    def run_job(job: PythonSamples | CompiledSamples) -> None:
+        job.work(thread)
+        job.raise_error()
+
+    for job in operator.prepare(batches, bound, iteration):
+        run_job(PythonSamples(job) if isinstance(job, PythonJob) else CompiledSamples(job.count, [(None, step) for step in job.steps]))
+    planned = operator.plan(batches, bound, iteration)
+    output = planned.outputs[0]
+    output.place(np.full(int(output.sizes().sum()), 0xA5, np.uint8))
+    run_job(CompiledSamples(count, [(None, step) for step in planned.steps]))
+    return [output.sample(i) for i in range(count)]
+
+
+def _batch_of_data(samples: list[Any]) -> Batch:
+    """As :func:`batch_of`; samples may be bytes."""
+    return batch_of([np.frombuffer(sample, np.uint8) if isinstance(sample, bytes) else np.asarray(sample) for sample in samples])
