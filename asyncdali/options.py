@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ._notices import near, warn
-from .types import DALIDataType, OperatorConcurrency, StreamPolicy
+from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
 
@@ -181,7 +181,7 @@ class PipelineOptions:
                 raise TypeError(f"seed must fit in 63 bits, got {self.seed}")
         if self.device_id is not None and (not hasattr(self.device_id, "__index__") or isinstance(self.device_id, bool)):
             raise TypeError(f"device_id must be an int or None, got {self.device_id!r}")
-        if self.device_id is not None and self.device_id < 0 and self.device_id != -99999:
+        if self.device_id is not None and self.device_id < 0 and self.device_id != CPU_ONLY_DEVICE_ID:
             raise RuntimeError(f"device_id={self.device_id} is invalid: GPUs are numbered from 0; use None for a pipeline without GPU")
         if not hasattr(self.bytes_per_sample, "__index__") or self.bytes_per_sample < 0:
             raise TypeError(f"bytes_per_sample must be a non-negative int, got {self.bytes_per_sample!r}")

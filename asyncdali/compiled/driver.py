@@ -5,13 +5,12 @@ from __future__ import annotations
 from .intrinsics import call3, fetch_add, load_i64, store_i64
 from .step import compiled
 
-# Job table (int64 each):
+# Job table (int64 each), written by `runtime.jobs.CompiledSamples`:
 #  0 number of samples          1 address of the shared counter     2 number of steps
 #  3 address of step functions  4 address of step contexts          5 number of scratch slots
 #  6 address of slot pointer arrays (each an int64[samples])         7 address of slot offsets into the thread's scratch
 #  8 address of status[samples] (int64: 0, or (step + 1) << 32 | code)   9 address of error texts   10 bytes per error text
 #  11 address of two flags (int64 each): stop (non-zero: take no more samples), failed (set when a status is not 0)
-JOB_FIELDS = 12
 
 
 @compiled(2)

@@ -50,13 +50,9 @@ def _make_store(kind):
 
 load_u8 = _make_load(types.uint8)
 load_i32 = _make_load(types.int32)
-load_u32 = _make_load(types.uint32)
 load_i64 = _make_load(types.int64)
-load_u64 = _make_load(types.uint64)
 load_f32 = _make_load(types.float32)
-load_f64 = _make_load(types.float64)
 store_i32 = _make_store(types.int32)
-store_u32 = _make_store(types.uint32)
 store_i64 = _make_store(types.int64)
 store_u8 = _make_store(types.uint8)
 store_u16 = _make_store(types.uint16)
@@ -209,17 +205,6 @@ def _as_void_pointer(typingctx, address):
     return types.voidptr(types.int64), codegen
 
 
-@intrinsic
-def address_of(typingctx, array):
-    """Address of the first element of a (contiguous) array made inside a kernel."""
-
-    def codegen(context, builder, signature, args):
-        struct = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
-        return builder.ptrtoint(struct.data, I64)
-
-    return types.int64(array), codegen
-
-
 def _make_view(dtype):
     @njit(inline="always")
     def view(address, count):
@@ -230,13 +215,9 @@ def _make_view(dtype):
 
 view_u8 = _make_view(np.uint8)
 """``view_u8(address, count)``: a 1-D array over `count` elements at `address` (no copy, not owned)."""
-view_i8 = _make_view(np.int8)
-view_u16 = _make_view(np.uint16)
-view_i16 = _make_view(np.int16)
 view_i32 = _make_view(np.int32)
 view_u32 = _make_view(np.uint32)
 view_i64 = _make_view(np.int64)
-view_u64 = _make_view(np.uint64)
 view_f32 = _make_view(np.float32)
 view_f64 = _make_view(np.float64)
 

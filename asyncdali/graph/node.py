@@ -175,8 +175,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> An
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments)
-    nodes = _results(_make_one(schema, inputs, arguments, None))
-    return nodes
+    return _results(_make_one(schema, inputs, arguments, None))
 
 
 def _results(instance: OperatorInstance) -> Any:

@@ -63,7 +63,6 @@ class Plan:
     operators: list[PlannedOperator]
     segments: list[Segment]
     outputs: list[int]
-    output_devices: list[str]
     edge_count: int
 
 
@@ -189,7 +188,7 @@ def build_plan(
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
     segments = cut_segments(operators, out, fuse_device)
-    return Plan(operators, segments, out, [node.device for node in outputs], next(counter))
+    return Plan(operators, segments, out, next(counter))
 
 
 def _planned(

@@ -152,7 +152,6 @@ def permute64(items, count, seed):
 #  3 slots in use                 4 slot of the oldest position            5 address of the slots
 #  6 address of the shard's first index in the order, 0: the order is 0, 1, 2, ...
 #  7 the shard's first position (used when 6 is 0)                         8 the last index delivered
-BUFFER_FIELDS = 9
 
 _MODULUS = _U(2147483647)
 _SPAN = _U(2147483645)

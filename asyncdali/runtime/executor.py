@@ -240,9 +240,6 @@ class Executor:
             self._streams[key] = self.device.stream(f"{self._name}-{key}")
         return self._streams[key]
 
-    def stream_of(self, edge_segment: int) -> Stream:
-        return self._segment_streams[edge_segment]
-
     # --- called by the user's thread
 
     def launch(self, batch_size: int) -> Record:

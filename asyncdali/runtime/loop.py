@@ -44,9 +44,6 @@ class LoopThread:
         """Run `function` on the loop's thread, soon; callable from any thread."""
         self.loop.call_soon_threadsafe(function, *args)
 
-    def on_loop_thread(self) -> bool:
-        return threading.current_thread() is self._thread
-
 
 _lock = threading.Lock()
 _shared: LoopThread | None = None

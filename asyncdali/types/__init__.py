@@ -1,4 +1,7 @@
-"""Data types, enumerations and constants of the public API (the names and values of DALI's ``types`` module)."""
+"""Data types, enumerations and constants of the public API (the names and values of DALI's ``types`` module).
+
+Enumerations are in `enums`, the types of numpy and others in `conversions`, constants in `scalar`, `constant_values` and `constant`.
+"""
 
 from __future__ import annotations
 
