@@ -14,8 +14,9 @@ from typing import Any
 
 from numba.core.caching import FunctionCache
 
-_PACKAGE = Path(__file__).parent.parent
+from .._notices import warn
 
+_PACKAGE = Path(__file__).parent.parent
 
 _SHARED = ("compiled/intrinsics.py", "compiled/step.py", "operators/convert_kernels.py")
 
@@ -30,11 +31,41 @@ def shared_digest() -> str:
 
 
 class VariantCache(FunctionCache):
-    """The cache entry of one variant of a function."""
+    """The cache entry of a function, or of one named variant of it."""
 
-    def __init__(self, function: Any, variant: tuple[Any, ...]):
+    def __init__(self, function: Any, variant: tuple[Any, ...] | None):
         self._variant = variant
         super().__init__(function)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
+        if self._variant is None:
+            return (*super()._index_key(sig, codegen), shared_digest())
         return (sig, codegen.magic_tuple(), self._variant, shared_digest())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:  # a full disk, say
+            _without_cache(str(error))
+
+
+def enable_cache(compilable: Any, function: Any, variant: tuple[Any, ...] | None) -> None:
+    """Give Numba's `compilable` a cache on disk; where no folder can be written every process compiles anew, with one warning."""
+    try:
+        compilable._cache = VariantCache(function, variant)
+    except RuntimeError as error:  # no folder is writable
+        _without_cache(str(error))
+
+
+_warned = False
+
+
+def _without_cache(reason: str) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warn(
+            f"compiled kernels cannot be kept on disk, every process compiles them anew (some seconds): {reason}. "
+            "Set NUMBA_CACHE_DIR to a folder that can be written.",
+            RuntimeWarning,
+        )

@@ -8,7 +8,7 @@ import gc
 import threading
 from typing import Any
 
-from numba import cfunc, njit, types
+from numba import njit, types
 from numba.core.ccallback import CFunc
 
 _I64 = types.int64
@@ -22,6 +22,16 @@ inlined = njit(**_HELPER)
 
 contracted = njit(fastmath={"contract"}, **_HELPER)
 """As :data:`inlined`, where a multiplication and an addition may become one fused operation."""
+
+
+def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> Any:
+    """Numba's C function, compiled or loaded from the cache."""
+    from .cache import enable_cache
+
+    made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS)
+    enable_cache(made, function, variant)
+    made.compile()
+    return made
 
 
 class Compiled:
@@ -53,22 +63,10 @@ class Compiled:
         with _compiling, _without_garbage_collection():
             if self._address:
                 return
-            signature = _I64(*[_I64] * self._count)
-            keep = self._compile_plain(signature) if self._variant is None else self._compile_variant(signature, self._variant)
+            keep = _c_function(self._function, _I64(*[_I64] * self._count), self._variant)
             self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
             self._keep = keep
             self._address = keep.address
-
-    def _compile_plain(self, signature):
-        return cfunc(signature, cache=True, **_OPTIONS)(self._function)
-
-    def _compile_variant(self, signature, variant: tuple):
-        from .cache import VariantCache
-
-        function: Any = CFunc(self._function, (signature.args, signature.return_type), {}, _OPTIONS)
-        function._cache = VariantCache(self._function, variant)
-        function.compile()
-        return function
 
     def _first_call(self, *args: int) -> int:
         self.compile()
@@ -124,4 +122,4 @@ step = compiled(3)
 
 def callback(function):
     """Compile ``f(int64) -> void`` for use as a C library's callback; gives the Numba object (``.address``)."""
-    return cfunc(types.void(_I64), cache=True, **_OPTIONS)(function)
+    return _c_function(function, types.void(_I64))

@@ -19,7 +19,7 @@ LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "com
 ALLOWED = {
     "batch": {"types"},
     "checkpoint": set(),
-    "compiled": set(),
+    "compiled": {"_notices"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
     "tensors": {"batch", "types"},
     "options": {"types", "_notices"},

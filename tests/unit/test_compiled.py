@@ -1,0 +1,56 @@
+"""Compiled functions where nothing can be cached on disk."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from numba.core.caching import CompileResultCacheImpl
+
+from asyncdali.compiled import cache, step
+
+
+def twice(value):
+    return value * 2
+
+
+def made(number):
+    def add(value):
+        return value + number
+
+    return add
+
+
+@pytest.fixture
+def nowhere_to_write(monkeypatch):
+    """No folder for Numba's cache: read-only packages and home."""
+    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(cache, "_warned", False)
+
+
+def test_compiles_without_a_cache_and_says_so_once(nowhere_to_write):
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as caught:
+        assert step.Compiled(twice, 1)(21) == 42
+        assert step.Compiled(made(3), 1, ("add", 3))(4) == 7
+        assert step.callback(_nothing).address
+    assert len(caught) == 1
+
+
+def _nothing(value):
+    pass
+
+
+def test_a_full_disk_does_not_stop_the_compilation(monkeypatch):
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(CompileResultCacheImpl, "reduce", lambda *_: full())
+    monkeypatch.setattr(cache, "_warned", False)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        assert step.Compiled(made(11), 1, ("full disk", 11))(1) == 12
+
+
+def test_two_variants_of_one_function_do_not_meet_in_the_cache():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [step.Compiled(made(k), 1, ("variant", k))(1) for k in (5, 6)] == [6, 7]
