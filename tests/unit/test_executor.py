@@ -138,8 +138,7 @@ def test_stream_assignment():
     def streams(policy):
         pipeline = pipeline_of(graph, stream_policy=policy)
         pipeline.build()
-        executor = pipeline._session.executor
-        return len({id(executor.stream_of(k)) for k in range(len(pipeline._session.plan.segments))})
+        return len({*map(id, pipeline._session.executor._segment_streams)})
 
     assert streams(StreamPolicy.SINGLE) == 1
     assert streams(StreamPolicy.PER_BACKEND) == 2
