@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .tensor_list import TensorList
 
 _INDENT = "    "
 _EDGE = 2  # leading and trailing items that an abbreviation keeps
 
 
 def described(name: str, fields: list[str]) -> str:
+    """A class name and what is said about the object, one line each."""
     return f"{name}(\n{_INDENT}" + f",\n{_INDENT}".join(fields) + ")"
 
 
 def values_text(sample: np.ndarray) -> str:
+    """Values of one sample, abbreviated as numpy does."""
     return np.array2string(sample, prefix=_INDENT, edgeitems=_EDGE)
 
 
-def samples_text(tensors: TensorList) -> str:
-    """Values of a list; of more than 5 samples with more than 1000 elements, the first and last two."""
-    count, elements = len(tensors), int(tensors._batch.shapes.prod(axis=1).sum())
-    if count > 5 and elements > 1000:
-        texts = [values_text(tensors._host_sample(i)) for i in range(_EDGE)]
-        texts += ["..."] + [values_text(tensors._host_sample(i)) for i in range(count - _EDGE, count)]
+def samples_text(sample: Callable[[int], np.ndarray], shapes: np.ndarray) -> str:
+    """Values of a list of samples of `shapes` (int64[samples, ndim]); of more than 5 with more than 1000 elements, the first and last two."""
+    count, ndim = shapes.shape
+    if count > 5 and int(shapes.prod(axis=1).sum()) > 1000:
+        texts = [values_text(sample(i)) for i in range(_EDGE)]
+        texts += ["..."] + [values_text(sample(i)) for i in range(count - _EDGE, count)]
     else:
-        texts = [values_text(tensors._host_sample(i)) for i in range(count)]
-    between = ", " if tensors.ndim() == 0 else "," + "\n" * tensors.ndim() + _INDENT
+        texts = [values_text(sample(i)) for i in range(count)]
+    between = ", " if ndim == 0 else "," + "\n" * ndim + _INDENT
     return f"[{between.join(texts)}]"
 
 

@@ -203,4 +203,4 @@ class TensorList:
 
     def __str__(self) -> str:
         check_readable(self._batch.dtype)
-        return described(type(self).__name__, [samples_text(self), *self._fields()])
+        return described(type(self).__name__, [samples_text(self._host_sample, self._batch.shapes), *self._fields()])
