@@ -347,7 +347,7 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
             *DECODER_ARGS,
             Arg("num_attempts", "int", 10, "Tries to find a window within the ranges.", stream=True),
             Arg("random_area", "float_list", [0.08, 1.0], "Range of the window's area as a fraction of the image.", stream=True),
-            Arg("random_aspect_ratio", "float_list", [0.75, 1.333333], "Range of width / height.", stream=True),
+            Arg("random_aspect_ratio", "float_list", [3 / 4, 4 / 3], "Range of width / height.", stream=True),
         ),
     )
 

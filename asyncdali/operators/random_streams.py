@@ -333,17 +333,17 @@ def normal(
 
 def _checked_ranges(aspect: Sequence[float], area: Sequence[float], attempts: int) -> np.ndarray:
     """float32[4] of both ranges; ValueError where they are empty or impossible."""
-    for name, given in (("aspect ratio", aspect), ("area", area)):
+    for name, given in (("random_aspect_ratio", aspect), ("random_area", area)):
         if len(given) != 2:
-            raise ValueError(f"the {name} range has {len(given)} values; expected two, its smallest and largest")
+            raise ValueError(f"`{name}` has {len(given)} values; expected two, the smallest and the largest")
     ranges = np.array([*aspect, *area], np.float32)
     r0, r1, a0, a1 = ranges.tolist()
     if not 0 < r0 <= r1 < np.inf:
-        raise ValueError(f"the aspect ratio range is [{r0:g}, {r1:g}]; expected 0 < smallest <= largest")
+        raise ValueError(f"`random_aspect_ratio` is [{r0:g}, {r1:g}]; expected 0 < smallest <= largest")
     if not (0 <= a0 <= a1 < np.inf and a0 <= 1):
-        raise ValueError(f"the area range is [{a0:g}, {a1:g}]; expected 0 <= smallest <= largest, and smallest <= 1")
+        raise ValueError(f"`random_area` is [{a0:g}, {a1:g}]; expected 0 <= smallest <= largest, and smallest <= 1")
     if attempts < 1:
-        raise ValueError(f"the number of attempts is {attempts}; at least 1 is needed")
+        raise ValueError(f"`num_attempts` is {attempts}; at least 1 is needed")
     return ranges
 
 

@@ -318,3 +318,22 @@ def test_damaged_but_complete_jpegs_decode_alike():
         assert np.array_equal(run_operator("decoders.image", [bytes(data)])[0], theirs)
         same += 1
     assert same > 15
+
+
+def test_default_aspect_ratio_of_random_crops_is_exactly_four_thirds(tmp_path):
+    """DALI's documentation rounds the default to six digits: one window in a thousand is 4 : 3 exactly and hangs on the seventh."""
+    path = tmp_path / "square.png"
+    path.write_bytes(encode(np.zeros((500, 500), np.uint8), "PNG"))
+
+    def shapes(library):
+        pipeline = library.Pipeline(256, 1, None, prefetch_queue_depth=1)
+        with pipeline:
+            encoded, _ = library.fn.readers.file(files=[str(path)])
+            pipeline.set_outputs(library.fn.decoders.image_random_crop(encoded, seed=4))
+        return [tuple(shape) for shape in pipeline.run()[0].shape()]
+
+    import nvidia.dali
+
+    theirs = shapes(nvidia.dali)
+    assert (264, 352, 3) in theirs  # 4 : 3
+    assert shapes(asyncdali) == theirs

@@ -332,13 +332,13 @@ def test_an_image_that_fits_no_window_is_clipped():
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({"aspect": (0, 1)}, "aspect ratio range is"),
-        ({"aspect": (2, 1)}, "aspect ratio range is"),
+        ({"aspect": (0, 1)}, "`random_aspect_ratio` is"),
+        ({"aspect": (2, 1)}, "`random_aspect_ratio` is"),
         ({"aspect": (1,)}, "has 1 values; expected two"),
-        ({"aspect": (math.nan, 1)}, "aspect ratio range is"),
-        ({"area": (0.9, 0.1)}, "area range is"),
-        ({"area": (1.5, 2)}, "area range is"),
-        ({"attempts": 0}, "attempts is 0"),
+        ({"aspect": (math.nan, 1)}, "`random_aspect_ratio` is"),
+        ({"area": (0.9, 0.1)}, "`random_area` is"),
+        ({"area": (1.5, 2)}, "`random_area` is"),
+        ({"attempts": 0}, "`num_attempts` is 0"),
     ],
 )
 def test_impossible_ranges_are_refused(ranges, message):
