@@ -337,12 +337,13 @@ def make_rotate_step(
     """The step for a batch.
 
     records   int64[samples, 10], see the top;  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
-    fill      value outside the source, saturated to the output's type and for linear also to the input's; None repeats the border
+    fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
     """
     value = 0.0 if fill is None else float(fill)
     for dtype in (np.dtype(out_dtype), np.dtype(in_dtype)) if linear else (np.dtype(out_dtype),):
         if dtype.kind in "iu":
-            value = float(np.clip(np.trunc(value), np.iinfo(dtype).min, np.iinfo(dtype).max))
+            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # half away from zero
+            value = float(np.clip(np.nan_to_num(whole), np.iinfo(dtype).min, np.iinfo(dtype).max))
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
     maps = np.ascontiguousarray(maps, np.float64)
     fill_value = np.array([value], np.float32)

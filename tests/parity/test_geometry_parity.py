@@ -182,7 +182,7 @@ def test_resize_training_crop():
 # ------------------------------------------------------------------------------------------------------------------------- rotate
 
 
-@pytest.mark.parametrize("fill", [None, 50.0, -7.0, 300.0])
+@pytest.mark.parametrize("fill", [None, 50.0, -7.0, 300.0, 1.5, 254.7])
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize(
     "dtype, out", [("uint8", "UINT8"), ("uint8", "FLOAT"), ("int16", "INT16"), ("int32", "FLOAT"), ("float32", "FLOAT"),
