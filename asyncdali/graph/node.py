@@ -12,6 +12,7 @@ import numpy as np
 from .._notices import near, warn
 from ..data_node import DataNode
 from ..operators.base import REQUIRED, Arg, Schema
+from ..types import DALIDataType
 from . import context
 
 _detached_ids = itertools.count()
@@ -105,6 +106,12 @@ def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
         raise kind(f"{_public(schema)}: argument '{arg.name}' must be {arg.describe()}, got {value!r} ({error})") from error
 
 
+def _no_type(schema: Schema, arg: Arg) -> None:
+    """NO_TYPE is as good as no argument where that means "the input's type"; elsewhere an element type is needed: ValueError."""
+    if arg.default is not None or schema.inputs[0] == 0:
+        raise ValueError(f"{_public(schema)}: argument '{arg.name}' is NO_TYPE; an element type is needed")
+
+
 def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
     """Check keyword arguments; returns (converted constants, argument inputs).
 
@@ -131,6 +138,9 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             value = input_constant(value, "cpu")
         if not isinstance(value, DataNode):
             constants[name] = _convert_constant(schema, arg, value)
+            if constants[name] is DALIDataType.NO_TYPE:
+                _no_type(schema, arg)
+                del constants[name]
             continue
         if not arg.tensor:
             raise TypeError(f"{_public(schema)}: argument '{name}' should not be a 'DataNode': it takes one constant, {arg.describe()}")

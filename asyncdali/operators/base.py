@@ -18,6 +18,7 @@ State is a position: a stateful operator keeps ``self.position`` (immutable), ne
 
 from __future__ import annotations
 
+import numbers
 import operator as _op
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,8 +44,8 @@ REQUIRED: Any = _Required()
 
 
 def _to_bool(value: Any) -> bool:
-    if isinstance(value, (str, bytes)):
-        raise TypeError("a string is not a truth value")
+    if not isinstance(value, (numbers.Number, np.generic)):
+        raise TypeError(f"{type(value).__name__} is not a truth value")
     return bool(value)
 
 
@@ -67,7 +68,10 @@ def _to_int(value: Any) -> int:
         raise TypeError("a string is not an integer")
     if isinstance(value, float) and not value.is_integer():
         raise TypeError("expected an integer")
-    return int(value) if isinstance(value, (float, np.floating)) else _op.index(value)
+    whole = int(value) if isinstance(value, (float, np.floating)) else _op.index(value)
+    if not -(2**63) <= whole < 2**63:
+        raise ValueError("does not fit into 64 bits")
+    return whole
 
 
 def _to_enum(kind: type) -> Callable[[Any], Any]:

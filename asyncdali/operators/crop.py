@@ -74,7 +74,7 @@ class WindowOperator(Operator):
             wrong = ~((where >= 0) & (where <= 1))
             if wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
-                raise SampleError(i, f"Anchor for dimension {axis} ({where[i]:f}) is out of range [0.0, 1.0]")
+                raise SampleError(i, f"`{position}`: Anchor for dimension {axis} ({where[i]:f}) is out of range [0.0, 1.0]")
             anchors[:, axis] = rules.window_anchor(shapes[:, axis], windows[:, axis], where, self.spec.constant("rounding"))
         return self._within(shapes, anchors, windows)
 

@@ -65,6 +65,8 @@ class Reshape(Operator):
             relative = arguments.vectors("rel_shape")
             if relative.shape[1] > base.shape[1] and arguments.given("src_dims"):
                 raise ValueError(f"`rel_shape` has {relative.shape[1]} values for {base.shape[1]} source dimensions")
+            if not (np.abs(relative) < 2**31).all():
+                raise ValueError(f"`rel_shape` must be small numbers, got {relative[~(np.abs(relative) < 2**31)][0]:g}")
             wanted = np.full(relative.shape, -1, np.int64)
             shared = min(relative.shape[1], base.shape[1])
             scaled = relative[:, :shared] * base[:, :shared]

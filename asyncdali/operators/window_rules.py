@@ -65,6 +65,10 @@ def slice_windows(
     axes = _axes(arguments, extents.shape[1], layout)
     chosen = np.take_along_axis(extents, axes, 1)
     start, end = _positional(spec, positional, chosen) if positional else _named(arguments, chosen)
+    numbers = np.isfinite(start) & np.isfinite(end)
+    if not numbers.all():
+        i = int(np.flatnonzero(~numbers.all(axis=1))[0])
+        raise SampleError(i, f"slice coordinates must be numbers, got start={start[i].tolist()} end={end[i].tolist()}")
     if (end < start).any():
         i = int(np.flatnonzero((end < start).any(axis=1))[0])
         raise SampleError(i, f"end coordinates can't be before start coordinates: start={start[i].tolist()} end={end[i].tolist()}")

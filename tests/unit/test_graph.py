@@ -119,6 +119,34 @@ def test_wrong_arguments():
         assert fn.copy(a, name=None, device=None, preserve=None).device == "cpu"
         with pytest.raises(TypeError, match=r"name"):
             fn.copy(a, name=3)
+        for wrong in ([], {}, object(), "yes", np.zeros((2, 2))):
+            with pytest.raises(TypeError, match=r"(?s)fn\.rotate: argument 'keep_size' must be bool, got .* is not a truth value"):
+                fn.rotate(a, angle=1, keep_size=wrong)
+        for huge in (2**63, 1e30, -(2**63) - 1):
+            with pytest.raises(ValueError, match=r"fn\.flip: argument 'horizontal' must be int.*does not fit into 64 bits"):
+                fn.flip(a, horizontal=huge)
+
+
+def test_no_type_means_the_inputs_type_or_is_refused():
+    """As in DALI: where a type is needed NO_TYPE is none."""
+    with Pipeline(**BASE):
+        for make in (fn.random.uniform, fn.random.coin_flip, fn.random.normal, functools.partial(fn.constant, idata=[1])):
+            with pytest.raises(ValueError, match=r"argument 'dtype' is NO_TYPE; an element type is needed"):
+                make(dtype=types.NO_TYPE)
+        with pytest.raises(ValueError, match=r"fn\.cast: argument 'dtype' is NO_TYPE"):
+            fn.cast(fn.random.uniform(), dtype=types.NO_TYPE)
+    pixels = np.arange(12, dtype=np.int16).reshape(2, 2, 3)
+    for operator, arguments in ((fn.crop, {"crop": (1, 1)}), (fn.resize, {"size": (3, 3)}), (fn.rotate, {"angle": 0.0})):
+        node = functools.partial(operator, dtype=types.NO_TYPE, **arguments)
+        (out,) = pipeline_of(lambda node=node: node(types.Constant(pixels, layout="HWC"))).run()
+        assert out.dtype == types.INT16
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e30])
+def test_relative_shapes_are_numbers(wrong):
+    """They became a wildcard."""
+    with pytest.raises(ValueError, match=r"fn\.reshape.*\n(.*\n)*.*`rel_shape`"):
+        run(lambda: fn.reshape(fn.random.uniform(shape=[6]), rel_shape=[wrong]))
 
 
 def test_constants_as_inputs_and_arguments():
