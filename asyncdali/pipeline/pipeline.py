@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from ..errors import PipelineClosed
 from ..graph import context
 from ..graph.node import Definition
 from ..options import PipelineOptions, option_names, unknown_option
-from ..runtime.session import Session
-from ..tensors import TensorListCPU, TensorListGPU
 from ..types import DALIDataType, PipelineAPIType
 from .storing import both_spellings, stored_options
+
+if TYPE_CHECKING:
+    from ..runtime.session import Session
+    from ..tensors import TensorListCPU, TensorListGPU
 
 
 class Pipeline:
@@ -221,6 +223,8 @@ class Pipeline:
         if define_graph is not None:
             self.define_graph = define_graph  # type: ignore[method-assign]
         self._options.check_for_build()
+        from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
+
         self._session = Session(self._options, self._output_nodes(), self._definition.instances, self)
         weakref.finalize(self, self._session.close)
 
