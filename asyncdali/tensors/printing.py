@@ -21,7 +21,7 @@ def values_text(sample: np.ndarray) -> str:
 
 
 def samples_text(sample: Callable[[int], np.ndarray], shapes: np.ndarray) -> str:
-    """Values of a list of samples of `shapes` (int64[samples, ndim]); of more than 5 with more than 1000 elements, the first and last two."""
+    """Values of a list of samples of `shapes` (int64[samples, ndim]); if more than 5 with over 1000 elements, the first and last two."""
     count, ndim = shapes.shape
     if count > 5 and int(shapes.prod(axis=1).sum()) > 1000:
         texts = [values_text(sample(i)) for i in range(_EDGE)]
