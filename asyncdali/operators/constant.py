@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch, storage_dtype
+from ..batch import Batch
 from ..types import DALIDataType
+from ..types.saturate import saturated
 from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 
@@ -87,19 +88,9 @@ class Constant(_Repeated):
             dtype = DALIDataType.FLOAT if fdata is not None else DALIDataType.INT32
         shape = self.spec.constant("shape")
         numbers = np.array(data, np.float32).astype(np.float64) if fdata is not None else np.array(data, np.int64)
-        numbers = _saturated(numbers, storage_dtype(dtype))
+        numbers = saturated(numbers, dtype)
         if shape is None:
             return numbers, dtype
         if len(numbers) not in (1, int(np.prod(shape))):
             raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {int(np.prod(shape))}")
         return np.broadcast_to(numbers, shape).copy() if len(numbers) == 1 else numbers.reshape(shape), dtype
-
-
-def _saturated(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Round half away from zero and clamp, for integer types."""
-    if dtype.kind not in "iu":
-        return numbers.astype(dtype)
-    if numbers.dtype.kind == "f":
-        numbers = np.trunc(numbers + np.copysign(0.5, numbers))
-    limits = np.iinfo(dtype)
-    return np.clip(numbers, limits.min, limits.max).astype(dtype)

@@ -216,3 +216,20 @@ def test_executor_statistics():
                 for name, entry in pipe.executor_statistics().items() if "MakeContiguous" not in name}  # fmt: skip
 
     assert drive(asyncdali) == drive(dali)
+
+
+@pytest.mark.parametrize("kind", ["BOOL", "UINT8", "INT8", "INT32", "INT64", "UINT16", "FLOAT16"])
+def test_constants_are_converted_alike(kind):
+    """Rounding, saturation and NaN of ``fn.constant``'s numbers."""
+    numbers = [0.4, 0.5, 0.6, 1.5, 2.5, -0.5, -1.5, 300.0, -7.0, 0.49999997, float("inf"), -1e20, float("nan"), 1e-30]
+    results = []
+    for lib in (dali, asyncdali):
+
+        @lib.pipeline_def(batch_size=1, num_threads=1, device_id=None)
+        def graph(lib=lib):
+            return lib.fn.constant(fdata=numbers, dtype=getattr(lib.types, kind))
+
+        pipe = graph()
+        pipe.build()
+        results.append(pipe.run()[0].as_array())
+    np.testing.assert_array_equal(*results)
