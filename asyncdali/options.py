@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,6 +12,7 @@ from ._notices import near, warn
 from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
+_FLAGS = ("exec_pipelined", "exec_async", "set_affinity", "enable_memory_stats", "enable_checkpointing", "strict", "exec_dynamic")
 
 
 @dataclass
@@ -115,6 +116,9 @@ class PipelineOptions:
                 self.exec_dynamic = self.experimental_exec_dynamic
 
     def _check_kinds(self) -> None:
+        for name in _FLAGS:
+            if isinstance(getattr(self, name), Collection):  # "no" would mean yes
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.stream_policy is not None and not isinstance(self.stream_policy, StreamPolicy):
             raise TypeError(f"stream_policy must be a StreamPolicy, got {self.stream_policy!r}")
         if self.concurrency is not None and not isinstance(self.concurrency, OperatorConcurrency):

@@ -131,6 +131,10 @@ def test_other_options_are_checked():
         uniform_pipeline(device_id=-2).build()
     with pytest.raises(ValueError, match=r"py_start_method"):
         Pipeline(py_start_method="thread")
+    for flag in ("exec_pipelined", "exec_async", "set_affinity", "enable_checkpointing", "strict", "exec_dynamic"):
+        with pytest.raises(TypeError, match=f"{flag} must be True or False, got 'no'"):
+            Pipeline(**{flag: "no"})
+    assert Pipeline(exec_async=np.bool_(False)).exec_dynamic is None
     with pytest.raises(ValueError, match=r"py_callback_pickler"):
         Pipeline(py_callback_pickler=object())
 
