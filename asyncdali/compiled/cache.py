@@ -7,6 +7,7 @@ Numba looks only at the file of the outermost function.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from pathlib import Path
@@ -41,6 +42,14 @@ class VariantCache(FunctionCache):
         if self._variant is None:
             return (*super()._index_key(sig, codegen), shared_digest())
         return (sig, codegen.magic_tuple(), self._variant, shared_digest())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged file, pickles fail in every way: compile again and write it anew
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from typing import Any
 
 import pytest
+from numba import config
 from numba.core.caching import CompileResultCacheImpl
 
 from asyncdali.compiled import cache, step
@@ -48,6 +51,22 @@ def test_a_full_disk_does_not_stop_the_compilation(monkeypatch):
     monkeypatch.setattr(cache, "_warned", False)
     with pytest.warns(RuntimeWarning, match="No space left"):
         assert step.Compiled(made(11), 1, ("full disk", 11))(1) == 12
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 20])
+def test_damaged_cache_files_are_replaced(monkeypatch, tmp_path, kind, size):
+    """After a crash of the machine, say; Numba raises at every start until someone deletes them."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    variant = ("damaged", kind, size)
+    assert step.Compiled(made(2), 1, variant)(1) == 3
+    for path in tmp_path.rglob(f"*.{kind}"):
+        os.truncate(path, size)
+    assert step.Compiled(made(2), 1, variant)(1) == 3
+    assert all(path.stat().st_size > size for path in tmp_path.rglob(f"*.{kind}"))
+    again: Any = step.Compiled(made(2), 1, variant)
+    assert again(1) == 3
+    assert again._keep.cache_hits == 1
 
 
 def test_two_variants_of_one_function_do_not_meet_in_the_cache():
