@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import itertools
+import secrets
 import threading
 from typing import Any
 
 from numba import njit, types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.ccallback import CFunc
 
 _I64 = types.int64
@@ -24,13 +27,30 @@ contracted = njit(fastmath={"contract"}, **_HELPER)
 """As :data:`inlined`, where a multiplication and an addition may become one fused operation."""
 
 
+# Numba numbers the functions it compiles and puts the number into their symbols, from 1 in every process. Code that two processes cached
+# would share symbols, and a process that loads both would call one's helpers from the other: numbers start anywhere instead.
+_numbers = itertools.count(secrets.randbits(62))
+
+
+@contextlib.contextmanager
+def _own_symbols():
+    """Symbols of what is compiled meanwhile belong to this process alone."""
+    theirs = FunctionIdentity._unique_ids
+    FunctionIdentity._unique_ids = _numbers
+    try:
+        yield
+    finally:
+        FunctionIdentity._unique_ids = theirs
+
+
 def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> Any:
     """Numba's C function, compiled or loaded from the cache."""
     from .cache import enable_cache
 
     made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS)
     enable_cache(made, function, variant)
-    made.compile()
+    with _own_symbols():
+        made.compile()
     return made
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from typing import Any
 
 import pytest
 from numba import config
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl
 
 from asyncdali.compiled import cache, step
@@ -67,6 +69,18 @@ def test_damaged_cache_files_are_replaced(monkeypatch, tmp_path, kind, size):
     again: Any = step.Compiled(made(2), 1, variant)
     assert again(1) == 3
     assert again._keep.cache_hits == 1
+
+
+def test_symbols_are_unique_over_processes(monkeypatch, tmp_path):
+    """Numba numbers functions from 1 in every process; code cached by two processes then called each other's helpers."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    names = set()
+    for variant in (1, 2):  # as if each were the first function of its process
+        monkeypatch.setattr(FunctionIdentity, "_unique_ids", itertools.count(1))
+        compiled: Any = step.Compiled(made(variant), 1, ("symbols", variant))
+        assert compiled(1) == 1 + variant
+        names.add(compiled._keep.native_name)
+    assert len(names) == 2
 
 
 def test_two_variants_of_one_function_do_not_meet_in_the_cache():
