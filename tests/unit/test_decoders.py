@@ -236,6 +236,8 @@ def test_windows_that_leave_the_image_name_their_sample():
     assert caught.value.sample == 1
     with pytest.raises(SampleError, match="empty"):
         window("image_slice", start=(5, 6), end=(5, 6))
+    with pytest.raises(ValueError, match="`crop_pos_z` is 1.5, outside 0 to 1"):
+        window("image_crop", crop=(5, 5), crop_pos_z=1.5)
     for wrong in ({"rel_start": (np.nan, 0)}, {"rel_end": (1, np.inf)}, {"rel_shape": (np.nan, 1)}):
         with pytest.raises(SampleError, match="coordinates must be numbers"):
             window("image_slice", **wrong)

@@ -161,6 +161,23 @@ def test_constants_as_inputs_and_arguments():
         assert "shape" in fn.random.uniform(shape=np.array([2, 3])).source.argument_inputs
 
 
+def test_values_are_converted_where_nothing_is_lost():
+    with Pipeline(**BASE):
+        assert fn.flip(fn.copy(1), horizontal=1.0).source.constants["horizontal"] == 1
+        for wrong in ({"horizontal": 1.5}, {"vertical": "1"}):
+            with pytest.raises(TypeError, match=r"must be int"):
+                fn.flip(fn.copy(1), **wrong)
+        with pytest.raises(TypeError, match=r"'dtype' must be DALIDataType, got 1\.5"):
+            fn.cast(fn.copy(1), dtype=1.5)
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+
+    def turned(angle):
+        return run(lambda: fn.rotate(types.Constant(pixels, layout="HWC"), angle=angle))
+
+    assert turned(types.Constant(90, dtype=types.INT32)) == turned(90.0)
+    assert run(lambda: fn.random.coin_flip(dtype=types.FLOAT, seed=3)) == run(lambda: fn.random.coin_flip(seed=3))
+
+
 def test_shapes_and_properties():
     """Row 64, on either device."""
     def graph():
