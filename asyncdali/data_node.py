@@ -87,8 +87,7 @@ class DataNode:
             "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
         )
 
-    def __iter__(self) -> NoReturn:
-        raise TypeError("a DataNode is not iterable: it stands for a batch that exists only when the pipeline runs")
+    __iter__ = None  # iter() raises TypeError, and a node does not pass for a collections.abc.Iterable
 
     def __len__(self) -> NoReturn:
         raise TypeError("a DataNode has no len(): its batch exists only when the pipeline runs")
@@ -99,3 +98,18 @@ class DataNode:
             "compare `node.name` or use `is` to tell nodes apart"
         )
 
+
+def _unavailable(symbol: str) -> Any:
+    def operate(self: DataNode, *others: Any) -> NoReturn:
+        raise TypeError(f"`{symbol}` on DataNodes builds an expression, which this version does not have yet")
+
+    return operate
+
+
+for _symbol, _names in {
+    "+": "add radd", "-": "sub rsub neg", "*": "mul rmul", "/": "truediv rtruediv", "//": "floordiv rfloordiv", "%": "mod rmod",
+    "**": "pow rpow", "&": "and rand", "|": "or ror", "^": "xor rxor", "~": "invert", "<<": "lshift rlshift", ">>": "rshift rrshift",
+    "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "!=": "ne", "[]": "getitem", "abs": "abs",
+}.items():  # fmt: skip
+    for _name in _names.split():
+        setattr(DataNode, f"__{_name}__", _unavailable(_symbol))

@@ -151,8 +151,10 @@ class ImageDecoder(Operator):
         for i, image in ready.items():
             stored_h[i], stored_w[i] = image.shape[:2]
             orientation[i] = 1
+        seen = np.stack([stored_h, stored_w], axis=1)
         turned = orientation >= 5
-        seen = np.stack([np.where(turned, stored_w, stored_h), np.where(turned, stored_h, stored_w)], axis=1)
+        if turned.any():
+            seen[turned] = seen[turned, ::-1]
         anchors, extents = self.windows(seen, inputs[1:], arguments)
         check_windows(anchors, extents, seen)
         channels = self._channel_count(headers, ready)
@@ -238,6 +240,8 @@ def stored_windows(
 ) -> np.ndarray:
     """Windows of the image as seen, in stored coordinates: int64[samples, 4] of x, y, w, h (EXIF 2.3, tag 0x0112)."""
     y, x, h, w = anchors[:, 0], anchors[:, 1], extents[:, 0], extents[:, 1]
+    if (orientation == 1).all():
+        return np.stack([x, y, w, h], axis=1)
     turned = orientation >= 5
     sx, sy = np.where(turned, y, x), np.where(turned, x, y)
     sw, sh = np.where(turned, h, w), np.where(turned, w, h)

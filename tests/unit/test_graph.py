@@ -7,6 +7,7 @@ import collections.abc
 import functools
 import json
 import pickle
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def test_a_node_is_a_symbol():
     assert (node.name, node.device, node.index, node.source.name) == ("U", "cpu", 0, "U")
     assert repr(node).startswith('DataNode(name="U", device="cpu", source="U", index="0"')
     assert (one.name, two.name) == ("__TestPairProbe_0[0]", "__TestPairProbe_0[1]")
+    assert not isinstance(node, Iterable)
     for use in (bool, iter, len, hash, list, lambda n: {n}):
         with pytest.raises(TypeError):
             use(node)
@@ -474,3 +476,11 @@ def test_stateful_operators_are_serialized_without_state():
 
 def test_data_nodes_are_exported():
     assert isinstance(fn.random.uniform(), DataNode)
+
+
+@pytest.mark.parametrize("use", [lambda n: n + 1, lambda n: 2 * n, lambda n: n[0], lambda n: n < 3, lambda n: -n, lambda n: n != n, abs])
+def test_expressions_say_that_they_are_not_here_yet(use):
+    with Pipeline(**BASE):
+        node = fn.random.uniform()
+    with pytest.raises(TypeError, match="this version does not have yet"):
+        use(node)
