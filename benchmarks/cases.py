@@ -310,6 +310,13 @@ def parity(settings: Settings) -> Table:
     return compare(settings.folder, libraries())
 
 
+def overlap(settings: Settings) -> Table:
+    """Overlap of stages, timed."""
+    from .overlap import overlap as measure
+
+    return measure()
+
+
 CASES: dict[str, Callable[[Settings], Table]] = {
     "training": training,
     "training-busy": training_busy,
@@ -322,6 +329,7 @@ CASES: dict[str, Callable[[Settings], Table]] = {
     "cold": cold,
     "memory": rss,
     "parity": parity,
+    "overlap": overlap,
 }
 
 __all__ = ["CASES", "Settings", "paired_ratio"]
