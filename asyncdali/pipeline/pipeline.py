@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -363,15 +363,13 @@ class Pipeline:
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
-        with self._claim(session):
-            while True:
+        async with AsyncExitStack() as stack:
+            with self._claim(session):
+                await stack.enter_async_context(session.turn())
                 if not session.in_flight:
                     raise StopAsyncIteration
-                record = session.in_flight[0]
-                await record.wait_async()
-                if session.in_flight and session.in_flight[0] is record:  # else another task of this loop was first
-                    break
-        return session.fetch()
+                await session.in_flight[0].wait_async()
+            return session.fetch()
 
     def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
         """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""

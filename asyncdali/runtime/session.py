@@ -25,6 +25,7 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor, Record
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import MemoryStatistics
+from .turns import Turn, Turns
 
 log = logging.getLogger("asyncdali")
 
@@ -69,6 +70,7 @@ class Session:
         self._launching, self._fetching = threading.Lock(), threading.Lock()
         self.launched = 0
         self.owed = 0
+        self._turns = Turns()
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
 
     @staticmethod
@@ -140,6 +142,10 @@ class Session:
         if not self.in_flight:
             raise StopIteration
         return self.in_flight[0]
+
+    def turn(self) -> Turn:
+        """The calling coroutine's place among those that wait for an iteration."""
+        return Turn(self._turns)
 
     def wait_oldest(self) -> None:
         """Wait for the next iteration to be returned, if there is one."""

@@ -619,3 +619,20 @@ def test_endurance():
         for one, two in zip(pipeline.run(), reference.run(), strict=True):
             for k in range(len(one)):
                 np.testing.assert_array_equal(np.asarray(one.as_cpu()[k]), np.asarray(two.as_cpu()[k]))
+
+
+def test_turns_are_those_of_the_calls_under_any_timing():
+    """The first of several waiting tasks is served first, also when a batch is ready before its task looks."""
+
+    async def main():
+        for _ in range(40):
+            pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=3)
+            tasks = [asyncio.create_task(pipeline.run_async()) for _ in range(9)]
+            await asyncio.sleep(0)
+            tasks[4].cancel()
+            served = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(served[4], asyncio.CancelledError)
+            assert [values(batch)[0][0] for k, batch in enumerate(served) if k != 4] == list(range(8))
+            pipeline.close()
+
+    asyncio.run(main())
