@@ -214,7 +214,7 @@ class Executor:
         self._segment_streams: list[Stream] = []
         self._jobs: set[Job] = set()
         self._open_records: deque[Record] = deque()
-        self._count = 0
+        self._admitted = 0
         self.closed = False
         self.statistics: MemoryStatistics | None = None
         self._pid = os.getpid()
@@ -242,16 +242,17 @@ class Executor:
 
     # --- called by the user's thread
 
-    def launch(self, batch_size: int) -> Record:
-        """Queue one iteration; returns at once."""
+    def new_record(self, index: int, batch_size: int) -> Record:
+        """The record of iteration `index`, to be submitted; raises PipelineClosed when there is nothing to run it."""
         if self.closed or self._loop is None:
             raise PipelineClosed("the pipeline was closed")
         self.check_process()
-        record = Record(self._count, batch_size, self._edge_count)
-        self._count += 1
-        self._open_records.append(record)
-        self._loop.call(self._admit, record)
-        return record
+        return Record(index, batch_size, self._edge_count)
+
+    def submit(self, record: Record) -> None:
+        """Queue an iteration; returns at once. Doing it again does nothing."""
+        if self._loop is not None:
+            self._loop.call(self._admit, record)
 
     def check_process(self) -> None:
         """RuntimeError in a forked child: the threads stayed in the parent."""
@@ -261,7 +262,12 @@ class Executor:
     # --- on the loop's thread
 
     def _admit(self, record: Record) -> None:
-        if not self.closed:
+        if self.closed:
+            record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
+            record.finish()
+        elif record.index == self._admitted:
+            self._admitted += 1
+            self._open_records.append(record)
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:

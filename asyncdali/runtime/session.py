@@ -132,10 +132,21 @@ class Session:
     # --- running
 
     def launch(self) -> None:
-        """Queue one iteration."""
+        """Queue one iteration. An interrupt (Ctrl-C) anywhere in here leaves it queued, once: no batch is lost."""
         with self._launching:
-            self.in_flight.append(self.executor.launch(int(self.options.batch_size)))
-            self.launched += 1
+            record = self.executor.new_record(self.launched, int(self.options.batch_size))
+            try:
+                self._queue(record)
+            except BaseException:
+                self._queue(record)
+                raise
+
+    def _queue(self, record: Record) -> None:
+        """Each step may be repeated."""
+        if not self.in_flight or self.in_flight[-1] is not record:
+            self.in_flight.append(record)
+        self.launched = record.index + 1
+        self.executor.submit(record)
 
     def oldest(self) -> Record:
         """The next iteration to be returned; StopIteration when nothing is in flight."""

@@ -629,10 +629,11 @@ def test_turns_are_those_of_the_calls_under_any_timing():
             pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=3)
             tasks = [asyncio.create_task(pipeline.run_async()) for _ in range(9)]
             await asyncio.sleep(0)
-            tasks[4].cancel()
+            cancelled = tasks[4].cancel()  # unless it was served already
             served = await asyncio.gather(*tasks, return_exceptions=True)
-            assert isinstance(served[4], asyncio.CancelledError)
-            assert [values(batch)[0][0] for k, batch in enumerate(served) if k != 4] == list(range(8))
+            assert isinstance(served[4], asyncio.CancelledError) == cancelled
+            got = [values(batch)[0][0] for batch in served if not isinstance(batch, asyncio.CancelledError)]
+            assert got == list(range(len(got)))
             pipeline.close()
 
     asyncio.run(main())
