@@ -5,6 +5,9 @@ Enumerations are in `enums`, the types of numpy and others in `conversions`, con
 
 from __future__ import annotations
 
+from asyncdali_workers import BatchInfo as BatchInfo
+from asyncdali_workers import SampleInfo as SampleInfo
+
 from .constant import Constant as Constant
 from .constant import ConstantNode as ConstantNode
 from .constant_values import constant_array as constant_array

@@ -115,6 +115,12 @@ def test_nothing_imports_the_pipeline():
             assert ("pipeline",) not in set(imported(path)), path
 
 
+def test_every_folder_is_packaged():
+    text = (ROOT / "pyproject.toml").read_text()
+    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in modules()}
+    assert not {name for name in folders if f'"{name}"' not in text}
+
+
 def test_workers_import_nothing_of_ours():
     for path in (ROOT / "workers").rglob("*.py"):
         tree = ast.parse(path.read_text())
