@@ -9,14 +9,36 @@ from . import decoders as decoders
 from . import random as random
 from . import readers as readers
 
+def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
+
+    The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+    """
+
+def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Adjusts brightness and contrast.
+
+    ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
+    positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+    """
+
 def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
+
+def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Adjusts hue, saturation, brightness and contrast.
+
+    Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.
+    """
 
 def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Produces a batch of samples that are all the same, given as numbers.
 
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
     """
+
+def contrast(input_0: Any, /, *, contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
 
 def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Copies the input."""
@@ -41,6 +63,15 @@ def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal:
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
 
+def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., saturation: float | DataNode | None = ..., value: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Turns the hue and scales saturation and value of RGB images.
+
+    A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.
+    """
+
+def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+
 def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Gives the input another shape or layout; the data are not copied.
 
@@ -61,3 +92,6 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
 
     The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
     """
+
+def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""

@@ -8,6 +8,8 @@ from .base import REGISTRY, Operator, Schema
 
 MODULES = (
     "operators.cast",
+    "operators.color",
+    "operators.color_twist",
     "operators.constant",
     "operators.copy",
     "operators.crop",

@@ -2,7 +2,7 @@
 
 Integers saturate. Floats become integers by rounding half away from zero ("round", what casts and normalisation do) or by dropping the
 fraction ("truncate", what crops do), saturated; NaN gives the type's smallest value for 32 and 64 bits (2**63 for uint64) and 0 otherwise.
-What is not zero after rounding is True. float16 travels as uint16.
+What is not zero after rounding is True. float16 travels as uint16; to it, too, ties round away from zero.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ def half_to_float(typingctx, bits):
 
 @intrinsic
 def float_to_half(typingctx, value):
-    """float16 as uint16, nearest even, of a float32."""
+    """float16 as uint16 of a float32: the nearest one, of two the one away from zero."""
 
     def codegen(context, builder, signature, args):
-        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+        # The instruction rounds to even; with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
+        bits = builder.bitcast(args[0], ir.IntType(32))
+        uneven = builder.bitcast(builder.or_(bits, bits.type(1)), ir.FloatType())
+        infinite = builder.icmp_unsigned("==", builder.and_(bits, bits.type(0x7FFFFFFF)), bits.type(0x7F800000))
+        value = builder.select(infinite, args[0], uneven)
+        return builder.bitcast(builder.fptrunc(value, ir.HalfType()), ir.IntType(16))
 
     return types.uint16(types.float32), codegen
 

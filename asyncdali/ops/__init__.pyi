@@ -9,10 +9,38 @@ from . import decoders as decoders
 from . import random as random
 from . import readers as readers
 
+class Brightness:
+    """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
+
+    The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+    """
+
+    def __init__(self, *, brightness: float | None = ..., brightness_shift: float | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class BrightnessContrast:
+    """Adjusts brightness and contrast.
+
+    ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
+    positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+    """
+
+    def __init__(self, *, brightness: float | None = ..., brightness_shift: float | None = ..., contrast: float | None = ..., contrast_center: float | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Cast:
     """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
 
     def __init__(self, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ColorTwist:
+    """Adjusts hue, saturation, brightness and contrast.
+
+    Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.
+    """
+
+    def __init__(self, *, brightness: float | None = ..., contrast: float | None = ..., dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Constant:
@@ -22,6 +50,12 @@ class Constant:
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Contrast:
+    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
+
+    def __init__(self, *, contrast: float | None = ..., contrast_center: float | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Copy:
@@ -62,6 +96,21 @@ class GetProperty:
     def __init__(self, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Hsv:
+    """Turns the hue and scales saturation and value of RGB images.
+
+    A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., saturation: float | None = ..., value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Hue:
+    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Reshape:
     """Gives the input another shape or layout; the data are not copied.
 
@@ -90,4 +139,10 @@ class Rotate:
     """
 
     def __init__(self, *, angle: float, axis: float | Sequence[float] | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Saturation:
+    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
