@@ -157,10 +157,16 @@ class Batch:
         return np.asarray(view)
 
     def private(self) -> Batch:
-        """This batch if its memory is its own, else a copy of it (the batch must be dense)."""
-        if not (self.alias_of or self).reused or self.values is None:
+        """This batch if its memory is its own, else a copy of it."""
+        if not (self.alias_of or self).reused:
             return self
-        copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
+        if self.values is not None:
+            copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
+        else:
+            copy = Batch(self.shapes, self.dtype, self.layout)
+            copy.place(np.empty(int(self.sizes().sum()), np.uint8))
+            for k in range(len(self)):
+                copy.sample(k)[...] = self.sample(k)
         copy.device, copy.source_info = self.device, self.source_info
         return copy
 

@@ -37,6 +37,8 @@ class PipelineOptions:
     py_num_workers: Any = 1
     py_start_method: str = "fork"
     py_callback_pickler: Any = None
+    worker_timeout: float | None = None
+    max_retries: int = 2
     output_dtype: Any = None
     output_ndim: Any = None
     output_layout: Any = None

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -135,3 +136,29 @@ class OrderedThread:
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+
+class CallThread:
+    """Calls functions one after another on a thread of its own, and gives their results as futures."""
+
+    def __init__(self, name: str):
+        self._thread = OrderedThread(name)
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        """Queue a call; a cancelled future that has not begun is not called."""
+        future: Future[Any] = Future()
+
+        def call(state: WorkerState) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._thread.submit(call)
+        return future
+
+    def close(self) -> None:
+        """End the thread once what is queued is done."""
+        self._thread.close()

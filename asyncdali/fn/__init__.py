@@ -2,6 +2,7 @@
 
 import sys
 
+from ..external_source import external_source as external_source
 from ..graph.calls import populate
 from ..operators import load_registry
 

@@ -106,7 +106,7 @@ def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
 def populate(root: types.ModuleType, schemas: Iterable[Schema], style: str) -> None:
     """Fill ``fn`` (style "fn") or ``ops`` (style "ops") with all operators and their deprecated names."""
     for schema in schemas:
-        if style == "ops" and schema.name.startswith("_"):
+        if schema.hand_written or (style == "ops" and schema.name.startswith("_")):
             continue
         for name in (schema.name, *schema.aliases):
             path, _, last = name.rpartition(".")

@@ -42,6 +42,8 @@ class OperatorInstance:
         self.constants = constants
         self.explicit_name = explicit_name
         self.twin_of = twin_of
+        self.attachment: Any = None
+        """A Python object that the operator works with when it runs (a source); no part of the graph as data."""
         self.trace = context.user_trace()
         self._pipeline = None if pipeline is None else weakref.ref(pipeline)
         count = schema.output_count(constants)
@@ -189,6 +191,8 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> An
 
 
 def _results(instance: OperatorInstance) -> Any:
+    if instance.schema.results is not None:
+        return instance.schema.results(instance.constants, list(instance.outputs))
     return instance.outputs[0] if len(instance.outputs) == 1 else list(instance.outputs)
 
 

@@ -31,6 +31,8 @@ class PlannedOperator:
     outputs: list[int]
     trace: str
     stage: int = 0
+    attachment: Any = None
+    """See ``OperatorInstance.attachment``."""
 
     @property
     def backend(self) -> str:
@@ -198,7 +200,8 @@ def _planned(
     spec = Spec(
         instance.schema, instance.name, instance.device, constants, tuple(sorted(arguments)), len(inputs), len(outputs), seed
     )  # fmt: skip
-    return PlannedOperator(spec, REGISTRY[instance.schema.name], inputs, arguments, outputs, instance.format_trace())
+    kind = REGISTRY[instance.schema.name]
+    return PlannedOperator(spec, kind, inputs, arguments, outputs, instance.format_trace(), attachment=instance.attachment)
 
 
 def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], fuse_device: bool = False) -> list[Segment]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import sys
@@ -45,6 +46,8 @@ def _doc(schema: Schema, indent: str) -> str:
 
 
 def _function(schema: Schema) -> str:
+    if schema.hand_written:
+        return f"from ..{schema.hand_written} import {schema.name} as {schema.name}\n"
     inputs = [f"input_{k}: Any" for k in range(schema.inputs[0])]
     inputs += [f"input_{k}: Any = ..." for k in range(schema.inputs[0], schema.inputs[1])]
     positional = [*inputs, "/"] if inputs else []
@@ -53,6 +56,8 @@ def _function(schema: Schema) -> str:
 
 
 def _class(schema: Schema) -> str:
+    if schema.hand_written:
+        return f"from ..{schema.hand_written} import {schema.class_name} as {schema.class_name}\n"
     names = ", ".join(["self", "*", *[text.replace(" | DataNode", "") for text in _parameters(schema)]])
     return (
         f"class {schema.class_name}:\n{_doc(schema, '    ')}\n\n"
@@ -93,6 +98,10 @@ def reference_table() -> str:
         lines.append(f"| [`fn.{schema.name}`](#fn{schema.name.replace('.', '')}) | {', '.join(schema.devices)} | {inputs} | {outputs} |")
     for schema in schemas:
         lines += ["", f"## fn.{schema.name}", "", inspect.cleandoc(schema.doc), ""]
+        if schema.hand_written:
+            module = importlib.import_module(f"asyncdali.{schema.hand_written}")
+            lines += ["```", inspect.cleandoc(getattr(module, schema.name).__doc__), "```"]
+            continue
         lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
         for arg in schema.by_name.values():
             default = "required" if arg.default is REQUIRED else f"`{arg.default!r}`"

@@ -22,6 +22,8 @@ MODULES = (
     "operators.resize",
     "operators.rotate",
     "readers.file",
+    "sources.operator",
+    "readers.tfrecord",
 )
 """Every module that declares operators, relative to the package."""
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numbers
 import operator as _op
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -179,6 +179,8 @@ class Schema:
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
+    hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
+    results        what a call gives the user for (constants, outputs), where it is neither a node nor a list of them
     """
 
     name: str
@@ -193,6 +195,8 @@ class Schema:
     aliases: tuple[str, ...] = ()
     cpu_inputs: tuple[int, ...] = ()
     metadata_inputs: tuple[int, ...] = ()
+    results: Callable[[dict[str, Any], list[Any]], Any] | None = None
+    hand_written: str = ""
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
@@ -369,10 +373,14 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What an operator may know about the iteration it plans."""
+    """What an operator may know about the iteration it plans.
+
+    `fed`: external input -> its batch, or the error to raise in its place.
+    """
 
     index: int
     batch_size: int
+    fed: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Operator:

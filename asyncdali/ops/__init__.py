@@ -2,6 +2,7 @@
 
 import sys
 
+from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import populate
 from ..operators import load_registry
 

@@ -84,6 +84,8 @@ class CropMirrorNormalize:
     def __init__(self, *, crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | None = ..., mirror: int | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+from ..external_source import ExternalSource as ExternalSource
+
 class Flip:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from .storing import both_spellings, stored_options
 
 if TYPE_CHECKING:
     from ..runtime.session import Session
+    from ..sources.parallel import Parallel
     from ..tensors import TensorListCPU, TensorListGPU
 
 
@@ -45,6 +46,9 @@ class Pipeline:
         enable_checkpointing, checkpoint: see :meth:`checkpoint`; `checkpoint` (bytes) is restored in :meth:`build`.
         strict: refuse a checkpoint of another graph or data set; False logs the differences and goes on.
         py_num_workers, py_start_method, py_callback_pickler: Python worker processes of parallel external sources.
+        worker_timeout: seconds a parallel source may take for a sample (a batch, for sources of batches); then its worker is replaced.
+            None: no limit.
+        max_retries: how often a sample that kills its worker is tried again.
         output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.
         exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the
             graph.
@@ -82,8 +86,8 @@ class Pipeline:
         self._api_type: PipelineAPIType | None = None
         self._api_check = True
         self._shared: deque[Any] = deque()
-        self._started = False
-        self._ended = False
+        self._nodes: list[DataNode] | None = None
+        self._parallel: Parallel | None = None
 
     # --- properties
 
@@ -178,7 +182,7 @@ class Pipeline:
         Before building, the last call wins; after, it does nothing.
         """
         if self._session is None:
-            self._outputs = list(outputs)
+            self._outputs, self._nodes = list(outputs), None
 
     def add_sink(self, edge: DataNode) -> None:
         """Run the operator behind `edge` although nothing uses its outputs."""
@@ -190,6 +194,8 @@ class Pipeline:
 
     def _output_nodes(self) -> list[DataNode]:
         """The outputs as nodes: constants become constant operators."""
+        if self._nodes is not None:
+            return self._nodes
         if not self._outputs:
             with self:
                 made = self.define_graph()
@@ -204,6 +210,7 @@ class Pipeline:
                 else:
                     values, dtype = output_constant(output, index)
                     nodes.append(constant_node(values, dtype))
+        self._nodes = nodes
         return nodes
 
     # --- building
@@ -225,8 +232,39 @@ class Pipeline:
         self._options.check_for_build()
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self)
+        self._start_workers()  # before the device is touched: a process cannot be forked after that
+        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
         weakref.finalize(self, self._session.close)
+
+    def start_py_workers(self) -> None:
+        """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
+
+        With the start method "fork" it has to be done before anything in this process uses CUDA: call it for all pipelines before building
+        any. Does nothing without parallel sources, or the second time. Raises RuntimeError when a process cannot be forked any more, or
+        when the workers do not start.
+        """
+        if self._closed:
+            raise PipelineClosed("the pipeline was closed")
+        with self._building:
+            self._options.check_for_build()
+            self._start_workers()
+
+    def _start_workers(self) -> None:
+        if self._parallel is not None:
+            return
+        from ..graph.plan import reachable
+        from ..sources.group import parallel_groups
+
+        groups = parallel_groups(reachable(self._output_nodes(), self._definition.instances).order)
+        if groups:
+            from ..sources.parallel import Parallel
+
+            self._parallel = Parallel(groups, self._options, self._saved_positions())
+
+    def _saved_positions(self) -> dict[str, Any]:
+        """Of the checkpoint to be restored: positions by operator."""
+        data = self._options.checkpoint
+        return {} if data is None else checkpoints.decode(data).get("operators", {})
 
     def _built(self) -> Session:
         if self._closed:
@@ -255,25 +293,13 @@ class Pipeline:
             )
 
     def iter_setup(self) -> None:
-        """Legacy hook: called once before each scheduled iteration; may raise StopIteration to end the epoch."""
-
-    def _launch_one(self) -> None:
-        try:
-            self.iter_setup()
-        except StopIteration:
-            self._ended = True
-            return
-        self._built().launch()
+        """Legacy hook: called once before each scheduled iteration, after the sources were asked; may feed inputs, or raise StopIteration
+        to end the epoch."""
 
     def _launch(self) -> None:
         """Queue one iteration; on the first call as many as the queue is deep."""
         session = self._built()
-        burst = 1 if self._started else session.depth
-        self._started = True
-        for _ in range(burst):
-            if self._ended:
-                return
-            self._launch_one()
+        session.producer.schedule(self.iter_setup)
         if not self.exec_async:
             session.wait_all()
 
@@ -289,11 +315,25 @@ class Pipeline:
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(cuda_stream, self)
-        for name in inputs:
-            raise KeyError(f"the pipeline has no input operator named {name!r}")
+        if inputs:
+            self._feed_now(session, inputs)
         with self._claim(session):
             session.wait_oldest()
         return session.fetch()
+
+    def _feed_now(self, session: Session, inputs: dict[str, Any]) -> None:
+        """`run(name=data)`: only where the next iteration is the one returned."""
+        for name in inputs:
+            session.producer.sources.port(name)  # all or nothing
+        if self.exec_pipelined and session.depth > 1:
+            raise RuntimeError(
+                "Inputs can be given to `run` only with prefetch_queue_depth=1 or exec_pipelined=False: otherwise the outputs returned are "
+                "not "
+                f"those of the data given. This pipeline has prefetch_queue_depth={self.prefetch_queue_depth}, "
+                f"exec_pipelined={self.exec_pipelined}."
+            )
+        for name, data in inputs.items():
+            session.producer.feed(name, data, None)
 
     @contextmanager
     def _claim(self, session: Session) -> Iterator[None]:
@@ -302,8 +342,8 @@ class Pipeline:
         If the block is interrupted or cancelled, the next call finds the iteration queued already: no batch is lost, the queue does not
         grow. Exceptions of the program's own (a source's, StopIteration) are another matter.
         """
-        launched = session.launched
-        owed = session.owed > 0
+        launched = session.producer.launched
+        owed = session.owed > 0 and bool(session.in_flight)
         try:
             if owed:
                 session.owed -= 1
@@ -313,7 +353,7 @@ class Pipeline:
         except Exception:
             raise
         except BaseException:
-            session.owed += owed or session.launched > launched
+            session.owed += owed or session.producer.launched > launched
             raise
 
     def schedule_run(self) -> None:
@@ -348,10 +388,37 @@ class Pipeline:
 
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
-        if self._ended:
-            self._ended = False
-            self._started = False
-            self._built().next_epoch()
+        if self._session is not None:
+            self._session.producer.reset()
+
+    # --- data from Python
+
+    def feed_input(
+        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+    ) -> None:
+        """Queue a batch for an external input without a source (builds); each iteration takes one.
+
+        `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
+        input has ``no_copy=True``. `cuda_stream` and `use_copy_kernel` concern data on a GPU.
+
+        Raises KeyError for an unknown input, RuntimeError for one that has a source and for data that is no batch or larger than
+        the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
+        fails the iteration it would have fed.
+        """
+        self._built().producer.feed(data_node, data, layout)
+
+    def input_feed_count(self, input_name: str) -> int:
+        """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
+        unknown."""
+        return self._built().producer.feed_count(input_name)
+
+    def external_source_shm_statistics(self) -> dict[str, list[int]]:
+        """Shared memory of the worker processes: `capacities` and `per_sample_capacities` in bytes; empty lists without workers."""
+        return {"capacities": [], "per_sample_capacities": []} if self._parallel is None else self._parallel.shm_statistics()
+
+    def worker_statistics(self) -> dict[str, Any]:
+        """What the worker processes did: tasks, busy and waiting time, bytes, restarts; empty without workers."""
+        return {} if self._parallel is None else self._parallel.pool.statistics()
 
     # --- asynchronous front end
 
@@ -364,12 +431,42 @@ class Pipeline:
         session = self._built()
         _check_stream(stream, self)
         async with AsyncExitStack() as stack:
+            turn = session.turn()  # now: the order is that of the calls
+            stack.push_async_exit(turn)
+            async with self._claim_async(session):
+                await turn.__aenter__()
+                if session.in_flight:
+                    await session.in_flight[0].wait_async()
+            try:
+                return session.fetch()
+            except StopIteration:
+                raise StopAsyncIteration from None
+
+    @asynccontextmanager
+    async def _claim_async(self, session: Session) -> AsyncIterator[None]:
+        """As :meth:`_claim`; sources are asked on the pipeline's source thread."""
+        if not session.producer.sources.pullers:
             with self._claim(session):
-                await stack.enter_async_context(session.turn())
-                if not session.in_flight:
-                    raise StopAsyncIteration
-                await session.in_flight[0].wait_async()
-            return session.fetch()
+                yield
+            return
+        if session.owed > 0 and session.in_flight:
+            session.owed -= 1
+        else:
+            import asyncio
+
+            asked = session.source_thread.submit(self._launch)
+            try:
+                await asyncio.wrap_future(asked)
+            except asyncio.CancelledError:
+                session.owed += not asked.cancelled()  # it will be queued, for another call
+                raise
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:  # cancelled
+            session.owed += 1
+            raise
 
     def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
         """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""
@@ -401,6 +498,8 @@ class Pipeline:
         self._closed = True
         if self._session is not None:
             self._session.close()
+        elif self._parallel is not None:
+            self._parallel.close()
 
     # --- metadata
 

@@ -35,14 +35,16 @@ class Record:
     """One iteration on its way: its batches, positions after it, and who waits for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "finished", "index", "outputs",
-        "positions",
+        "_failed_segment", "_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "fed", "finished", "index", "outputs",
+        "place", "positions",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
         self.batch_size = batch_size
         self.edges: list[Batch | None] = [None] * edge_count
+        self.fed: dict[str, Any] = {}  # what external inputs were fed
+        self.place = (0, 0)  # epoch, and iteration in it
         self.positions: dict[str, Any] = {}
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
@@ -303,7 +305,7 @@ class Executor:
         if self._scheduler.done(run.segment, record):
             if record.error is None:
                 record.outputs = [record.edges[edge] for edge in self._outputs]  # type: ignore[misc]
-            record.edges = []
+            record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()
         self._scheduler.pump()

@@ -104,7 +104,7 @@ class SegmentRun:
         named = {name: edges[edge] for name, edge in built.arguments}
         count = len(inputs[0]) if inputs else (len(next(iter(named.values()))) if named else record.batch_size)
         arguments = Arguments(built.planned.spec, named, count)
-        iteration = Iteration(record.index, record.batch_size)
+        iteration = Iteration(record.index, record.batch_size, record.fed)
         for job in operator.prepare(inputs, arguments, iteration):
             yield _as_job(job, built)
         planned: Planned = operator.plan(inputs, arguments, iteration)

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import secrets
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import checkpoint as checkpoints
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.host import HostDevice
 from ..device.select import use_host_device
+from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan
 from ..operators.base import Environment
 from ..options import PipelineOptions
+from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
-from .executor import Executor, Record
+from .executor import Executor
+from .producer import Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import MemoryStatistics
 from .turns import Turn, Turns
+
+if TYPE_CHECKING:
+    from ..sources.parallel import Parallel
 
 log = logging.getLogger("asyncdali")
 
@@ -33,8 +40,16 @@ log = logging.getLogger("asyncdali")
 class Session:
     """Everything that exists between ``build()`` and ``close()``."""
 
-    def __init__(self, options: PipelineOptions, outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any):
+    def __init__(
+        self,
+        options: PipelineOptions,
+        outputs: list[DataNode],
+        instances: Sequence[OperatorInstance],
+        pipeline: Any,
+        parallel: Parallel | None = None,
+    ):
         self.options = options
+        self.parallel = parallel
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
         # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
@@ -66,12 +81,10 @@ class Session:
                 item.operator.close()
             self.executor.close()
             raise
-        self.in_flight: deque[Record] = deque()
-        self._launching, self._fetching = threading.Lock(), threading.Lock()
-        self.launched = 0
+        self._fetching = threading.Lock()
         self.owed = 0
-        self._turns = Turns()
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
+        self._turns = Turns()
 
     @staticmethod
     def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
@@ -109,9 +122,11 @@ class Session:
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
+        inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
+        sources = Sources(inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel)
+        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
         self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
-        self.iteration = 0
-        self.epoch = 0
+        self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
         self.restored = False
         self._graph_json: str | None = None
@@ -131,28 +146,24 @@ class Session:
 
     # --- running
 
-    def launch(self) -> None:
-        """Queue one iteration. An interrupt (Ctrl-C) anywhere in here leaves it queued, once: no batch is lost."""
-        with self._launching:
-            record = self.executor.new_record(self.launched, int(self.options.batch_size))
-            try:
-                self._queue(record)
-            except BaseException:
-                self._queue(record)
-                raise
+    @property
+    def in_flight(self) -> deque[Any]:
+        """Records of the iterations queued and not yet returned."""
+        return self.producer.in_flight
 
-    def _queue(self, record: Record) -> None:
-        """Each step may be repeated."""
-        if not self.in_flight or self.in_flight[-1] is not record:
-            self.in_flight.append(record)
-        self.launched = record.index + 1
-        self.executor.submit(record)
+    @property
+    def iteration(self) -> int:
+        """Iterations of this epoch that were returned to the user."""
+        return self.producer.place()[1]
 
-    def oldest(self) -> Record:
-        """The next iteration to be returned; StopIteration when nothing is in flight."""
-        if not self.in_flight:
-            raise StopIteration
-        return self.in_flight[0]
+    def nothing_left(self) -> BaseException:
+        """What to raise when no iteration is in flight: a source's error, or StopIteration."""
+        return self.producer.take_failure() or StopIteration()
+
+    @functools.cached_property
+    def source_thread(self) -> CallThread:
+        """Where `run_async()` asks the sources."""
+        return CallThread(f"asyncdali-{id(self):x}-sources")
 
     def turn(self) -> Turn:
         """The calling coroutine's place among those that wait for an iteration."""
@@ -177,7 +188,9 @@ class Session:
             return self._fetch()
 
     def _fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        record = self.oldest()
+        if not self.in_flight:
+            raise self.nothing_left()
+        record = self.in_flight[0]
         record.wait()
         self.in_flight.popleft()
         # The record lets go of its error, which otherwise would keep alive whatever its traceback refers to.
@@ -185,7 +198,6 @@ class Session:
         try:
             if isinstance(error, PipelineClosed):
                 raise error
-            self.iteration += 1
             self._positions = record.positions
             if error is not None:
                 raise error
@@ -214,15 +226,13 @@ class Session:
             if found:
                 raise RuntimeError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
 
-    def next_epoch(self) -> None:
-        """The user reset the pipeline after the end of the data."""
-        self.epoch += 1
-        self.iteration = 0
-
     def end_of_epoch(self) -> int | None:
-        """Iteration count at which the current epoch ends: the largest shard of the readers has been delivered; None without readers."""
+        """Iteration count at which the current epoch ends: the largest shard of the readers has been delivered.
+
+        None without readers, and with sources: they end the epoch.
+        """
         metas = list(self.reader_metas().values())
-        if not metas:
+        if not metas or self.producer.sources.pullers:
             return None
         batch = int(self.options.batch_size)
         ends = []
@@ -256,7 +266,8 @@ class Session:
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self._describe())
         states = {name: operator.save(self._positions[name]) for name, operator in self.stateful.items()}
-        return checkpoints.encode(self._graph_json, states, self.iteration, self.epoch, self.iterator_data, library)
+        epoch, iteration = self.producer.place()
+        return checkpoints.encode(self._graph_json, states, iteration, epoch, self.iterator_data, library)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
@@ -270,7 +281,7 @@ class Session:
                 )
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
-        self.iteration, self.epoch = body["iteration"], body["epoch"]
+        self.producer.sources.seek(body["iteration"], body["epoch"])
         self.iterator_data = body.get("iterator")
         self.restored = True
 
@@ -292,7 +303,12 @@ class Session:
     # --- the end
 
     def close(self) -> None:
+        self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
+        if "source_thread" in self.__dict__:
+            self.source_thread.close()
         self.executor.close()
+        if self.parallel is not None:
+            self.parallel.close()
 
 
 class _Seeds:

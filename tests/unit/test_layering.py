@@ -29,6 +29,7 @@ ALLOWED = {
     "readers": {"batch", "compiled", "errors", "operators.base", "operators.random_streams", "types", "_notices"},
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
+    "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
         "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
         "operators.random_streams", "options", "sources", "tensors", "types", "_notices",
@@ -36,8 +37,8 @@ ALLOWED = {
     "pipeline": {
         "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors", "types",
     },
-    "fn": {"graph", "operators", "sources"},
-    "ops": {"graph", "operators", "sources"},
+    "fn": {"external_source", "graph", "operators"},
+    "ops": {"external_source", "graph", "operators"},
     "math": {"data_node", "fn", "types", "graph"},
     "plugin": None,
     "__init__": None,

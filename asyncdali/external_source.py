@@ -1,0 +1,267 @@
+"""`fn.external_source` and `ops.ExternalSource`: what users call; arguments are checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .data_node import DataNode
+from .graph import node as nodes
+from .sources.group import Group
+from .sources.kinds import SourceKind, get_callback_from_source
+from .sources.operator import ExternalInput
+from .types import DALIDataType
+from .types.conversions import given_dtype
+
+_PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
+
+
+def external_source(
+    source: Any = None,
+    num_outputs: int | None = None,
+    *,
+    cycle: Any = None,
+    name: str | None = None,
+    device: str | None = "cpu",
+    layout: str | Sequence[str] | None = None,
+    dtype: Any = None,
+    ndim: int | Sequence[int] | None = None,
+    cuda_stream: Any = None,
+    use_copy_kernel: bool | None = None,
+    batch: bool | None = True,
+    batch_info: bool | None = None,
+    repeat_last: bool | None = False,
+    parallel: bool | None = None,
+    no_copy: bool | None = None,
+    prefetch_queue_depth: int | None = None,
+    bytes_per_sample_hint: int | None = None,
+    blocking: bool | None = None,
+    max_concurrency: int | None = None,
+    snapshot_every: int | None = None,
+    **arguments: Any,
+) -> Any:
+    """Data from Python as an input of the graph.
+
+    Args:
+        source: what is asked for a batch (or, with ``batch=False``, for each sample) in every iteration. An iterable, iterator, generator
+            function; a callable without arguments; a callable with one, which gets the position: an int (batches since the epoch began), a
+            `BatchInfo` (`batch_info`), or a `SampleInfo` (``batch=False``). `async def` callables and asynchronous iterators are awaited on
+            a loop of their own. Without a source the node is fed with ``pipe.feed_input`` or ``pipe.run(name=data)``. StopIteration ends
+            the epoch.
+        num_outputs: the source returns a tuple of that many components; the result is a list of nodes.
+        cycle: iterables: "no" (default), "quiet" (start again at once) or "raise" (end the epoch, then start again).
+        name: name of the node for ``feed_input``; not with `num_outputs`.
+        device: "cpu" or "gpu": where the output is.
+        layout, dtype, ndim: of the samples; one for all outputs, or a list. Other data is refused.
+        cuda_stream, use_copy_kernel: how data gets to and from a GPU; without effect on the CPU.
+        batch: False: single samples. A batch is a list of arrays, an array whose first axis counts samples, or a TensorList.
+        batch_info: callables of batches get a `BatchInfo`.
+        repeat_last: push mode: when nothing new was fed, the last batch again.
+        parallel: ask the source in worker processes (`py_num_workers`, `py_start_method`). Callables need one argument and no state;
+            iterables run in one worker each.
+        no_copy: use data where it lies; it must not change until the iteration is done. Always so with `parallel`.
+        prefetch_queue_depth: batches asked for ahead (parallel and asynchronous sources); default 1.
+        bytes_per_sample_hint: expected size of a sample (parallel).
+        blocking: push mode: an iteration waits for its data instead of failing.
+        max_concurrency: most awaited calls at a time (asynchronous sources of samples); default 32.
+        snapshot_every: for a source with ``state_dict()`` and ``load_state_dict()`` in a pipeline with checkpoints: its state is taken
+            after every so many batches; default 1.
+
+    Returns:
+        A DataNode, or a list of them with `num_outputs`.
+
+    Raises:
+        TypeError, ValueError, RuntimeError for arguments that do not fit together, when called.
+    """
+    group = _group(
+        source, num_outputs, cycle=cycle, batch=True if batch is None else bool(batch), batch_info=batch_info, parallel=parallel,
+        no_copy=no_copy, prefetch_queue_depth=prefetch_queue_depth, bytes_per_sample_hint=bytes_per_sample_hint, repeat_last=repeat_last,
+        max_concurrency=max_concurrency, snapshot_every=snapshot_every,
+    )  # fmt: skip
+    if num_outputs is not None:
+        if name is not None:
+            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+        if group is None:
+            raise ValueError("The argument `num_outputs` can only be given with a `source`.")
+    elif isinstance(layout, (list, tuple)):
+        raise TypeError("A list of layouts needs `num_outputs`; without it give one layout as a string.")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"`name` must be a string, got {type(name).__name__}")
+    _check_stream(cuda_stream)
+    common = {"device": device, "blocking": blocking, "repeat_last": repeat_last, "no_copy": bool(no_copy or parallel), **arguments}
+    made = [
+        _node(group, {**common, "layout": _each(layout, k), "dtype": _dtype(_each(dtype, k)), "ndim": _each(ndim, k), "name": name})
+        for k in range(num_outputs or 1)
+    ]
+    return made[0] if num_outputs is None else made
+
+
+def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any) -> Group | None:
+    """The checked group of a source; None in push mode."""
+    if num_outputs is not None and (isinstance(num_outputs, bool) or not isinstance(num_outputs, int)):
+        raise TypeError(f"`num_outputs` must be an int, got {num_outputs!r}")
+    if num_outputs is not None and num_outputs < 1:
+        raise ValueError(f"`num_outputs` must be at least 1, got {num_outputs}")
+    callback, description = get_callback_from_source(source, given["cycle"], bool(given["batch_info"]))
+    ahead = bool(parallel) or (description is not None and description.is_async)
+    if source is None and parallel:
+        raise ValueError("`parallel=True` needs a `source`: data that is fed comes from this process.")
+    for name in _PARALLEL_ONLY:
+        value = given[name]
+        if value is not None and not (parallel or (ahead and name == "prefetch_queue_depth")):
+            raise ValueError(f"The argument `{name}` is valid only for parallel external sources (parallel=True).")
+    for name in (*_PARALLEL_ONLY, "max_concurrency", "snapshot_every"):
+        value = given[name]
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+            raise TypeError(f"`{name}` must be an int, got {value!r}")
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` must be at least 1, got {value}")
+    if given["max_concurrency"] is not None and not (description is not None and description.is_async):
+        raise ValueError("The argument `max_concurrency` is valid only for asynchronous sources.")
+    if parallel and given["no_copy"] is False:
+        raise ValueError("A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.")
+    if given["repeat_last"] and source is not None:
+        raise ValueError("The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.")
+    if callback is None:
+        return None
+    return Group(
+        callback, description, num_outputs, given["batch"], bool(parallel), given["prefetch_queue_depth"] or 1,
+        given["bytes_per_sample_hint"], given["max_concurrency"] or 32, given["snapshot_every"] or 1,
+    )  # fmt: skip
+
+
+def _node(group: Group | None, arguments: dict[str, Any]) -> DataNode:
+    if group is not None and group.parallel and _made_by_conversion(group):
+        raise ValueError(
+            "The source of a parallel external source was made inside a converted pipeline function and cannot be sent to workers: "
+            "define it at module level, or mark the function that makes it with @pipeline.do_not_convert."
+        )
+    instance = nodes._make_one(ExternalInput.schema, (), arguments, None)
+    instance.attachment = group
+    if group is not None:
+        group.nodes.append(instance.name)
+    output = instance.outputs[0]
+    output.dtype, output.layout = arguments["dtype"], arguments["layout"] or None
+    output.ndim = len(output.layout) if output.layout else arguments["ndim"]
+    return output
+
+
+def _made_by_conversion(group: Group) -> bool:
+    source = group.description.source
+    return bool(getattr(source, "__asyncdali_converted__", False)) and group.description.kind is not SourceKind.ITERABLE
+
+
+def _each(value: Any, k: int) -> Any:
+    """Of one value for all outputs or a list: the k-th; a list that is too short leaves the rest open."""
+    if isinstance(value, (list, tuple)):
+        return value[k] if k < len(value) else None
+    return value
+
+
+def _dtype(value: Any) -> DALIDataType | None:
+    if value is None:
+        return None
+    try:
+        kind = given_dtype(value)
+    except TypeError as error:
+        raise TypeError(f"`dtype` must be a DALIDataType (or a numpy type), got {value!r}") from error
+    return None if kind is DALIDataType.NO_TYPE else kind
+
+
+def _check_stream(stream: Any) -> None:
+    import ctypes
+
+    named = ("__cuda_stream__", "cuda_stream", "ptr", "handle")
+    if stream is None or isinstance(stream, ctypes.c_void_p) or any(hasattr(stream, name) for name in named):
+        return
+    if not hasattr(stream, "__index__") or isinstance(stream, bool):
+        raise TypeError(f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}")
+
+
+# ---------------------------------------------------------------------------------------------------------------- class form
+
+_TWICE_RUNTIME = ("source", "layout", "dtype", "ndim", "cuda_stream", "use_copy_kernel")
+_TWICE_VALUE = ("batch", "parallel", "no_copy", "batch_info", "prefetch_queue_depth", "bytes_per_sample_hint")
+
+
+class ExternalSource:
+    """As :func:`external_source`, in two steps: an object made with arguments, called to make the node(s).
+
+    The call may give what the constructor did not. `batch` is by default what `parallel` is not. With `num_outputs` and without a source
+    the nodes are fed.
+    """
+
+    def __init__(
+        self,
+        source: Any = None,
+        num_outputs: int | None = None,
+        *,
+        cycle: Any = None,
+        layout: Any = None,
+        name: str | None = None,
+        device: str | None = "cpu",
+        dtype: Any = None,
+        ndim: Any = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool | None = None,
+        batch: bool | None = None,
+        parallel: bool | None = None,
+        no_copy: bool | None = None,
+        batch_info: bool | None = None,
+        prefetch_queue_depth: int | None = None,
+        bytes_per_sample_hint: int | None = None,
+        repeat_last: bool | None = False,
+        **arguments: Any,
+    ):
+        if name is not None and num_outputs is not None:
+            raise ValueError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+        self._given = {
+            "source": source, "num_outputs": num_outputs, "cycle": cycle, "layout": layout, "name": name, "device": device, "dtype": dtype,
+            "ndim": ndim, "cuda_stream": cuda_stream, "use_copy_kernel": use_copy_kernel, "batch": batch, "parallel": parallel,
+            "no_copy": no_copy, "batch_info": batch_info, "prefetch_queue_depth": prefetch_queue_depth,
+            "bytes_per_sample_hint": bytes_per_sample_hint, "repeat_last": repeat_last, **arguments,
+        }  # fmt: skip
+        if source is not None or parallel or cycle is not None:
+            # What is wrong already is refused already; the source itself is entered when the node is made.
+            _check_early(self._given)
+
+    @property
+    def schema(self) -> Any:
+        """The operator's declaration."""
+        return ExternalInput.schema
+
+    def __call__(self, *, source: Any = None, cycle: Any = None, name: str | None = None, **arguments: Any) -> Any:
+        """The node, or the list of nodes."""
+        given = {"source": source, **{key: value for key, value in arguments.items() if value is not None}}
+        for key, value in given.items():
+            if value is None or self._given.get(key) is None:
+                continue
+            if key in _TWICE_RUNTIME:
+                raise RuntimeError(f"`{key}` already specified in constructor.")
+            if key in _TWICE_VALUE:
+                raise ValueError(f"The argument `{key}` was already specified in constructor.")
+        if cycle is not None and source is None:
+            raise ValueError("The argument `cycle` can only be given together with a `source`.")
+        if name is not None and self._given["num_outputs"] is not None:
+            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+        merged = {**self._given, **{key: value for key, value in given.items() if value is not None}}
+        merged["cycle"] = self._given["cycle"] if cycle is None else cycle
+        merged["name"] = self._given["name"] if name is None else name
+        if merged["batch"] is None:
+            merged["batch"] = not merged["parallel"]
+        count = merged["num_outputs"]
+        if merged["source"] is None and count is not None:
+            merged["num_outputs"] = None
+            return [external_source(**{**merged, **_of_output(merged, k)}) for k in range(count)]
+        return external_source(**merged)
+
+
+def _of_output(arguments: dict[str, Any], k: int) -> dict[str, Any]:
+    return {key: _each(arguments[key], k) for key in ("layout", "dtype", "ndim")}
+
+
+def _check_early(given: dict[str, Any]) -> None:
+    if given["repeat_last"] and given["source"] is not None:
+        raise ValueError("The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.")
+    if given["parallel"] and given["no_copy"] is False:
+        raise ValueError("A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.")

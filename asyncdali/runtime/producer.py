@@ -1,0 +1,163 @@
+"""The producing end of a pipeline: asks the sources, feeds iterations, and queues them.
+
+Runs on the user's thread, in `run()` and `schedule_run()`, or on the pipeline's source thread for `run_async()`. Errors of sources are
+not raised here: good batches come first, then the error, where its batch would have come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ..sources.sources import Fed, Sources, batch_size_of
+from .executor import Executor, Record
+
+
+class Producer:
+    """Queues iterations in `in_flight`.
+
+    Attributes:
+        launched: iterations queued so far.
+        ended: a source has met the end of its data; nothing is asked until :meth:`reset`.
+        failure: the error of a source that the consumer has not seen yet.
+    """
+
+    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
+        self.sources = sources
+        self.in_flight: deque[Record] = deque()
+        self.launched = 0
+        self.ended = False
+        self.failure: BaseException | None = None
+        self._executor = executor
+        self._depth = depth
+        self._batch_size = batch_size
+        self._started = False
+        self._behind = 0  # iterations that could not be queued in their time
+        self._lock = threading.RLock()
+        self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
+        self._feeding = threading.RLock()
+
+    # --- queueing
+
+    def schedule(self, hook: Callable[[], None]) -> None:
+        """Queue one iteration; at the start of an epoch as many as the queue is deep. `hook` runs before each is fed, and may end the
+        epoch."""
+        with self._lock:
+            if self.ended:
+                return
+            if self.failure is not None:
+                self._behind += 1
+                return
+            if not self._started:
+                self._started = True
+                self._behind = self._depth - 1
+                self.sources.start()
+            burst, self._behind = 1 + self._behind, 0
+            for k in range(burst):
+                try:
+                    done = self._advance(hook)
+                except BaseException:  # an interrupt: the next call makes up for it
+                    self._behind = burst - max(k, 1)
+                    raise
+                if not done:
+                    self._behind = burst - k
+                    return
+
+    def _advance(self, hook: Callable[[], None]) -> bool:
+        try:
+            pulled = self.sources.pull(self.launched)
+            hook()
+        except StopIteration:
+            self.sources.drop()
+            self.ended = True
+            return False
+        except Exception as error:
+            self.failure = error
+            return False
+        self._launch(pulled)
+        return True
+
+    def _launch(self, pulled: Fed) -> None:
+        """An interrupt (Ctrl-C) anywhere in here leaves the iteration queued, once: no batch is lost."""
+        record = self._executor.new_record(self.launched, self._batch_size)
+        record.place = (self.sources.epoch, self.sources.iteration)
+        record.fed = pulled
+        record.positions.update(self.sources.positions())
+        try:
+            self._queue(record)
+        except BaseException:
+            self._queue(record)
+            raise
+
+    def _queue(self, record: Record) -> None:
+        """Each step may be repeated."""
+        if not self.in_flight or self.in_flight[-1] is not record:
+            self.in_flight.append(record)
+        if not self.sources.pushed:
+            record.batch_size = batch_size_of(record.fed, self._batch_size)
+            self.launched = record.index + 1
+            self._executor.submit(record)
+            return
+        if self.launched == record.index:
+            self._unfed.append(record)
+            self.launched = record.index + 1
+        self._feed_waiting()
+
+    def _feed_waiting(self) -> None:
+        """Give fed data to the iterations that have none yet, as far as it goes."""
+        with self._feeding:
+            while self._unfed and not self.sources.waits():
+                record = self._unfed[0]
+                record.fed = self.sources.take_fed(record.fed)
+                record.batch_size = batch_size_of(record.fed, self._batch_size)
+                self._unfed.popleft()
+                self._executor.submit(record)
+
+    # --- feeding
+
+    def feed(self, node: Any, data: Any, layout: str | None) -> None:
+        """Queue a batch for a push-mode input; see ``Pipeline.feed_input``."""
+        self.sources.port(node).feed(data, layout)
+        self._feed_waiting()
+
+    def feed_count(self, node: Any) -> int:
+        """Batches to feed before the first run."""
+        self.sources.port(node)
+        return self._depth
+
+    # --- the consumer's side
+
+    def take_failure(self) -> BaseException | None:
+        """The pending error of a source, if any; the consumer raises it, and the next iteration asks again."""
+        error, self.failure = self.failure, None
+        if error is not None:
+            self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
+        return error
+
+    def place(self) -> tuple[int, int]:
+        """Epoch, and iteration in it, of the next batch to be returned."""
+        if self.in_flight:
+            return self.in_flight[0].place
+        self.sources.commit(self.launched)
+        return self.sources.epoch, self.sources.iteration
+
+    def reset(self) -> None:
+        """After the end of the data: the next epoch. Does nothing otherwise."""
+        with self._lock:
+            if not self.ended:
+                return
+            self.sources.commit(self.launched)
+            self.sources.next_epoch()
+            self.ended = self._started = False
+            self._behind = 0
+
+    def close(self, error: BaseException) -> None:
+        """Nothing more will be queued; whoever waits for an iteration that was never fed gets `error`."""
+        with self._feeding:
+            for record in self._unfed:
+                record.fail(0, error)
+                record.finish()
+            self._unfed.clear()
+        self.sources.close()

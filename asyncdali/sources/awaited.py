@@ -1,0 +1,156 @@
+"""Asynchronous sources: `async def` callables and asynchronous iterators, on an event loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from asyncdali_workers import SampleInfo
+
+from ..batch import Batch
+from .ahead import AheadPuller
+from .group import Group
+from .ports import Port
+from .pullers import enter_again
+from .snapshots import load_snapshot
+
+
+class SourceLoop:
+    """The event loop on which users' coroutines run: one per process, on a thread of its own, so that they cannot delay the executor's."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True).start()
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+        """Run a coroutine; callable from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+_lock = threading.Lock()
+_shared: tuple[int, SourceLoop] | None = None
+
+
+def source_loop() -> SourceLoop:
+    """The process's loop; a forked child gets one of its own."""
+    global _shared
+    with _lock:
+        if _shared is None or _shared[0] != os.getpid():
+            _shared = (os.getpid(), SourceLoop())
+        return _shared[1]
+
+
+class _End:
+    """What a coroutine returns at the end of the data: StopIteration cannot leave one."""
+
+
+class AwaitedPuller(AheadPuller):
+    """Awaits the source. Samples of a batch are awaited together, at most `max_concurrency` at a time; iterators one item after another."""
+
+    def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
+        super().__init__(group, ports, batch_size)
+        self._places = asyncio.Semaphore(group.max_concurrency)
+        self._in_turn = asyncio.Lock()
+        self._partial: list[Any] = []
+        self._over: int | None = None  # the epoch that has ended
+
+    def _ask(self, iteration: int) -> Any:
+        return source_loop().submit(self._guarded(iteration, self.epoch))
+
+    def _answer(self, asked: concurrent.futures.Future[Any]) -> dict[str, Batch]:
+        result = wait(asked)
+        if result is _End:
+            raise StopIteration
+        data, state = result
+        if self.snapshots is not None:
+            self.snapshots.pulled(state)
+        return self._batches(data)
+
+    def _cancel(self, asked: concurrent.futures.Future[Any]) -> None:
+        asked.cancel()
+
+    # --- on the source loop
+
+    async def _guarded(self, iteration: int, epoch: int) -> Any:
+        try:
+            if self.description.resumable:
+                return await self._at(iteration, epoch), None
+            async with self._in_turn:
+                if self._over == epoch:
+                    return _End  # asked for before the end was known
+                result = await self._next()
+                return result, None if self.snapshots is None else self.snapshots.due()
+        except Exception as error:
+            if not is_end(error):
+                raise
+            self._partial = []
+            self._over = epoch
+            return _End
+
+    async def _at(self, iteration: int, epoch: int) -> Any:
+        callback, size = self.group.callback, self.batch_size
+        if self.group.batch:
+            return await callback(self._argument(iteration))
+        infos = [SampleInfo(iteration * size + k, k, iteration, epoch) for k in range(size)]
+        tasks = [asyncio.ensure_future(self._placed(callback, info)) for info in infos]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            _raise_first(done)
+            raise
+
+    async def _placed(self, callback: Any, info: SampleInfo) -> Any:
+        async with self._places:
+            return await callback(info)
+
+    async def _next(self) -> Any:
+        if self.group.batch:
+            return await self.group.callback()
+        while len(self._partial) < self.batch_size:
+            self._partial.append(await self.group.callback())
+        got, self._partial = self._partial, []
+        return got
+
+    # --- snapshots
+
+    def _resume(self, state: Any, discard: int) -> None:
+        if state is not None:
+            load_snapshot(self.description.source, state)
+            enter_again(self.group.callback)
+
+        async def skip() -> None:
+            for _ in range(discard):
+                await self._next()
+
+        wait(source_loop().submit(skip()))
+
+
+def _raise_first(results: list[Any]) -> None:
+    """Of several failures of a batch the real ones count before an end, then the first."""
+    errors = [item for item in results if isinstance(item, Exception)]
+    for error in errors:
+        if not is_end(error):
+            raise error
+
+
+def is_end(error: BaseException) -> bool:
+    """Whether a coroutine has ended the data. Python turns a StopIteration that leaves one into a RuntimeError."""
+    ends = (StopIteration, StopAsyncIteration)
+    return isinstance(error, ends) or (isinstance(error, RuntimeError) and isinstance(error.__cause__, ends))
+
+
+def wait(future: concurrent.futures.Future[Any]) -> Any:
+    """The result of a coroutine; interruptible by signals."""
+    while True:
+        try:
+            return future.result(timeout=0.5)
+        except concurrent.futures.TimeoutError:
+            if future.done():
+                raise  # the source's own

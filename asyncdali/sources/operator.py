@@ -1,0 +1,45 @@
+"""external_source as an operator of the graph: it hands on what was fed to its iteration."""
+
+from __future__ import annotations
+
+from ..batch import Batch
+from ..operators.base import Arg, Arguments, Iteration, Operator, Planned, Schema, register
+from ..types import DALIDataType
+
+
+@register
+class ExternalInput(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="external_source",
+        doc="""Data from Python: an iterable, a generator function, a callable, or batches fed with `Pipeline.feed_input`.
+
+        See :func:`asyncdali.fn.external_source`.""",
+        inputs=(0, 0),
+        devices=("cpu", "gpu"),
+        hand_written="external_source",
+        args=(
+            Arg("blocking", "bool", False, "Push mode: wait for data instead of failing."),
+            Arg("dtype", "dtype", None, "Element type; other data is refused."),
+            Arg("layout", "layout", None, "Layout of the samples."),
+            Arg("ndim", "int", None, "Number of dimensions of a sample; other data is refused."),
+            Arg("no_copy", "bool", False, "Use the data where it lies: it must not change until the iteration is done."),
+            Arg("repeat_last", "bool", False, "Push mode: feed the last batch again when nothing new was fed."),
+        ),
+    )
+
+    eager = True
+
+    @property
+    def instant(self) -> bool:
+        return True  # the data is there
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self.spec.constant("dtype")]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        fed = iteration.fed[self.spec.name]
+        if isinstance(fed, BaseException):
+            raise fed
+        return Planned([fed])

@@ -1,0 +1,145 @@
+"""Inputs of a built pipeline: what each accepts, and the queue of a push-mode one."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from ..types import DALIDataType
+from .data import Allocate, Converter
+
+
+class Port:
+    """One external input.
+
+    Every batch is compared with what was declared (`dtype`, `ndim`, `layout`) and with the batch before it: the type, number of dimensions
+    and layout of an input never change.
+    """
+
+    def __init__(self, planned: Any, batch_size: int, allocate: Allocate):
+        constant = planned.spec.constant
+        self.planned = planned  # for errors: they name operator and user's line
+        self.name: str = planned.spec.name
+        self.batch_size = batch_size
+        self.dtype: DALIDataType | None = constant("dtype")
+        self.ndim: int | None = constant("ndim")
+        self.layout: str = constant("layout") or ""
+        self.blocking = bool(constant("blocking"))
+        self.repeat_last = bool(constant("repeat_last"))
+        self.converter = Converter(allocate, self.dtype, bool(constant("no_copy")))
+        self._check_declaration()
+        self._seen: tuple[DALIDataType, int, str] | None = None
+        self._queue: deque[Batch | Exception] = deque()
+        self._last: Batch | None = None
+        self._lock = threading.Lock()
+
+    def _check_declaration(self) -> None:
+        if self.ndim is not None and self.ndim < 0:
+            raise RuntimeError(f"`ndim` cannot be negative, got {self.ndim}")
+        if self.ndim is not None and self.layout and len(self.layout) != self.ndim:
+            raise RuntimeError(f"layout {self.layout!r} has {len(self.layout)} letters, but `ndim` is {self.ndim}")
+        if self.layout:
+            self.ndim = len(self.layout)
+
+    # --- what is accepted
+
+    def take_in(self, batch: Batch, layout: str | None = None) -> Batch:
+        """First check, without memory: number of samples, and whether the layout fits the data. RuntimeError."""
+        if len(batch) > self.batch_size:
+            raise RuntimeError(
+                f"The data fed to the external input {self.name!r} has {len(batch)} samples; "
+                f"the batch size of the pipeline is {self.batch_size} at most"
+            )
+        if layout is None:
+            layout = self.layout
+        if layout:
+            if batch.dtype is not DALIDataType.NO_TYPE and len(layout) != batch.ndim:
+                raise RuntimeError(
+                    f"The layout {layout!r} given for the external input {self.name!r} describes {len(layout)} dimensions, "
+                    f"the samples have {batch.ndim}"
+                )
+            batch.layout = layout
+        return batch
+
+    def check(self, batch: Batch) -> None:
+        """Second check: against the declaration and the batches before. RuntimeError that quotes both."""
+        if batch.dtype is DALIDataType.NO_TYPE:  # nothing in it
+            self._fill_in(batch)
+            return
+        problem = self._problem(batch)
+        if problem:
+            raise RuntimeError(problem)
+        self._seen = (batch.dtype, batch.ndim, batch.layout)
+
+    def _fill_in(self, batch: Batch) -> None:
+        """An empty list of samples says nothing about itself: what is known of the input is filled in."""
+        dtype, ndim, layout = self._seen or (self.dtype, self.ndim, self.layout)
+        if dtype is not None:
+            batch.dtype = dtype
+        if ndim is not None:
+            batch.shapes = np.empty((0, ndim), np.int64)
+            batch.layout = layout
+
+    def _problem(self, batch: Batch) -> str:
+        if self.dtype is not None and batch.dtype != self.dtype:
+            return f"Expected data of type {self.dtype.name} and got {batch.dtype.name}."
+        if self.ndim is not None and batch.ndim != self.ndim:
+            return f"Expected data with {self.ndim} dimensions and got {batch.ndim} dimensions."
+        if self.layout and batch.layout != self.layout:
+            return f'Expected data with layout "{self.layout}" and got data with layout "{batch.layout}".'
+        if self._seen is None:
+            return ""
+        dtype, ndim, layout = self._seen
+        same = "An external input keeps its type, number of dimensions and layout: the batch before had"
+        if batch.dtype != dtype:
+            return f"{same} type {dtype.name}, this one has {batch.dtype.name}."
+        if batch.ndim != ndim:
+            return f"{same} {ndim} dimensions, this one has {batch.ndim}."
+        if layout and batch.layout != layout:
+            return f'{same} layout "{layout}", this one has "{batch.layout}".'
+        return ""
+
+    # --- push mode
+
+    def feed(self, data: Any, layout: str | None) -> None:
+        """Queue a batch. What is no batch is refused now (RuntimeError); what does not fit the input fails the iteration it would feed."""
+        batch = self.take_in(self.converter.batch(data), layout)
+        with self._lock:
+            item: Batch | Exception = batch
+            try:
+                self.check(batch)
+            except RuntimeError as error:
+                item = error
+            if self.repeat_last:
+                self._queue.clear()
+            self._queue.append(item)
+
+    def has_data(self) -> bool:
+        """Whether an iteration can be fed."""
+        return bool(self._queue) or (self.repeat_last and self._last is not None)
+
+    def take(self) -> Batch | Exception:
+        """What feeds the next iteration; an IndexError (returned, not raised) when nothing is there."""
+        with self._lock:
+            if self._queue:
+                item = self._queue.popleft()
+                if self.repeat_last and isinstance(item, Batch):
+                    item.reused = True  # fed again and again: outputs must not be views of it
+                    self._last = item
+                return item
+        if not self.repeat_last:
+            return IndexError(
+                f"Nothing was fed to the external input {self.name!r} for this iteration. "
+                f"Feed data with pipe.feed_input({self.name!r}, ...) before each run (as many batches as the queue is deep before the "
+                f"first), "
+                "or set blocking=True to wait for it."
+            )
+        if self._last is not None:
+            return self._last
+        batch = Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
+        self._fill_in(batch)
+        return batch

@@ -1,0 +1,135 @@
+"""How batches are got from a source, one at a time, in order.
+
+A puller holds the position of its source (`iteration` of the epoch). :meth:`Puller.pull` returns the batches of the next iteration, one per
+node; it does not move on by itself: a source is asked again for what could not be used. :meth:`Puller.advance` moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asyncdali_workers import BatchInfo, SampleInfo
+
+from ..batch import Batch
+from .group import Group
+from .kinds import SourceDescription
+from .ports import Port
+from .snapshots import Snapshots, load_snapshot
+
+
+class Puller:
+    """Base: the position, and the conversion of what a source returns."""
+
+    def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
+        self.group = group
+        self.batch_size = batch_size
+        self.iteration = 0
+        self.epoch = 0
+        self.snapshots: Snapshots | None = None
+        self._ports = [ports.get(name) for name in group.nodes]
+
+    @property
+    def description(self) -> SourceDescription:
+        """What the source is."""
+        return self.group.description
+
+    @property
+    def port(self) -> Port:
+        """The first node that is used, for messages."""
+        return next(port for port in self._ports if port is not None)
+
+    def keep_snapshots(self) -> None:
+        """The pipeline is checkpointed and the source has a state: keep track of it."""
+        self.snapshots = Snapshots(self.group, self._resume)
+
+    def start(self) -> None:
+        """The pipeline is about to ask for the first batch of an epoch."""
+
+    def pull(self) -> dict[str, Batch]:
+        """The batches of the next iteration by node; StopIteration at the end, or whatever the source raises."""
+        raise TypeError("abstract")
+
+    def advance(self) -> None:
+        """What was pulled is used."""
+        self.iteration += 1
+        if self.snapshots is not None:
+            self.snapshots.advance()
+
+    def ended(self) -> None:
+        """The source raised StopIteration."""
+
+    def restart(self, epoch: int) -> None:
+        """Position: the start of `epoch`."""
+        self.iteration, self.epoch = 0, epoch
+
+    def seek(self, iteration: int, epoch: int) -> None:
+        """Position: batch `iteration` of `epoch` (restored from a checkpoint); only what is asked by position can go there."""
+        if self.description.resumable:
+            self.iteration = iteration
+        self.epoch = epoch
+
+    def close(self) -> None:
+        """Nothing more will be pulled."""
+
+    def _argument(self, iteration: int) -> Any:
+        """What a callable of batches is called with."""
+        return BatchInfo(iteration, self.epoch) if self.description.batch_info else iteration
+
+    def _batches(self, result: Any) -> dict[str, Batch]:
+        """A source's batch, or list of samples, by node."""
+        group = self.group
+        parts: Sequence[Any] = group.components(result) if group.batch else group.sample_components(result)
+        batches = {}
+        for port, part in zip(self._ports, parts, strict=True):
+            if port is not None:
+                batch = port.converter.batch(part) if group.batch else port.converter.samples(part)
+                batches[port.name] = port.take_in(batch)
+        return batches
+
+    def _resume(self, state: Any, discard: int) -> None:
+        raise TypeError("abstract")
+
+
+class DirectPuller(Puller):
+    """Calls the source here and now."""
+
+    def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
+        super().__init__(group, ports, batch_size)
+        self._partial: list[Any] = []
+
+    def pull(self) -> dict[str, Batch]:
+        result = self._ask()
+        if self.snapshots is not None:
+            self.snapshots.pulled(self.snapshots.due())
+        return self._batches(result)
+
+    def _ask(self) -> Any:
+        callback, size = self.group.callback, self.batch_size
+        if self.group.batch:
+            return callback(self._argument(self.iteration)) if self.description.has_inputs else callback()
+        if self.description.has_inputs:
+            first, iteration, epoch = self.iteration * size, self.iteration, self.epoch
+            return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
+        # Without a position what was got before an error cannot be asked for again: it is kept.
+        while len(self._partial) < size:
+            self._partial.append(callback())
+        got, self._partial = self._partial, []
+        return got
+
+    def ended(self) -> None:
+        self._partial = []
+
+    def _resume(self, state: Any, discard: int) -> None:
+        if state is not None:
+            load_snapshot(self.description.source, state)
+            enter_again(self.group.callback)
+        for _ in range(discard):
+            self._ask()
+
+
+def enter_again(callback: Any) -> None:
+    """An iterable whose state was loaded is entered again: its iterator is older than the state."""
+    rounds: Any = getattr(callback, "__self__", None)
+    if hasattr(rounds, "enter_again"):
+        rounds.enter_again()

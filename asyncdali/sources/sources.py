@@ -1,0 +1,239 @@
+"""All external inputs of a built pipeline: pulled, fed, checked together, and handed out one iteration at a time.
+
+Feeding is all or nothing: every source is asked, everything is checked, and only then an iteration gets its data. What was got while
+another source failed is kept for the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._notices import warn
+from ..batch import Batch
+from ..data_node import DataNode
+from ..errors import operator_error
+from .awaited import AwaitedPuller
+from .group import Group
+from .ports import Port
+from .pullers import DirectPuller, Puller
+
+if TYPE_CHECKING:
+    from .parallel import Parallel
+
+Fed = dict[str, "Batch | Exception"]
+"""Node -> its batch, or the error that is raised in its place."""
+
+
+class Sources:
+    """See the module; made in ``build()``.
+
+    `planned` are the external inputs of the plan, in order.
+    """
+
+    def __init__(
+        self,
+        planned: Sequence[Any],
+        batch_size: int,
+        allocate: Callable[[int], Any],
+        checkpointing: bool,
+        parallel: Parallel | None,
+    ):
+        self.batch_size = batch_size
+        self.epoch = 0
+        self.iteration = 0
+        self.ports: dict[str, Port] = {}
+        for item in planned:
+            try:
+                self.ports[item.spec.name] = Port(item, batch_size, allocate)
+            except RuntimeError as error:
+                raise operator_error(item, error, None) from error
+        self.pullers = [self._puller(group, parallel) for group in _groups(planned)]
+        pulled = {name for puller in self.pullers for name in puller.group.nodes}
+        self.pushed = [port for name, port in self.ports.items() if name not in pulled]
+        self._held: dict[int, dict[str, Batch]] = {}
+        self._held_for = -1
+        self._stopped = False
+        self._warn_unused()
+        if checkpointing:
+            self._prepare_checkpoints()
+
+    def _puller(self, group: Group, parallel: Parallel | None) -> Puller:
+        if group.parallel:
+            from .parallel import ParallelPuller
+
+            assert parallel is not None
+            return ParallelPuller(group, self.ports, self.batch_size, parallel)
+        kind = AwaitedPuller if group.description.is_async else DirectPuller
+        return kind(group, self.ports, self.batch_size)
+
+    def _warn_unused(self) -> None:
+        for puller in self.pullers:
+            unused = [k for k, name in enumerate(puller.group.nodes) if name not in self.ports]
+            if unused:
+                warn(
+                    f"The external source {puller.port.name!r} has {len(puller.group.nodes)} outputs, of which these are not used in the "
+                    f"pipeline: {', '.join(map(str, unused))}. They are got from the source all the same.",
+                    Warning,
+                )
+
+    def _prepare_checkpoints(self) -> None:
+        for puller in self.pullers:
+            what = puller.description
+            if what.resumable:
+                continue
+            if what.snapshots:
+                puller.keep_snapshots()
+                continue
+            warn(
+                f"The pipeline has checkpointing enabled, but the source of {puller.group.name!r} is an {what}: its state is not part of a "
+                "checkpoint, and a restored pipeline starts it from the beginning. Use a callable with one argument (the position), or "
+                "give the source state_dict() and load_state_dict().",
+                UserWarning,
+            )
+
+    @property
+    def stateful(self) -> dict[str, Any]:
+        """Sources with a state of their own, by node: objects with `position`, `save` and `load`."""
+        return {puller.group.name: puller.snapshots for puller in self.pullers if puller.snapshots is not None}
+
+    # --- position
+
+    def seek(self, iteration: int, epoch: int) -> None:
+        """Go on with batch `iteration` of `epoch`, in all sources that are asked by position."""
+        self.iteration, self.epoch = iteration, epoch
+        for puller in self.pullers:
+            puller.seek(iteration, epoch)
+
+    def next_epoch(self) -> None:
+        """Position: the start of the next epoch."""
+        self.epoch += 1
+        self.iteration = 0
+        for puller in self.pullers:
+            puller.restart(self.epoch)
+
+    # --- pull
+
+    def start(self) -> None:
+        """The first batches of an epoch will be asked for: sources that work ahead begin."""
+        for puller in self.pullers:
+            puller.start()
+
+    def pull(self, index: int) -> Fed:
+        """The data of all sources for iteration `index` of the pipeline, to be called until an iteration with that index is queued.
+
+        StopIteration when a source has ended (all are asked all the same); the first error in order of definition, raised before an end.
+        What was got from the others is kept: the next call asks only those that failed.
+        """
+        self.commit(index)
+        error: Exception | None = None
+        for k, puller in enumerate(self.pullers):
+            if k in self._held:
+                continue
+            try:
+                self._held[k] = self._checked(puller)
+            except StopIteration:
+                self._held[k] = {}
+                self._stopped = True
+                puller.ended()
+            except Exception as failure:
+                error = error or failure
+        self._held_for = index
+        if error is not None:
+            raise error
+        if self._stopped:
+            self.drop()
+            raise StopIteration
+        fed: Fed = {name: batch for held in self._held.values() for name, batch in held.items()}
+        try:
+            check_sizes(fed)
+        except RuntimeError:
+            self.drop()
+            raise
+        return fed
+
+    def _checked(self, puller: Puller) -> dict[str, Batch]:
+        batches = puller.pull()
+        for name, batch in batches.items():
+            port = self.ports[name]
+            try:
+                port.check(batch)
+            except RuntimeError as error:
+                raise operator_error(port.planned, error, None) from error
+        return batches
+
+    def commit(self, index: int) -> None:
+        """Iterations before `index` are queued: what was held for them is used, the positions move on."""
+        if 0 <= self._held_for < index:
+            self._held_for = -1
+            self._held = {}
+            self.iteration += 1
+            for puller in self.pullers:
+                puller.advance()
+
+    def drop(self) -> None:
+        """What was got for the next iteration is not wanted."""
+        self._held, self._held_for, self._stopped = {}, -1, False
+
+    def positions(self) -> dict[str, Any]:
+        """Where the sources with a state are after what is held."""
+        return {puller.group.name: puller.snapshots.ahead for puller in self.pullers if puller.snapshots is not None}
+
+    # --- push
+
+    def port(self, node: Any) -> Port:
+        """The input for a node or its name: TypeError, KeyError if there is none, RuntimeError if it has a source."""
+        if not isinstance(node, (str, DataNode)):
+            raise TypeError(f"an external input is given by its name or node, got {type(node).__name__}")
+        name = node if isinstance(node, str) else node.name
+        if any(name in puller.group.nodes for puller in self.pullers):
+            raise RuntimeError(f"Cannot feed the external input {name!r}: it has a `source` of its own")
+        if name not in self.ports:
+            known = ", ".join(repr(port.name) for port in self.pushed) or "none"
+            raise KeyError(f"the pipeline has no external input named {name!r} that its outputs depend on (inputs to be fed: {known})")
+        return self.ports[name]
+
+    def waits(self) -> bool:
+        """Whether the next iteration must wait to be fed."""
+        return any(port.blocking and not port.has_data() for port in self.pushed)
+
+    def take_fed(self, pulled: Fed) -> Fed:
+        """`pulled` and the next fed batches; if the sizes differ, the error in place of all of them."""
+        fed = {**pulled, **{port.name: port.take() for port in self.pushed}}
+        try:
+            check_sizes(fed)
+        except RuntimeError as error:
+            return dict.fromkeys(fed, error)
+        return fed
+
+    # --- the end
+
+    def close(self) -> None:
+        """Nothing will be pulled any more."""
+        for puller in self.pullers:
+            puller.close()
+
+
+def _groups(planned: Sequence[Any]) -> list[Group]:
+    """The sources among external inputs, in order of definition."""
+    found = {id(item.attachment): item.attachment for item in planned if item.attachment is not None}
+    return sorted(found.values(), key=lambda group: group.number)
+
+
+def check_sizes(fed: Fed) -> None:
+    """RuntimeError unless all batches have the same number of samples."""
+    sizes = {name: len(batch) for name, batch in fed.items() if isinstance(batch, Batch)}
+    if len(set(sizes.values())) > 1:
+        first, *others = sizes
+        other = next(name for name in others if sizes[name] != sizes[first])
+        raise RuntimeError(
+            f"Batch size clash: {first!r} has {sizes[first]} samples, {other!r} has {sizes[other]}. "
+            "All external inputs of an iteration must have the same number of samples."
+        )
+
+
+def batch_size_of(fed: Fed, default: int) -> int:
+    """Samples of an iteration."""
+    return next((len(batch) for batch in fed.values() if isinstance(batch, Batch)), default)
+
+
