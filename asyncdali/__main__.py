@@ -1,4 +1,4 @@
-"""The command line: ``asyncdali demo``."""
+"""The command line: ``asyncdali demo``, and tools for data sets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,28 @@ def main(argv: list[str] | None = None) -> int:
     demo.add_argument("--batches", type=int, default=40, help="batches before the kill (at least 4)")
     demo.add_argument("--threads", type=int, default=2)
     demo.add_argument("--phase", choices=("run", "resume"), help=argparse.SUPPRESS)
+    index = commands.add_parser("tfrecord2idx", help="make the index file of a TFRecord file")
+    index.add_argument("tfrecord", help="the file")
+    index.add_argument("tfrecord_index", help="its index, to be written")
     options = parser.parse_args(argv)
+    if options.command != "demo":
+        return _make_index(options)
     if options.batches < 4:
         parser.error("--batches must be at least 4")
     from .demo import demo as run_demo
 
     return run_demo(options)
+
+
+def _make_index(options: argparse.Namespace) -> int:
+    try:
+        from .readers import tfrecord_index
+
+        tfrecord_index.make_index(options.tfrecord, options.tfrecord_index)
+    except (RuntimeError, OSError) as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ from .._notices import warn
 
 _PACKAGE = Path(__file__).parent.parent
 
-_SHARED = ("compiled/intrinsics.py", "compiled/step.py", "operators/convert_kernels.py")
+_SHARED = (
+    "compiled/intrinsics.py", "compiled/step.py", "operators/convert_kernels.py", "readers/wire_kernels.py", "readers/crc_kernels.py",
+    "readers/record_kernels.py",
+)  # fmt: skip
 
 
 @functools.cache

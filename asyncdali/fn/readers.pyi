@@ -15,3 +15,15 @@ def file(*, file_root: str | None = ..., file_list: str | None = ..., files: str
 
     Outputs: the file's bytes (1-D UINT8) and the label (INT32, shape (1,)).
     """
+
+def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequence[str] | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """Reads features of ``tensorflow.Example`` records from TFRecord files.
+
+    `features` names them: ``{"image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "box": tfrecord.VarLenFeature([4],
+    tfrecord.float32, 0.0)}``. The result is a dictionary of the same names. Fixed features have the declared shape, and the default
+    where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
+    the bytes of its first element (1-D UINT8).
+
+    An index (one line ``offset size`` per record) says which records are read, and in what order. Without `index_path` the files are
+    scanned; an index file that does not exist is made. Checksums are verified.
+    """

@@ -22,8 +22,8 @@ MODULES = (
     "operators.resize",
     "operators.rotate",
     "readers.file",
-    "sources.operator",
     "readers.tfrecord",
+    "sources.operator",
 )
 """Every module that declares operators, relative to the package."""
 

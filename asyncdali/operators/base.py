@@ -161,9 +161,12 @@ COMMON_ARGUMENTS = (
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 
 
+_PROPER_NAMES = {"tfrecord": "TFRecord", "mxnet": "MXNet", "coco": "COCO"}
+
+
 def camel_case(name: str) -> str:
     """The class name of an operator: "image_random_crop" -> "ImageRandomCrop"."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    return "".join(_PROPER_NAMES.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
 @dataclass(frozen=True)

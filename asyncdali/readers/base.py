@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,14 +37,17 @@ class ReaderOperator(Operator):
 
     eager = True
     stateful = True
+    pre_permute: ClassVar[bool] = True
+    """Whether `random_shuffle` permutes the whole list once, besides mixing it with its buffer."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
+        self.containers: Sequence[int] | None = None
         self._order: SampleOrder | None = None
         self._order_ahead: SampleOrder | None = None
         self._lock = threading.Lock()
         self._pending: np.ndarray | None = None
-        if spec.given("shuffle_after_epoch_seed") and not spec.constant("shuffle_after_epoch"):
+        if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
             warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning)
         if spec.constant("prefetch_queue_depth") < 1:
             raise ValueError(f"`prefetch_queue_depth` must be at least 1, got {spec.constant('prefetch_queue_depth')}")
@@ -51,10 +55,17 @@ class ReaderOperator(Operator):
         if not spec.constant("lazy_init"):
             self.order  # noqa: B018  discover the data set now
 
+    def _optional(self, name: str, default: Any = False) -> Any:
+        """An argument that not every reader has."""
+        return self.spec.constant(name) if name in self.schema.by_name else default
+
     # --- to be written by each reader
 
     def discover(self) -> int:
-        """Find the data set; returns its number of samples."""
+        """Find the data set; returns its number of samples.
+
+        A reader whose records stay together when files are shuffled sets ``self.containers`` to the records of each file.
+        """
         raise TypeError("abstract")
 
     # --- order and position
@@ -75,7 +86,8 @@ class ReaderOperator(Operator):
         return SampleOrder(
             count, self.environment.batch_size, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
             constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
-            constant("shuffle_after_epoch"), constant("shuffle_after_epoch_seed"), self.environment.checkpointing,
+            self._optional("shuffle_after_epoch"), self._optional("shuffle_after_epoch_seed", None), self.environment.checkpointing,
+            self.pre_permute, self.containers,
         )  # fmt: skip
 
     def _ahead(self, samples: int) -> np.ndarray | None:
@@ -96,10 +108,10 @@ class ReaderOperator(Operator):
 
     def _compile(self) -> None:
         """Bring in the kernels of shuffling now, on the building thread."""
-        if not (self.spec.constant("random_shuffle") or self.spec.constant("shuffle_after_epoch")):
+        if not (self.spec.constant("random_shuffle") or self._optional("shuffle_after_epoch")):
             return
         kernels = load_kernels()
-        wanted = [kernels.permute64] if self.spec.constant("shuffle_after_epoch") else []
+        wanted = [kernels.permute64] if self._optional("shuffle_after_epoch") else []
         if self.spec.constant("random_shuffle"):
             wanted += [kernels.permute32, kernels.draw_shuffled]
         for kernel in wanted:

@@ -39,6 +39,7 @@ ALLOWED = {
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},
+    "tfrecord": {"readers"},
     "math": {"data_node", "fn", "types", "graph"},
     "plugin": None,
     "__init__": None,

@@ -1,0 +1,297 @@
+"""Container files and where their records are: what tfrecord, LMDB, RecordIO and tar readers share.
+
+Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers and reads each record with one compiled
+``pread`` straight into a block of the batch. Nothing is mapped: a file that is cut short meanwhile gives an error, not a signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import (
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Planned,
+    PythonJob,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+)
+from .base import ReaderOperator
+
+MAX_OPEN = 256
+"""Container files kept open between batches; a process may commonly have 1024 open."""
+
+BLOCK = 4096
+"""Alignment that O_DIRECT asks of offsets, lengths and addresses."""
+
+_SLOT = 64
+
+
+class Containers:
+    """The container files of a reader, opened when a record of theirs is read; the longest unused are closed."""
+
+    def __init__(self, paths: Sequence[str], direct: bool = False, read_ahead: bool = False):
+        self.paths = list(paths)
+        self.sizes = np.array([_file_size(path) for path in self.paths], np.int64)
+        self.direct = direct
+        self._read_ahead = read_ahead
+        self._open: OrderedDict[int, int] = OrderedDict()
+        self._finalizer = weakref.finalize(self, _close_all, self._open)
+
+    def descriptors(self, files: np.ndarray) -> np.ndarray:
+        """Descriptors of the files with these numbers, int64; valid until the next call. OSError names a file that cannot be opened."""
+        wanted, places = np.unique(files, return_inverse=True)
+        found = np.array([self._descriptor(int(number)) for number in wanted], np.int64)
+        while len(self._open) > max(MAX_OPEN, len(wanted)):
+            os.close(self._open.popitem(last=False)[1])
+        return found[places]
+
+    def _descriptor(self, number: int) -> int:
+        if number in self._open:
+            self._open.move_to_end(number)
+        else:
+            self._open[number] = self._opened(self.paths[number])
+        return self._open[number]
+
+    def _opened(self, path: str) -> int:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = -1
+        if self.direct:
+            with contextlib.suppress(OSError):  # file systems without it refuse
+                descriptor = os.open(path, flags | os.O_DIRECT)
+        if descriptor < 0:
+            descriptor = os.open(path, flags)
+        if self._read_ahead:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+        return descriptor
+
+    def close(self) -> None:
+        """Close what is open; the files can be used again afterwards."""
+        _close_all(self._open)
+
+
+def _close_all(descriptors: OrderedDict[int, int]) -> None:
+    while descriptors:
+        os.close(descriptors.popitem()[1])
+
+
+def _file_size(path: str) -> int:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise RuntimeError(f"Could not open file {path}: it is not a regular file")
+    if not os.access(path, os.R_OK):
+        raise RuntimeError(f"Could not open file {path}: Permission denied")
+    return found.st_size
+
+
+@dataclass
+class Records:
+    """Where the records are: `counts[c]` of them in container `c`, one container after another; int64 arrays throughout."""
+
+    counts: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+
+    def __post_init__(self) -> None:
+        self._ends = np.cumsum(self.counts)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def files(self, indices: np.ndarray) -> np.ndarray:
+        """Number of the container of each record."""
+        return np.searchsorted(self._ends, indices, side="right")
+
+    @classmethod
+    def joined(cls, parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> Records:
+        """Of (offsets, sizes) per container."""
+        parts = list(parts)
+        offsets = np.concatenate([part[0] for part in parts] or [np.empty(0)]).astype(np.int64)
+        sizes = np.concatenate([part[1] for part in parts] or [np.empty(0)]).astype(np.int64)
+        return cls(np.array([len(part[0]) for part in parts], np.int64), offsets, sizes)
+
+    def first_outside(self, limits: np.ndarray) -> int | None:
+        """The first record that does not lie within its container, whose size is `limits[c]`."""
+        limit = np.repeat(limits, self.counts)
+        # Not `offset + size > limit`: a hostile index makes that overflow.
+        wrong = (self.offsets < 0) | (self.sizes < 0) | (self.offsets > limit) | (self.sizes > limit - self.offsets)
+        return int(np.argmax(wrong)) if wrong.any() else None
+
+
+@dataclass
+class Fetched:
+    """The records of one batch in memory: `addresses` and `sizes` int64[samples], in one `block`."""
+
+    indices: np.ndarray
+    addresses: np.ndarray
+    sizes: np.ndarray
+    block: np.ndarray
+
+
+class RecordNames(Sequence):
+    """Origins of a batch's samples; text is made only for those asked for."""
+
+    def __init__(self, name: Callable[[int], str], indices: np.ndarray):
+        self._name = name
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        return self._name(int(self._indices[index]))
+
+
+class ContainerReader(ReaderOperator):
+    """Base of readers whose samples are records in container files."""
+
+    pre_permute = False
+    stays_together: ClassVar[bool] = True
+    """Whether `shuffle_after_epoch` permutes files rather than records (and `random_shuffle` may be combined with it)."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        self._containers: Containers | None = None
+        self._records: Records | None = None
+        from ..compiled.step import compile_all
+        from . import record_kernels
+
+        self._reading = record_kernels
+        compile_all(record_kernels)
+        if self._optional_of(spec, "use_o_direct") and not spec.constant("dont_use_mmap"):
+            raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
+        super().__init__(spec, environment)
+
+    @staticmethod
+    def _optional_of(spec: Spec, name: str) -> Any:
+        return spec.constant(name) if name in spec.schema.by_name else False
+
+    # --- to be written by each reader
+
+    def locate(self, containers: Containers) -> Records:
+        """Find the records of all containers."""
+        raise TypeError("abstract")
+
+    def origin(self, index: int) -> str:
+        """Where a record comes from, as the user sees it."""
+        return f"{self.container_path(index)} at index {int(self.records.offsets[index])}"
+
+    def container_paths(self) -> list[str]:
+        """The container files."""
+        return list(self.spec.constant("path"))
+
+    # --- discovery
+
+    @property
+    def records(self) -> Records:
+        assert self._records is not None
+        return self._records
+
+    def container_path(self, index: int) -> str:
+        """The file that holds a record."""
+        assert self._containers is not None
+        return self._containers.paths[int(self.records.files(np.array([index]))[0])]
+
+    def discover(self) -> int:
+        direct = self._optional_of(self.spec, "use_o_direct")
+        containers = Containers(self.container_paths(), direct, self.spec.constant("read_ahead"))
+        self._containers = containers
+        records = self._records = self.locate(containers)
+        outside = records.first_outside(containers.sizes)
+        if outside is not None:
+            size = int(containers.sizes[records.files(np.array([outside]))[0]])
+            raise RuntimeError(
+                f"Error reading from a file {self.container_path(outside)}: record {outside} at offset {records.offsets[outside]} of "
+                f"{records.sizes[outside]} bytes is not within the file's {size} bytes"
+            )
+        if self.stays_together:
+            self.containers = [int(count) for count in records.counts]
+        return len(records)
+
+    # --- one iteration
+
+    def fetch(
+        self, indices: np.ndarray, then: Callable[[Fetched], list[Step]] = lambda fetched: [], lead: int = 0
+    ) -> tuple[Fetched, CompiledJob]:
+        """Memory for these records, and the job that reads them and takes the steps `then` gives on each, while it is in the cache.
+
+        The byte at `lead` in each record is placed on a multiple of 64.
+        """
+        records, containers = self.records, self._containers
+        assert containers is not None
+        offsets, sizes = records.offsets[indices], records.sizes[indices]
+        descriptors = containers.descriptors(records.files(indices))
+        alignment = BLOCK if containers.direct else _SLOT
+        before = offsets % BLOCK if containers.direct else np.full(len(indices), -lead % _SLOT)
+        starts = offsets - before if containers.direct else offsets
+        slots = -(-(before + sizes) // alignment) * alignment
+        block = self.environment.allocate(int(slots.sum()) + alignment)
+        first = -(-block.ctypes.data // alignment) * alignment
+        slot = np.cumsum(slots) - slots + first
+        addresses = slot + before
+        if containers.direct:
+            wanted, lengths, targets = before + sizes, slots, slot
+        else:
+            wanted, lengths, targets = sizes, sizes, addresses
+        fetched = Fetched(indices, addresses, sizes, block)
+        context, keep = context_table([descriptors, starts, lengths, wanted, targets])
+        steps = [Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep), *then(fetched)]
+        return fetched, CompiledJob(len(indices), steps)
+
+    def announce(self, count: int) -> Iterable[PythonJob | CompiledJob]:
+        """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
+        ahead = self._ahead(count)
+        if ahead is not None and len(ahead):
+            assert self._containers is not None
+            columns = [self._containers.descriptors(self.records.files(ahead)), self.records.offsets[ahead], self.records.sizes[ahead]]
+            context, keep = context_table(columns)
+            yield CompiledJob(len(ahead), [Step(self._reading.advise_record.address, context, no_explanation, keep=keep)])
+
+    def view(self, fetched: Fetched, addresses: np.ndarray, shapes: np.ndarray, dtype: Any, info: Sequence[str] | None = None) -> Batch:
+        """An output that lies within the records' own memory."""
+        return Batch(shapes, dtype, "", addresses, fetched.block, source_info=info or self.names(fetched.indices))
+
+    def names(self, indices: np.ndarray) -> RecordNames:
+        """Origins of a batch's samples."""
+        return RecordNames(self.origin, indices)
+
+    def _explain_read(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
+        def explain(code: int, text: str, sample: int) -> str:
+            index = int(indices[sample])
+            reason = "the file ends before the record does" if code == self._reading.SHORT_READ else os.strerror(code)
+            return f"Error reading from a file {self.container_path(index)}: {self.origin(index)}: {reason}"
+
+        return explain
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        self._outputs: list[Batch] = []
+        yield from self.read(self.draw(arguments.count))
+        yield from self.announce(arguments.count)
+
+    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+        """Jobs that read these records and leave ``self._outputs``."""
+        raise TypeError("abstract")
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        outputs, self._outputs = self._outputs, []
+        return Planned(outputs)
+
+    def close(self) -> None:
+        if self._containers is not None:
+            self._containers.close()

@@ -1,0 +1,60 @@
+"""Index files beside containers: whole numbers in text, written so that a crash leaves the old file or the new one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import numpy as np
+
+_LONGEST = 19
+"""Digits of the largest int64."""
+
+
+def read_bytes(path: str, what: str = "file") -> bytes:
+    """The whole file; RuntimeError that names it when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise RuntimeError(f"Could not open {what} {path}: {error.strerror}") from error
+
+
+def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:
+    """Non-negative numbers in rows of `columns`, int64[rows, columns]; RuntimeError with the line of what is not a number."""
+    tokens = data.split()
+    if not tokens:
+        raise RuntimeError(f"Content of index files should not be empty: {path}")
+    # One very long token would make numpy's table of them huge, so its length is looked at first.
+    if max(map(len, tokens)) <= _LONGEST and b"".join(tokens).isdigit() and len(tokens) % columns == 0:
+        try:
+            return np.array(tokens).astype(np.int64).reshape(-1, columns)
+        except (ValueError, OverflowError):
+            pass
+    raise RuntimeError(_first_wrong(data, columns, path))
+
+
+def _first_wrong(data: bytes, columns: int, path: str) -> str:
+    for number, line in enumerate(data.splitlines(), 1):
+        tokens = line.split()
+        bad = any(not token.isdigit() or len(token) > _LONGEST or int(token) >= 2**63 for token in tokens)
+        if bad or len(tokens) not in (0, columns):
+            shown = line[:100].decode("utf-8", "replace")
+            return f'Malformed index file "{path}" line {number}: expected {columns} whole numbers, got: {shown}'
+    return f'Malformed index file "{path}": expected {columns} whole numbers per line'
+
+
+def write_text(path: str, text: str) -> None:
+    """Replace the file at once."""
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,197 @@
+"""readers.tfrecord: features of tensorflow.Example records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .._notices import warn
+from ..batch import Batch
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    CompiledJob,
+    Environment,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+    register,
+)
+from ..types import DALIDataType
+from . import features as feature_kinds
+from . import tfrecord_index
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .containers import ContainerReader, Containers, Fetched, Records
+from .features import Feature
+
+_DTYPES = {feature_kinds.int64: DALIDataType.INT64, feature_kinds.float32: DALIDataType.FLOAT, feature_kinds.string: DALIDataType.UINT8}
+_STORED = {feature_kinds.string: 1, feature_kinds.float32: 2, feature_kinds.int64: 3}
+"""Number of the list in a Feature message."""
+
+
+def _features(constants: dict[str, Any]) -> dict[str, Feature]:
+    features = constants["features"]
+    if not isinstance(features, dict) or not all(isinstance(value, Feature) for value in features.values()):
+        raise TypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")
+    if not features:
+        raise RuntimeError("argument 'features' is empty; name at least one feature")
+    return features
+
+
+@register
+class TFRecordReader(ContainerReader):
+    """See the schema."""
+
+    schema = Schema(
+        name="readers.tfrecord",
+        doc="""Reads features of ``tensorflow.Example`` records from TFRecord files.
+
+        `features` names them: ``{"image": tfrecord.FixedLenFeature((), tfrecord.string, ""), "box": tfrecord.VarLenFeature([4],
+        tfrecord.float32, 0.0)}``. The result is a dictionary of the same names. Fixed features have the declared shape, and the default
+        where values are missing; variable ones are as long as the record has values (0 if the feature is missing). A string is
+        the bytes of its first element (1-D UINT8).
+
+        An index (one line ``offset size`` per record) says which records are read, and in what order. Without `index_path` the files are
+        scanned; an index file that does not exist is made. Checksums are verified.""",
+        inputs=(0, 0),
+        outputs=lambda constants: len(_features(constants)),
+        results=lambda constants, outputs: dict(zip(_features(constants), outputs, strict=True)),
+        seeded=True,
+        aliases=("tfrecord_reader",),
+        args=(
+            Arg("path", "str_list", REQUIRED, "TFRecord files."),
+            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made."),
+            Arg("features", "any", REQUIRED, "Features by name; made by tfrecord.FixedLenFeature and VarLenFeature."),
+            Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
+            *SHUFFLE_AFTER_EPOCH_ARGS,
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        from ..compiled.step import compile_all
+        from . import tfrecord_kernels
+
+        self._kernels = tfrecord_kernels
+        compile_all(tfrecord_kernels)
+        if spec.constant("skip_cached_images"):
+            raise RuntimeError("readers.tfrecord does not support `skip_cached_images`")
+        self._features = _features(spec.constants)
+        for name, feature in self._features.items():
+            if feature.kind == feature_kinds.string and (not feature.fixed or feature.volume > 1):
+                raise RuntimeError(f"Tensors of strings are not supported. (feature {name!r}: {feature!r}; the shape of a string is ())")
+        self._name_bytes = [np.frombuffer(name.encode() + b"\0", np.uint8) for name in self._features]
+        self._names = np.array([name.ctypes.data for name in self._name_bytes], np.int64)
+        self._name_lengths = np.array([len(name) - 1 for name in self._name_bytes], np.int64)
+        super().__init__(spec, environment)
+
+    # --- discovery
+
+    def locate(self, containers: Containers) -> Records:
+        paths, indices = containers.paths, self.spec.constant("index_path")
+        if indices is not None and len(indices) != len(paths):
+            raise RuntimeError(
+                f"Number of index files needs to match the number of data files: {len(indices)} and {len(paths)} were given"
+            )
+        if indices is None:
+            return Records.joined(tfrecord_index.scan(path) for path in paths)
+        return Records.joined(_indexed(path, index) for path, index in zip(paths, indices, strict=True))
+
+    # --- one iteration
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [_DTYPES[feature.kind] for feature in self._features.values()]
+
+    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+        found = np.zeros((len(indices), len(self._features), self._kernels.FOUND_FIELDS), np.int64)
+
+        def parse(fetched: Fetched) -> list[Step]:
+            columns = [fetched.addresses, fetched.sizes, len(self._features), self._names, self._name_lengths, found]
+            context, keep = context_table(columns)
+            return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
+
+        fetched, job = self.fetch(indices, parse)
+        yield job
+        numbers: list[tuple[int, Batch]] = []
+        for k, feature in enumerate(self._features.values()):
+            here = found[:, k]
+            counts = np.where(here[:, 0] == _STORED[feature.kind], here[:, 3], 0)
+            if feature.kind == feature_kinds.string:
+                self._outputs.append(self._text(fetched, feature, here, counts > 0))
+                continue
+            output = self._fixed(indices, feature, counts) if feature.fixed else self._variable(indices, feature, counts)
+            output.source_info = self.names(indices)
+            self._outputs.append(output)
+            if counts.any():
+                numbers.append((k, output))
+        if numbers:
+            yield self._write(found, numbers)
+
+    def _text(self, fetched: Fetched, feature: Feature, found: np.ndarray, present: np.ndarray) -> Batch:
+        """The first string of each record, where it was read to; the default elsewhere."""
+        if present.all():
+            return self.view(fetched, found[:, 4].copy(), found[:, 5:6].copy(), DALIDataType.UINT8)
+        filling = feature.filling().copy()
+        addresses = np.where(present, found[:, 4], filling.ctypes.data)
+        batch = self.view(fetched, addresses, np.where(present, found[:, 5], len(filling)).reshape(-1, 1), DALIDataType.UINT8)
+        batch.owner = (fetched.block, filling)
+        return batch
+
+    def _fixed(self, indices: np.ndarray, feature: Feature, counts: np.ndarray) -> Batch:
+        if counts.max(initial=0) > feature.volume:
+            sample = int(np.argmax(counts > feature.volume))
+            raise SampleError(
+                sample,
+                f"{self.origin(int(indices[sample]))}: Output tensor shape is too small: {list(feature.shape or ())}. "
+                f"Expected at least {counts[sample]} elements.",
+            )
+        values = np.empty((len(indices), *(feature.shape or ())), feature.numpy)
+        values[...] = feature.filling()
+        return Batch.from_values(values)
+
+    def _variable(self, indices: np.ndarray, feature: Feature, counts: np.ndarray) -> Batch:
+        slices, rest = np.divmod(counts, feature.volume)
+        if rest.any():
+            sample = int(np.argmax(rest > 0))
+            raise SampleError(
+                sample,
+                f"{self.origin(int(indices[sample]))}: Feature size not matching partial shape: {counts[sample]} values, "
+                f"slices of {list(feature.partial)}",
+            )
+        shapes = np.empty((len(indices), 1 + len(feature.partial)), np.int64)
+        shapes[:, 0], shapes[:, 1:] = slices, feature.partial
+        batch = Batch(shapes, _DTYPES[feature.kind])
+        batch.place(self.environment.allocate(int(batch.sizes().sum())))
+        return batch
+
+    def _write(self, found: np.ndarray, numbers: list[tuple[int, Batch]]) -> CompiledJob:
+        kinds = [_STORED[feature.kind] for feature in self._features.values()]
+        which = np.array([k for k, _ in numbers], np.int64)
+        targets = np.array([output.addresses.ctypes.data for _, output in numbers], np.int64)
+        columns = [found, len(self._features), len(numbers), which, np.array([kinds[k] for k in which], np.int64), targets]
+        context, keep = context_table(columns)
+        return CompiledJob(len(found), [Step(self._kernels.write_numbers.address, context, no_explanation, keep=[*keep, numbers])])
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        def explain(code: int, text: str, sample: int) -> str:
+            index = int(indices[sample])
+            return f"{self.origin(index)} (record {index}, {self.records.sizes[index]} bytes): {tfrecord_index.explain(code)}"
+
+        return explain
+
+
+def _indexed(path: str, index: str) -> tuple[np.ndarray, np.ndarray]:
+    if os.path.exists(index):
+        return tfrecord_index.read_index(index)
+    try:
+        return tfrecord_index.make_index(path, index)
+    except OSError as error:
+        warn(f"the index {index} of {path} does not exist and cannot be written ({error.strerror}); scanned in memory", UserWarning)
+        return tfrecord_index.scan(path)

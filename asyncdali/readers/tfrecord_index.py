@@ -1,0 +1,68 @@
+"""Index files of TFRecord files: one line ``offset size`` per record, frame included."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from .indices import parse_numbers, read_bytes, write_text
+
+_CHUNK = 1 << 16
+
+
+def read_index(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, sizes), int64; records may be left out or reordered."""
+    numbers = parse_numbers(read_bytes(path), 2, path)
+    return numbers[:, 0].copy(), numbers[:, 1].copy()
+
+
+def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, sizes) of all records of a TFRecord file; RuntimeError with record and offset where its framing is broken."""
+    from . import tfrecord_kernels as kernels
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
+    try:
+        size = os.fstat(descriptor).st_size
+        pieces, at, total = [], 0, 0
+        while at < size:
+            pairs = np.empty((_CHUNK + 1, 2), np.int64)
+            count = kernels.scan_frames(descriptor, at, size, pairs.ctypes.data, _CHUNK)
+            at = int(pairs[_CHUNK, 0])
+            if count < 0:
+                raise RuntimeError(f"{path} is not a TFRecord file, or damaged, at offset {at} (after {total}+ records): {explain(-count)}")
+            total += count
+            pieces.append(pairs[:count].copy())
+    finally:
+        os.close(descriptor)
+    if not pieces:
+        raise RuntimeError(f"{path} holds no records: the file is empty")
+    whole = np.concatenate(pieces)
+    return whole[:, 0].copy(), whole[:, 1].copy()
+
+
+def explain(code: int) -> str:
+    """What a status of the kernels means."""
+    from . import record_kernels
+    from . import tfrecord_kernels as kernels
+
+    known = {
+        kernels.LENGTH_SUM: "the checksum of the record's length is wrong",
+        kernels.DATA_SUM: "the checksum of the record's data is wrong",
+        kernels.WRONG_LENGTH: "the record is longer than what is there",
+        kernels.TOO_SHORT: f"record is too short: a record has at least {kernels.FRAME} bytes",
+        kernels.BROKEN: "Error while parsing TFRecord file: the record is not a tensorflow.Example",
+        record_kernels.SHORT_READ: "the file ends before the record does",
+    }
+    return known.get(code) or os.strerror(code)
+
+
+def make_index(data_path: str, index_path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Scan a file and store what was found."""
+    offsets, sizes = scan(data_path)
+    pairs = np.column_stack([offsets, sizes]).tolist()
+    write_text(index_path, "".join(f"{offset} {size}\n" for offset, size in pairs))
+    return offsets, sizes

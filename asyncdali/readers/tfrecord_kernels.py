@@ -1,0 +1,271 @@
+"""TFRecord framing and ``tensorflow.Example`` messages, without the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled.intrinsics import load_i64, load_u8, store_i64, store_u8, view_u32
+from ..compiled.step import compiled, inlined, step
+from .crc_kernels import crc32c
+from .record_kernels import read_at
+from .wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
+
+TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
+"""Statuses of :func:`parse_example`."""
+
+FRAME = 16
+"""Bytes around a payload: length (8), its checksum (4), the payload's checksum (4)."""
+
+FOUND_FIELDS = 6
+"""Per sample and feature: kind (0 absent, 1 bytes, 2 floats, 3 integers), address and length of the list, count, address and length of the
+first text."""
+
+
+@inlined
+def _load_u32(address):
+    return np.int64(view_u32(address, 1)[0])
+
+
+@inlined
+def _masked(crc):
+    """The format stores checksums turned by 15 bits and shifted by a constant, so that checksums of checksums stay meaningful."""
+    return ((((crc >> 15) | (crc << 17)) & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@inlined
+def _check_frame(at, size):
+    if size < FRAME:
+        return TOO_SHORT
+    length = load_i64(at)
+    if _masked(crc32c(at, 8)) != _load_u32(at + 8):
+        return LENGTH_SUM
+    if length < 0 or length > size - FRAME:
+        return WRONG_LENGTH
+    if _masked(crc32c(at + 12, length)) != _load_u32(at + 12 + length):
+        return DATA_SUM
+    return 0
+
+
+@inlined
+def _count_texts(at, end, out):
+    count = 0
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0:
+            return -1
+        if number == 1 and kind == BYTES:
+            if count == 0:
+                store_i64(out + 32, value)
+                store_i64(out + 40, length)
+            count += 1
+    return count
+
+
+@inlined
+def _count_floats(at, end):
+    count = 0
+    while at < end:
+        number, kind, _, length, at = field(at, end)
+        if number < 0 or (number == 1 and kind == BYTES and length & 3):
+            return -1
+        if number == 1 and kind == BYTES:
+            count += length >> 2
+        elif number == 1 and kind == FIXED32:
+            count += 1
+    return count
+
+
+@inlined
+def _count_integers(at, end):
+    count = 0
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0:
+            return -1
+        if number == 1 and kind == BYTES:
+            more = count_varints(value, value + length)
+            if more < 0:
+                return -1
+            count += more
+        elif number == 1 and kind == VARINT:
+            count += 1
+    return count
+
+
+@inlined
+def _feature(at, end, out):
+    """Fill the six fields at `out` from a Feature message (of its lists the last one counts); -1 when it is broken."""
+    store_i64(out, 0)
+    store_i64(out + 24, 0)
+    found = 0
+    address = 0
+    size = 0
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0:
+            return -1
+        if kind == BYTES and number <= 3:
+            found, address, size = number, value, length
+    count = 0
+    if found == 1:
+        count = _count_texts(address, address + size, out)
+    elif found == 2:
+        count = _count_floats(address, address + size)
+    elif found == 3:
+        count = _count_integers(address, address + size)
+    if count < 0:
+        return -1
+    store_i64(out, found)
+    store_i64(out + 8, address)
+    store_i64(out + 16, size)
+    store_i64(out + 24, count)
+    return 0
+
+
+@inlined
+def _wanted(at, length, names, lengths, count):
+    """The number of the feature of this name, or -1."""
+    for k in range(count):
+        if load_i64(lengths + 8 * k) != length:
+            continue
+        name = load_i64(names + 8 * k)
+        same = True
+        for i in range(length):
+            if load_u8(name + i) != load_u8(at + i):
+                same = False
+                break
+        if same:
+            return k
+    return -1
+
+
+@inlined
+def _entry(at, end, context, out):
+    """One pair of the map of features."""
+    name, name_length, feature, feature_length = 0, 0, 0, 0
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0:
+            return -1
+        if kind == BYTES and number == 1:
+            name, name_length = value, length
+        elif kind == BYTES and number == 2:
+            feature, feature_length = value, length
+    k = _wanted(name, name_length, load_i64(context + 24), load_i64(context + 32), load_i64(context + 16))
+    return 0 if k < 0 else _feature(feature, feature + feature_length, out + 8 * FOUND_FIELDS * k)
+
+
+@inlined
+def _features(at, end, context, out):
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0 or (number == 1 and kind == BYTES and _entry(value, value + length, context, out) < 0):
+            return -1
+    return 0
+
+
+@step
+def parse_example(context, sample, thread):
+    """Check a record's frame and find the wanted features in its Example.
+
+    Context: record addresses, sizes (int64[samples]), number of features, addresses and lengths of their names (int64[features]), found
+    (int64[samples, features, FOUND_FIELDS], zeros).
+    """
+    at = load_i64(load_i64(context) + 8 * sample)
+    code = _check_frame(at, load_i64(load_i64(context + 8) + 8 * sample))
+    if code != 0:
+        return code
+    out = load_i64(context + 40) + 8 * FOUND_FIELDS * load_i64(context + 16) * sample
+    end = at + 12 + load_i64(at)
+    at += 12
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number < 0 or (number == 1 and kind == BYTES and _features(value, value + length, context, out) < 0):
+            return BROKEN
+    return 0
+
+
+@inlined
+def _copy_byte_range(source, target, count):
+    for i in range(count):
+        store_u8(target + i, load_u8(source + i))
+
+
+@inlined
+def _write_floats(at, end, target):
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number == 1 and (kind == BYTES or kind == FIXED32):
+            _copy_byte_range(value, target, length)
+            target += length
+
+
+@inlined
+def _write_integers(at, end, target):
+    while at < end:
+        number, kind, value, length, at = field(at, end)
+        if number != 1:
+            continue
+        if kind == VARINT:
+            store_i64(target, value)
+            target += 8
+        elif kind == BYTES:
+            stop = value + length
+            while value < stop:
+                one, value = varint(value, stop)
+                store_i64(target, one)
+                target += 8
+
+
+@step
+def write_numbers(context, sample, thread):
+    """Write the numbers of features where :func:`parse_example` found them.
+
+    Context: found, number of features, how many to write, their numbers, their kinds (int64[n]), addresses of their int64[samples] arrays
+    of targets. A list of another kind than declared is passed over.
+    """
+    features = load_i64(context + 8)
+    for k in range(load_i64(context + 16)):
+        row = load_i64(context) + 8 * FOUND_FIELDS * (features * sample + load_i64(load_i64(context + 24) + 8 * k))
+        kind = load_i64(load_i64(context + 32) + 8 * k)
+        if load_i64(row) != kind:
+            continue
+        at = load_i64(row + 8)
+        end = at + load_i64(row + 16)
+        target = load_i64(load_i64(load_i64(context + 40) + 8 * k) + 8 * sample)
+        if kind == 2:
+            _write_floats(at, end, target)
+        else:
+            _write_integers(at, end, target)
+    return 0
+
+
+@compiled(5)
+def scan_frames(descriptor, start, size, out, capacity):
+    """Hop from frame to frame from `start` to the end of the file of `size` bytes.
+
+    Writes (offset, whole size) pairs to the int64 array at `out`, at most `capacity` of them; returns how many, or minus a status: errno or
+    one of those above. ``out[2 * capacity]`` receives the offset where it stopped.
+    """
+    frame = np.empty(2, np.int64)
+    head = frame.ctypes.data
+    count = 0
+    at = start
+    code = 0
+    while at < size and count < capacity:
+        code = read_at(descriptor, at, 12, 12, head)
+        if code != 0:
+            break
+        if _masked(crc32c(head, 8)) != _load_u32(head + 8):
+            code = LENGTH_SUM
+            break
+        length = frame[0]
+        if length < 0 or length > size - at - FRAME:
+            code = WRONG_LENGTH
+            break
+        store_i64(out + 16 * count, at)
+        store_i64(out + 16 * count + 8, length + FRAME)
+        count += 1
+        at += length + FRAME
+    store_i64(out + 16 * capacity, at)
+    return -code if code != 0 else count

@@ -1,0 +1,7 @@
+"""Features of TFRecord files, as ``fn.readers.tfrecord`` wants them declared."""
+
+from __future__ import annotations
+
+from .readers.features import Feature, FixedLenFeature, VarLenFeature, float32, int64, string
+
+__all__ = ["Feature", "FixedLenFeature", "VarLenFeature", "float32", "int64", "string"]

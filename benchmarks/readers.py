@@ -1,0 +1,96 @@
+"""Raw record throughput of the readers, beside DALI: no decoding, batch 64, 2 threads, warm page cache.
+
+    python -m benchmarks.readers --data DIR [--only tfrecord,caffe] [--rounds 7] [--seconds 0.7]
+
+Containers hold the photographs of DIR (sub-folders of JPEGs), 16 times over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .cases import _paths, libraries
+from .harness import Contender, Table, interleave, paired_ratio
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+REPEATS = 16
+Maker = Callable[[Path, list[bytes]], Callable[[Any], Any]]
+"""Writes the containers, returns what makes the outputs for a library."""
+
+
+def _tfrecord(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    from helpers.containers import example, write_tfrecord
+
+    paths = [
+        write_tfrecord(folder / f"part{part}.tfrecord", (example(image=data, label=k) for _ in range(4) for k, data in enumerate(photos)))
+        for part in range(REPEATS // 4)
+    ]
+
+    def outputs(lib: Any) -> Any:
+        import importlib
+
+        kinds = importlib.import_module(f"{lib.__name__}.tfrecord")
+        features = {"image": kinds.FixedLenFeature((), kinds.string, ""), "label": kinds.FixedLenFeature([1], kinds.int64, -1)}
+        made = lib.fn.readers.tfrecord(path=paths, index_path=[f"{path}.idx" for path in paths], features=features, name="R")
+        return made["image"], made["label"]
+
+    return outputs
+
+
+def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    paths = []
+    for k, data in enumerate(photos):
+        (folder / f"{k}.jpg").write_bytes(data)
+        paths.append(str(folder / f"{k}.jpg"))
+    return lambda lib: lib.fn.readers.file(files=paths * REPEATS, name="R")
+
+
+MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord}
+
+
+def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:
+    pipeline = lib.Pipeline(batch_size=64, num_threads=2, device_id=None, seed=1)
+    with pipeline:
+        made = outputs(lib)
+        pipeline.set_outputs(*made)
+    pipeline.build()
+    return pipeline
+
+
+def _step(pipeline: Any) -> Callable[[], int]:
+    def step() -> int:
+        return len(pipeline.run()[0])
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--only", default=",".join(MAKERS))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.7)
+    options = parser.parse_args()
+    photos = [Path(path).read_bytes() for path in _paths(options.data)[0]][:256]
+    table = Table("readers, records/s, batch 64, 2 threads", ["reader", "asyncdali", "DALI", "ratio"])
+    libs = libraries()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.only.split(","):
+            folder = Path(scratch) / name
+            folder.mkdir()
+            outputs = MAKERS[name](folder, photos)
+            contenders = [Contender(lib, _step(_pipeline(module, outputs))) for lib, module in libs.items()]
+            interleave(contenders, options.rounds, options.seconds)
+            table.add(name, *(one.median for one in contenders), paired_ratio(contenders[0], contenders[-1]))
+    table.notes.append("target: >= 1.0 x DALI each; stretch 1.5")
+    table.print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Ten numbered samples in every storage format, and pipelines of one reader over them."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import asyncdali
+
+from . import containers
+
+COUNT = 10
+PARTS = (4, 3, 3)
+"""Samples of the container files."""
+
+
+@dataclass
+class Kind:
+    """One format: `write` makes the files and returns the arguments, `call` makes the outputs, `number` reads a sample's number."""
+
+    name: str
+    write: Callable[[Path], dict[str, Any]]
+    call: Callable[..., Any] | None = None
+    number: Callable[[list[np.ndarray]], int] = lambda sample: int(sample[0].tobytes())
+    pre_permute: bool = False
+    contained: bool = True
+    after_epoch: bool = True
+    seal: Callable[..., bytes] | None = None
+    """Makes the checksums of a damaged file right again, now and then, so that the damage gets further."""
+
+    def outputs(self, lib: Any, arguments: dict[str, Any]) -> list[Any]:
+        if self.call is not None:
+            made = self.call(lib, arguments)
+        else:
+            made = getattr(lib.fn.readers, self.name)(**arguments)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def numbered(part: int) -> range:
+    """The samples of a container file."""
+    return range(sum(PARTS[:part]), sum(PARTS[: part + 1]))
+
+
+def content(k: int) -> bytes:
+    """The payload of sample `k`: its number, in as many digits as make the sizes differ."""
+    return b"%0*d" % (k + 1, k)
+
+
+def _write_tfrecord(folder: Path) -> dict[str, Any]:
+    paths = [
+        containers.write_tfrecord(folder / f"{part}.tfrecord", [containers.example(image=content(k), label=k) for k in numbered(part)])
+        for part in range(len(PARTS))
+    ]
+    return {"path": paths, "index_path": [f"{path}.idx" for path in paths]}
+
+
+def _seal_tfrecord(path: Path, good: bytes, broken: bytes, rng: np.random.Generator) -> bytes:
+    """Half of the time: records of the old boundaries with what is there now, framed well."""
+    if path.suffix == ".idx" or rng.random() < 0.5:
+        return broken
+    out, at = b"", 0
+    while at < len(good):
+        size = int.from_bytes(good[at : at + 8], "little")
+        out += containers.frame(broken[at + 12 : at + 12 + size].ljust(size, b"\0"))
+        at += size + 16
+    return out
+
+
+def _call_tfrecord(lib: Any, arguments: dict[str, Any]) -> Any:
+    kinds = importlib.import_module(f"{lib.__name__}.tfrecord")
+    features = {"image": kinds.FixedLenFeature((), kinds.string, ""), "label": kinds.FixedLenFeature([1], kinds.int64, -1)}
+    return list(lib.fn.readers.tfrecord(features=features, **arguments).values())
+
+
+KINDS = {kind.name: kind for kind in [Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord)]}
+"""Every reader that has landed."""
+
+
+def pipeline(kind: Kind, arguments: dict[str, Any], lib: Any = asyncdali, batch: int = 4, **options: Any) -> Any:
+    """A built pipeline of one reader, named R; its outputs and the origin of the first."""
+    pipe = lib.Pipeline(batch_size=batch, **{"num_threads": 2, "device_id": None, "seed": 42, **options})
+    with pipe:
+        made = kind.outputs(lib, {"name": "R", **arguments})
+        pipe.set_outputs(*made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipe.build()
+    return pipe
+
+
+def delivered(kind: Kind, pipe: Any, runs: int) -> list[list[int]]:
+    """The numbers of the samples of some runs."""
+    result = []
+    for _ in range(runs):
+        outputs = pipe.run()
+        result.append([kind.number([np.asarray(column[k]) for column in outputs]) for k in range(len(outputs[0]))])
+    return result

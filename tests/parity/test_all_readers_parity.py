@@ -1,0 +1,200 @@
+"""Every reader on DALI and on asyncdali: outputs, origins, order over epochs, metadata, resumed positions, refusals."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import containers
+from helpers.readers import COUNT, KINDS, delivered, pipeline
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
+
+import nvidia.dali as dali
+import nvidia.dali.fn
+import nvidia.dali.tfrecord  # noqa: F401  dali.tfrecord
+
+import asyncdali
+import asyncdali.tfrecord
+
+LIBRARIES = (asyncdali, dali)
+FOREIGN = Path(__file__).resolve().parent.parent / "helpers/reader_files"
+ORDERS = st.fixed_dictionaries(
+    {"shards": st.tuples(st.integers(1, 6), st.integers(0, 5))},
+    optional={"pad_last_batch": st.booleans(), "stick_to_shard": st.booleans(), "random_shuffle": st.booleans(),
+              "initial_fill": st.integers(1, 12), "shuffle_after_epoch": st.booleans(), "prefetch_queue_depth": st.integers(1, 2)},
+)  # fmt: skip
+SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def data(request, tmp_path_factory):
+    kind = KINDS[request.param]
+    return kind, kind.write(tmp_path_factory.mktemp(kind.name.replace(".", "_")))
+
+
+def ordered(kind, files, order):
+    arguments = {**files, **order}
+    shards, shard = arguments.pop("shards")
+    if not kind.after_epoch:
+        arguments.pop("shuffle_after_epoch", None)
+    return {**arguments, "num_shards": shards, "shard_id": shard % shards}
+
+
+def columns(outputs):
+    """Everything that can be seen of some outputs."""
+    seen = []
+    for column in outputs:
+        info = [column[k].source_info() for k in range(len(column))]
+        seen.append((int(column.dtype), column.layout(), [np.asarray(column[k]).tolist() for k in range(len(column))], info))
+    return seen
+
+
+def outcome(make, runs=3):
+    """What `make()` delivers in some runs, or the type of its exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            pipe = make()
+            pipe.build()
+            return [columns(pipe.run()) for _ in range(runs)]
+        except Exception as error:
+            return type(error)
+
+
+def same(ours, theirs):
+    if isinstance(theirs, type):
+        assert isinstance(ours, type), (ours, theirs)
+    else:
+        assert ours == theirs
+
+
+def test_outputs(data):
+    kind, files = data
+    ours, theirs = (outcome(partial(pipeline, kind, files, lib), 4) for lib in LIBRARIES)
+    assert not isinstance(theirs, type)
+    same(ours, theirs)
+
+
+@settings(max_examples=25, **SETTINGS)
+@given(order=ORDERS, batch=st.integers(1, 7))
+def test_orders(data, order, batch):
+    kind, files = data
+    arguments = ordered(kind, files, order)
+    streams = []
+    for lib in LIBRARIES:
+        try:
+            pipe = pipeline(kind, arguments, lib, batch)
+            streams.append((pipe.reader_meta("R"), pipe.epoch_size("R"), delivered(kind, pipe, 9)))
+        except Exception:
+            streams.append("refused")
+    assert streams[0] == streams[1]
+
+
+@settings(max_examples=12, **SETTINGS)
+@given(order=ORDERS, batch=st.integers(1, 7), steps=st.integers(0, 9))
+def test_resumed_orders(data, order, batch, steps):
+    """Both resume after the same batch and deliver the same from there."""
+    kind, files = data
+    arguments = ordered(kind, files, order)
+    streams = []
+    for lib in LIBRARIES:
+        try:
+            first = pipeline(kind, arguments, lib, batch, enable_checkpointing=True)
+        except Exception:
+            streams.append("refused")
+            continue
+        delivered(kind, first, steps)
+        second = pipeline(kind, arguments, lib, batch, enable_checkpointing=True, checkpoint=first.checkpoint())
+        streams.append(delivered(kind, second, 5))
+    assert streams[0] == streams[1]
+
+
+def graph(lib, make, batch=4):
+    """A pipeline of what `make` returns for the library: a node, a list or a dictionary of nodes."""
+    pipe = lib.Pipeline(batch_size=batch, num_threads=2, device_id=None, seed=1)
+    with pipe:
+        made = make(lib)
+        made = list(made.values()) if isinstance(made, dict) else list(made) if isinstance(made, (list, tuple)) else [made]
+        pipe.set_outputs(*made)
+    return pipe
+
+
+def compare(make, batch=4, runs=3):
+    ours, theirs = (outcome(partial(graph, lib, make, batch), runs) for lib in LIBRARIES)
+    same(ours, theirs)
+    return theirs
+
+
+# --- tfrecord
+
+
+def tfrecord(path, features, **arguments):
+    """A maker; `features` is text with `t` as the module of features."""
+
+
+    def make(lib):
+        declared = eval(features, {"t": lib.tfrecord})
+        return lib.fn.readers.tfrecord(path=path, index_path=f"{path}.idx", features=declared, **arguments)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "features",
+    ['{"image": t.FixedLenFeature((), t.string, "")}', '{"image": t.FixedLenFeature([1], t.string, "")}',
+     '{"label": t.VarLenFeature(t.int64, 0), "image": t.FixedLenFeature((), t.string, "")}',
+     '{"box": t.VarLenFeature([4], t.float32, 0.0)}', '{"box": t.VarLenFeature([2, 2], t.float32, 0.0)}',
+     '{"box": t.VarLenFeature([3], t.float32, 0.0)}', '{"box": t.VarLenFeature(t.int64, 0)}',
+     '{"box": t.FixedLenFeature([2], t.float32, 0.0)}', '{"image": t.VarLenFeature(t.string, "")}',
+     '{"image": t.FixedLenFeature([2], t.string, "")}', '{}'],
+)  # fmt: skip
+def test_tfrecord_features(tmp_path, features):
+    """A file of TensorFlow's own writer; records whose features are all there."""
+    path = str(tmp_path / "data")
+    shutil.copy(FOREIGN / "tensorflow.tfrecord", path)
+    Path(f"{path}.idx").write_text("0 148\n148 107\n255 78\n")
+    compare(tfrecord(path, features), 3)
+
+
+@pytest.mark.parametrize("index", ["0 148\n255 78", "148 107\n0 148\n148 107", "0 149\n", "", "1 20\n", "0 5\n"])
+def test_tfrecord_indices(tmp_path, index):
+    path = str(tmp_path / "data")
+    shutil.copy(FOREIGN / "tensorflow.tfrecord", path)
+    Path(f"{path}.idx").write_text(index)
+    compare(tfrecord(path, '{"image": t.FixedLenFeature((), t.string, "")}'), 2)
+
+
+def test_an_index_of_ours_and_of_theirs(tmp_path):
+    """DALI's script writes the same index."""
+    import subprocess
+    import sys
+
+    path = str(tmp_path / "data")
+    shutil.copy(FOREIGN / "tensorflow.tfrecord", path)
+    script = Path(sys.executable).parent / "tfrecord2idx"
+    if not script.exists():
+        pytest.skip("DALI's script is not installed")
+    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=60)
+    assert asyncdali_main(["tfrecord2idx", path, f"{path}.ours"]) == 0
+    assert Path(f"{path}.ours").read_text().split() == Path(f"{path}.theirs").read_text().split()
+
+
+def asyncdali_main(arguments):
+    from asyncdali.__main__ import main
+
+    return main(arguments)
+
+
+def test_containers_helper_writes_what_tensorflow_writes(tmp_path):
+    """Our own test writer agrees with TensorFlow's file, so that what is written with it counts."""
+    data = (FOREIGN / "tensorflow.tfrecord").read_bytes()
+    payload = data[12 : 148 - 4]
+    assert containers.frame(payload) == data[:148]
+    assert COUNT == 10
