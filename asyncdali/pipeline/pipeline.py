@@ -230,10 +230,12 @@ class Pipeline:
         if define_graph is not None:
             self.define_graph = define_graph  # type: ignore[method-assign]
         self._options.check_for_build()
+        from ..runtime.producer import SourceFailure
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
         self._start_workers()  # before the device is touched: a process cannot be forked after that
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
+        self._failure = SourceFailure()
+        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._failure)
         weakref.finalize(self, self._session.close)
 
     def start_py_workers(self) -> None:

@@ -7,6 +7,7 @@ not raised here: good batches come first, then the error, where its batch would 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,21 +16,31 @@ from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
 
 
+class SourceFailure:
+    """The error of a source that the consumer has not seen yet.
+
+    It belongs to the pipeline's user-facing object, not to what outlives that until it is closed: the error's frames refer to the
+    pipeline, which could never be dropped.
+    """
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+
 class Producer:
     """Queues iterations in `in_flight`.
 
     Attributes:
         launched: iterations queued so far.
         ended: a source has met the end of its data; nothing is asked until :meth:`reset`.
-        failure: the error of a source that the consumer has not seen yet.
     """
 
-    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
+    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int, failure: SourceFailure):
         self.sources = sources
         self.in_flight: deque[Record] = deque()
         self.launched = 0
         self.ended = False
-        self.failure: BaseException | None = None
+        self._failure = weakref.proxy(failure)
         self._executor = executor
         self._depth = depth
         self._batch_size = batch_size
@@ -47,7 +58,7 @@ class Producer:
         with self._lock:
             if self.ended:
                 return
-            if self.failure is not None:
+            if self._failure.error is not None:
                 self._behind += 1
                 return
             if not self._started:
@@ -74,7 +85,7 @@ class Producer:
             self.ended = True
             return False
         except Exception as error:
-            self.failure = error
+            self._failure.error = error
             return False
         self._launch(pulled)
         return True
@@ -131,7 +142,7 @@ class Producer:
 
     def take_failure(self) -> BaseException | None:
         """The pending error of a source, if any; the consumer raises it, and the next iteration asks again."""
-        error, self.failure = self.failure, None
+        error, self._failure.error = self._failure.error, None
         if error is not None:
             self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
         return error

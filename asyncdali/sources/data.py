@@ -61,6 +61,8 @@ def _converted(array: np.ndarray) -> np.ndarray:
 
 def _python_numbers(value: Any, dtype: np.dtype | None) -> np.ndarray:
     """Python numbers, as the library's constants: int32, float32, bool; or of the declared type."""
+    if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
+        raise InvalidData(f"a {type(value).__name__} of arrays is not a sample (several outputs of one source need `num_outputs`)")
     try:
         array = np.array(value)
     except ValueError as error:
