@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
@@ -230,13 +231,11 @@ class Pipeline:
         if define_graph is not None:
             self.define_graph = define_graph  # type: ignore[method-assign]
         self._options.check_for_build()
-        from ..runtime.producer import SourceFailure
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
         self._start_workers()  # before the device is touched: a process cannot be forked after that
-        self._failure = SourceFailure()
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._failure)
-        weakref.finalize(self, self._session.close)
+        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
+        _close_at_exit(self)
 
     def start_py_workers(self) -> None:
         """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
@@ -485,6 +484,11 @@ class Pipeline:
                 return
             yield batch
 
+    def __del__(self) -> None:
+        # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.
+        if getattr(self, "_closed", True) is False:
+            self.close()
+
     async def __aenter__(self) -> Pipeline:
         """Build; the pipeline is closed at the end of the block."""
         self._built()
@@ -609,6 +613,22 @@ class Pipeline:
         if filename is not None:
             checkpoints.write(filename, data)
         return data
+
+
+_open: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+
+
+def _close_at_exit(pipeline: Pipeline) -> None:
+    """Threads and worker processes end before the interpreter does."""
+    if not _open:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _open.add(pipeline)
+
+
+def _close_all() -> None:
+    for pipeline in list(_open):
+        pipeline.close()
 
 
 def _read(filename: Any) -> bytes:

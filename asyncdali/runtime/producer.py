@@ -7,7 +7,6 @@ not raised here: good batches come first, then the error, where its batch would 
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -16,31 +15,21 @@ from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
 
 
-class SourceFailure:
-    """The error of a source that the consumer has not seen yet.
-
-    It belongs to the pipeline's user-facing object, not to what outlives that until it is closed: the error's frames refer to the
-    pipeline, which could never be dropped.
-    """
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-
-
 class Producer:
     """Queues iterations in `in_flight`.
 
     Attributes:
         launched: iterations queued so far.
         ended: a source has met the end of its data; nothing is asked until :meth:`reset`.
+        failure: the error of a source that the consumer has not seen yet.
     """
 
-    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int, failure: SourceFailure):
+    def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
         self.sources = sources
         self.in_flight: deque[Record] = deque()
         self.launched = 0
         self.ended = False
-        self._failure = weakref.proxy(failure)
+        self.failure: BaseException | None = None
         self._executor = executor
         self._depth = depth
         self._batch_size = batch_size
@@ -58,7 +47,7 @@ class Producer:
         with self._lock:
             if self.ended:
                 return
-            if self._failure.error is not None:
+            if self.failure is not None:
                 self._behind += 1
                 return
             if not self._started:
@@ -85,7 +74,7 @@ class Producer:
             self.ended = True
             return False
         except Exception as error:
-            self._failure.error = error
+            self.failure = error
             return False
         self._launch(pulled)
         return True
@@ -142,7 +131,7 @@ class Producer:
 
     def take_failure(self) -> BaseException | None:
         """The pending error of a source, if any; the consumer raises it, and the next iteration asks again."""
-        error, self._failure.error = self._failure.error, None
+        error, self.failure = self.failure, None
         if error is not None:
             self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
         return error

@@ -26,7 +26,7 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor
-from .producer import Producer, SourceFailure
+from .producer import Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import MemoryStatistics
 from .turns import Turn, Turns
@@ -46,8 +46,7 @@ class Session:
         outputs: list[DataNode],
         instances: Sequence[OperatorInstance],
         pipeline: Any,
-        parallel: Parallel | None,
-        failure: SourceFailure,
+        parallel: Parallel | None = None,
     ):
         self.options = options
         self.parallel = parallel
@@ -76,7 +75,7 @@ class Session:
         self.operators: list[BuiltOperator] = []
         self._device_memory = HostMemory(self.executor.allocate)
         try:
-            self._instantiate(failure)
+            self._instantiate()
         except BaseException:
             for item in self.operators:
                 item.operator.close()
@@ -102,7 +101,7 @@ class Session:
 
     # --- build
 
-    def _instantiate(self, failure: SourceFailure) -> None:
+    def _instantiate(self) -> None:
         options = self.options
         environment = self.executor.environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing)
@@ -125,7 +124,7 @@ class Session:
         ]
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
         sources = Sources(inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel)
-        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), failure)
+        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
         self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None

@@ -113,7 +113,7 @@ class Port:
             try:
                 self.check(batch)
             except RuntimeError as error:
-                item = error.with_traceback(None)  # its frames would keep the pipeline alive
+                item = error
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)

@@ -203,7 +203,7 @@ class Sources:
         try:
             check_sizes(fed)
         except RuntimeError as error:
-            return dict.fromkeys(fed, error.with_traceback(None))  # its frames would keep the pipeline alive
+            return dict.fromkeys(fed, error)
         return fed
 
     # --- the end

@@ -15,9 +15,6 @@ import asyncdali.ops
 import asyncdali.types
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed")
-import nvidia.dali.fn  # noqa: E402
-import nvidia.dali.ops  # noqa: E402
-import nvidia.dali.types  # noqa: E402
 
 LIBRARIES = (asyncdali, dali)
 SIZE = 3
