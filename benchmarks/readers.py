@@ -43,6 +43,21 @@ def _tfrecord(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return outputs
 
 
+def _caffe(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    from helpers.containers import datum, write_lmdb
+
+    path = write_lmdb(folder / "db", [datum(data, k) for _ in range(REPEATS) for k, data in enumerate(photos)])
+    return lambda lib: lib.fn.readers.caffe(path=path, name="R")
+
+
+def _caffe2(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    import numpy as np
+    from helpers.containers import tensors, write_lmdb
+
+    path = write_lmdb(folder / "db", [tensors(data, np.int32([k])) for _ in range(REPEATS) for k, data in enumerate(photos)])
+    return lambda lib: lib.fn.readers.caffe2(path=path, name="R")
+
+
 def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     paths = []
     for k, data in enumerate(photos):
@@ -51,7 +66,7 @@ def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.file(files=paths * REPEATS, name="R")
 
 
-MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord}
+MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2}
 
 
 def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:

@@ -21,6 +21,8 @@ MODULES = (
     "operators.reshape",
     "operators.resize",
     "operators.rotate",
+    "readers.caffe",
+    "readers.caffe2",
     "readers.file",
     "readers.tfrecord",
     "sources.operator",

@@ -6,6 +6,30 @@ from typing import Any
 from ..data_node import DataNode
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 
+class Caffe:
+    """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+    An image is the bytes of an encoded file (1-D UINT8) unless the record says that it is not encoded: then it has the shape (height,
+    width, channels) over the bytes as they are. The label is INT32, shape (1,), or (0,) for a record without one.
+    """
+
+    def __init__(self, *, path: str | Sequence[str], image_available: bool | None = ..., label_available: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class Caffe2:
+    """Reads images and labels from LMDB databases of Caffe2 ``TensorProtos`` records, in the order of their keys.
+
+    A record holds, in this order, the image, the label (`label_type` 3: indices, then weights), `additional_inputs` tensors and the
+    bounding box. Outputs: the image as an encoded file (1-D UINT8), or HWC if it is stored as BYTE; the label; the additional vectors;
+    the box (INT32, shape (4,)).
+
+    `label_type`: 0, one number (INT32 or FLOAT as stored, shape (1,)); 1, indices, which give `num_labels` zeros and ones; 2, a
+    vector as stored; 3, indices and weights, which give `num_labels` numbers (FLOAT); 4, no label and no output for it.
+    """
+
+    def __init__(self, *, path: str | Sequence[str], num_labels: int | None = ..., label_type: int | None = ..., image_available: bool | None = ..., additional_inputs: int | None = ..., bbox: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
 class File:
     """Reads (contents, label) pairs from files.
 

@@ -74,3 +74,45 @@ def write_tfrecord(path: Path | str, payloads: Iterable[bytes], index: bool = Tr
     if index:
         Path(f"{path}.idx").write_text("".join(lines))
     return str(path)
+
+
+# --- Caffe and Caffe2
+
+
+def datum(data: bytes, label: int | None = None, shape: tuple[int, int, int] | None = None, encoded: bool | None = None) -> bytes:
+    """A Caffe Datum; `shape` is (channels, height, width)."""
+    out = b"".join(field(k + 1, extent) for k, extent in enumerate(shape or ())) + field(4, data)
+    if label is not None:
+        out += field(5, label)
+    return out if encoded is None else out + field(7, int(encoded))
+
+
+def tensor(values: Any, dims: Iterable[int] = ()) -> bytes:
+    """A Caffe2 TensorProto: bytes as STRING, a uint8 array as BYTE, other arrays by their type."""
+    if isinstance(values, bytes):
+        return field(2, 4) + field(6, values)
+    array = np.asarray(values)
+    out = b"".join(field(1, int(extent)) for extent in (dims or array.shape))
+    if array.dtype == np.uint8:
+        return out + field(2, 3) + field(5, array.tobytes())
+    if array.dtype == np.float32:
+        return out + field(2, 1) + field(3, array.tobytes())
+    kind, number = {"int32": (2, 4), "int64": (10, 10)}[str(array.dtype)]
+    return out + field(2, kind) + field(number, b"".join(varint(int(value)) for value in array.ravel()))
+
+
+def tensors(*parts: Any) -> bytes:
+    """A Caffe2 TensorProtos."""
+    return b"".join(field(1, part if isinstance(part, bytes) and part[:1] in (b"\x08", b"\x10") else tensor(part)) for part in parts)
+
+
+def write_lmdb(path: Path | str, values: Iterable[bytes], keys: Iterable[bytes] | None = None) -> str:
+    """A database written by LMDB itself; keys are numbers in ten digits unless given."""
+    import lmdb
+
+    items = list(values)
+    room = (sum(map(len, items)) + 4096 * len(items)) * 2 + (1 << 20)
+    with lmdb.open(str(path), map_size=room, sync=False) as database, database.begin(write=True) as transaction:
+        for key, value in zip([b"%010d" % k for k in range(len(items))] if keys is None else keys, items, strict=True):
+            transaction.put(key, value)
+    return str(path)

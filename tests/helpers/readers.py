@@ -78,7 +78,23 @@ def _call_tfrecord(lib: Any, arguments: dict[str, Any]) -> Any:
     return list(lib.fn.readers.tfrecord(features=features, **arguments).values())
 
 
-KINDS = {kind.name: kind for kind in [Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord)]}
+def _write_caffe(folder: Path) -> dict[str, Any]:
+    record = containers.datum
+    return {"path": [containers.write_lmdb(folder / str(part), [record(content(k), k) for k in numbered(part)]) for part in range(3)]}
+
+
+def _write_caffe2(folder: Path) -> dict[str, Any]:
+    def record(k: int) -> bytes:
+        return containers.tensors(content(k), np.int32([k]))
+
+    return {"path": [containers.write_lmdb(folder / str(part), [record(k) for k in numbered(part)]) for part in range(3)]}
+
+
+KINDS = {kind.name: kind for kind in [
+    Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord),
+    Kind("caffe", _write_caffe, after_epoch=False),
+    Kind("caffe2", _write_caffe2, after_epoch=False),
+]}  # fmt: skip
 """Every reader that has landed."""
 
 

@@ -1,0 +1,119 @@
+"""readers.caffe: images and labels of Caffe's Datum records in LMDB databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    CompiledJob,
+    Environment,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    register,
+)
+from ..types import DALIDataType
+from .base import READER_ARGS
+from .containers import Fetched
+from .lmdb import LmdbReader
+
+_MOST = 1 << 31
+
+
+@register
+class CaffeReader(LmdbReader):
+    """See the schema."""
+
+    schema = Schema(
+        name="readers.caffe",
+        doc="""Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.
+
+        An image is the bytes of an encoded file (1-D UINT8) unless the record says that it is not encoded: then it has the shape (height,
+        width, channels) over the bytes as they are. The label is INT32, shape (1,), or (0,) for a record without one.""",
+        inputs=(0, 0),
+        outputs=lambda constants: max(1, constants.get("image_available", True) + constants.get("label_available", True)),
+        seeded=True,
+        aliases=("caffe_reader",),
+        args=(
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another."),
+            Arg("image_available", "bool", True, "Whether there is an image."),
+            Arg("label_available", "bool", True, "Whether there is a label."),
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        from ..compiled.step import compile_all
+        from . import caffe_kernels, lmdb_kernels
+
+        self._kernels = caffe_kernels
+        compile_all(caffe_kernels)
+        compile_all(lmdb_kernels)
+        self._image, self._label = spec.constant("image_available"), spec.constant("label_available")
+        if not (self._image or self._label):
+            raise RuntimeError("`image_available` and `label_available` are both False: nothing would be read")
+        super().__init__(spec, environment)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        image: list[DALIDataType | None] = [DALIDataType.UINT8] * self._image
+        return image + [DALIDataType.INT32] * self._label
+
+    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+        found = np.zeros((len(indices), self._kernels.DATUM_FIELDS), np.int64)
+
+        def parse(fetched: Fetched) -> list[Step]:
+            context, keep = context_table([fetched.addresses, fetched.sizes, found])
+            return [Step(self._kernels.parse_datum.address, context, self._explain(indices), keep=keep)]
+
+        fetched, job = self.fetch(indices, parse)
+        yield job
+        if self._image:
+            self._outputs.append(self._images(fetched, found))
+        if self._label:
+            self._outputs.append(self._labels(indices, found))
+
+    def _images(self, fetched: Fetched, found: np.ndarray) -> Batch:
+        raw = found[:, 7] == 2
+        if not raw.any():
+            return self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8)
+        if not raw.all():
+            sample = int(np.argmax(raw != raw[0]))
+            raise SampleError(sample, f"Samples must have the same dimensionality: {'raw' if raw[0] else 'encoded'} ones come first")
+        shapes = found[:, [3, 4, 2]]
+        fits = ((shapes >= 0) & (shapes < _MOST)).all(1)
+        # Two factors below 2^31 fit into int64, three may not: the third is compared by division.
+        plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
+        fits &= plane <= found[:, 1]
+        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != found[:, 1])
+        if wrong.any():
+            sample = int(np.argmax(wrong))
+            raise SampleError(
+                sample,
+                f"{self.origin(int(fetched.indices[sample]))}: The content size of the raw image in LMDB caffe entry doesn't match its "
+                f"dimensions: {found[sample, 1]} bytes, {' x '.join(map(str, shapes[sample]))}",
+            )
+        return self.view(fetched, found[:, 0].copy(), shapes, DALIDataType.UINT8)
+
+    def _labels(self, indices: np.ndarray, found: np.ndarray) -> Batch:
+        values = found[:, 5].astype(np.int32).reshape(-1, 1)
+        present = found[:, 6:7] != 0
+        batch = Batch.from_values(values)
+        if not present.all():
+            batch = Batch(present.astype(np.int64), DALIDataType.INT32, "", batch.addresses, values)
+        batch.source_info = self.names(indices)
+        return batch
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        def explain(code: int, text: str, sample: int) -> str:
+            index = int(indices[sample])
+            return f"Error while parsing Caffe file: {self.origin(index)} (raw data length: {self.records.sizes[index]} bytes)."
+
+        return explain

@@ -1,0 +1,136 @@
+"""LMDB databases as containers: where each value lies in the file.
+
+The file is read by its format and not through LMDB's library: that library trusts what the pages say, so that a damaged file can crash the
+process, and it has no way to tell where a value is, without which reading takes Python per sample. The state read is that of the last
+commit before `build()`; nobody should write to the database meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from .containers import ContainerReader, Containers, Records
+
+_MAGIC = 0xBEEFC0DE
+_META = struct.Struct("<II QQ I HH QQQQQ I HH QQQQQ Q Q")
+"""magic, version, address, map size; free list and main database (pad, flags, depth, branches, leaves, overflows, entries, root);
+last page, transaction."""
+_EMPTY = 2**64 - 1
+_PAGE_SIZES = {1 << k for k in range(8, 17)}
+
+
+class Database(NamedTuple):
+    """What the newest of a file's two meta pages says."""
+
+    page_size: int
+    pages: int
+    flags: int
+    entries: int
+    root: int
+    transaction: int
+
+
+def _meta(file_path: str, data: bytes, size: int) -> Database | None:
+    if len(data) < 16 + _META.size:
+        return None
+    fields = _META.unpack_from(data, 16)
+    magic, version, page_size = fields[0], fields[1], fields[4]
+    if magic != _MAGIC:
+        return None
+    if version != 1:
+        raise RuntimeError(f"LMDB Error: {file_path} has format version {version}; version 1 is read")
+    if page_size not in _PAGE_SIZES:
+        return None
+    return Database(page_size, size // page_size, fields[13], fields[18], fields[19], fields[21])
+
+
+def read_meta(file_path: str) -> Database:
+    """The last committed state; RuntimeError if the file is not an LMDB database."""
+    try:
+        with open(file_path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            first = _meta(file_path, file.read(256), size)
+            found = [] if first is None else [first]
+            if first is not None:
+                file.seek(first.page_size)
+                second = _meta(file_path, file.read(256), size)
+                found += [] if second is None or second.page_size != first.page_size else [second]
+    except OSError as error:
+        raise RuntimeError(f"LMDB Error: {error.strerror}, with file: {file_path}") from error
+    if not found:
+        raise RuntimeError(f"LMDB Error: {file_path} is not an LMDB database")
+    return max(found, key=lambda database: database.transaction)
+
+
+def explain(code: int) -> str:
+    """What a status of the walk means."""
+    from . import lmdb_kernels as kernels
+    from .record_kernels import SHORT_READ
+
+    known = {
+        kernels.BAD_PAGE: "a page is not what its place in the tree says",
+        kernels.TOO_DEEP: "the tree of pages runs in circles",
+        kernels.TOO_MANY: "it holds more records than it says",
+        kernels.SUB_DATABASE: "it holds named databases or several values per key, which this reader does not read",
+        kernels.BAD_NODE: "a record lies outside its page or the file",
+        SHORT_READ: "the file ends within a page",
+    }
+    return known.get(code) or os.strerror(code)
+
+
+def locate(file_path: str) -> np.ndarray:
+    """All records of the main database in key order, int64[records, 4]: see ``lmdb_kernels.ENTRY_FIELDS``."""
+    from . import lmdb_kernels as kernels
+
+    database = read_meta(file_path)
+    if database.root == _EMPTY or database.entries == 0:
+        return np.empty((0, kernels.ENTRY_FIELDS), np.int64)
+    if database.entries > database.pages * database.page_size // 10:  # a record takes 10 bytes at least
+        raise RuntimeError(f"LMDB Error: {file_path} is damaged: it cannot hold the {database.entries} records it speaks of")
+    table = np.empty((database.entries, kernels.ENTRY_FIELDS), np.int64)
+    descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        root = database.root if database.root < 2**62 else 0
+        count = kernels.walk(descriptor, root, database.page_size, database.pages, table.ctypes.data, len(table))
+    finally:
+        os.close(descriptor)
+    if count < 0:
+        raise RuntimeError(f"LMDB Error: {file_path} is damaged: {explain(-count)}")
+    if count != database.entries:
+        raise RuntimeError(f"LMDB Error: {file_path} is damaged: {count} records were found, {database.entries} should be there")
+    return table
+
+
+class LmdbReader(ContainerReader):
+    """Base of readers whose samples are the values of LMDB databases, in the order of their keys."""
+
+    stays_together = False
+
+    def container_paths(self) -> list[str]:
+        return [path if os.path.isfile(path) else os.path.join(path, "data.mdb") for path in self.spec.constant("path")]
+
+    def locate(self, containers: Containers) -> Records:
+        tables = [locate(path) for path in containers.paths]
+        whole = np.concatenate(tables)
+        if not len(whole):
+            raise RuntimeError(f"LMDB Error: no records in {', '.join(self.spec.constant('path'))}")
+        self._keys = whole[:, 2:].copy()
+        return Records(np.array([len(table) for table in tables], np.int64), whole[:, 0].copy(), whole[:, 1].copy())
+
+    def key(self, index: int) -> bytes:
+        """The key of a record."""
+        offset, size = (int(value) for value in self._keys[index])
+        try:
+            with open(self.container_path(index), "rb") as file:
+                file.seek(offset)
+                return file.read(size)
+        except OSError:
+            return b"?"
+
+    def origin(self, index: int) -> str:
+        path = self.spec.constant("path")[int(self.records.files(np.array([index]))[0])]
+        return f"{path} at key {self.key(index).decode('utf-8', 'replace')}"
