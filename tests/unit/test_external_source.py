@@ -194,7 +194,7 @@ def test_a_pipeline_can_be_dropped_whatever_refers_to_it():
     owner.pipe = pipeline_of(lambda: fn.external_source(owner.source))
     owner.pipe.run()
     dropped = [weakref.ref(pipe), weakref.ref(owner)]
-    del pipe, owner
+    pipe = owner = None
     gc.collect()
     assert [item() for item in dropped] == [None, None]
 
@@ -258,8 +258,6 @@ def test_order_of_definition():
     """Sources are asked in the order in which they were defined."""
     for _ in range(5):
         log = []
-        graph = lambda log=log: tuple(fn.external_source(lambda k=k, log=log: log.append(k) or np.zeros(1)) for k in range(5))  # noqa: E731
-
         def graph(log=log):
             def source(number):
                 def ask():
