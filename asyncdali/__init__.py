@@ -14,9 +14,12 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from . import data_node as data_node
+    from . import external_source as external_source
     from . import fn as fn
     from . import ops as ops
+    from . import pickling as pickling
     from . import tensors as tensors
+    from . import tfrecord as tfrecord
     from . import types as types
     from .data_node import DataNode as DataNode
     from .pipeline import Pipeline as Pipeline
@@ -31,7 +34,7 @@ _NAMES = {
     "OperatorConcurrency": "types",
     "StreamPolicy": "types",
 }
-_MODULES = ("data_node", "fn", "ops", "pipeline", "tensors", "types")
+_MODULES = ("data_node", "external_source", "fn", "ops", "pickling", "pipeline", "tensors", "tfrecord", "types")
 
 __all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
 

@@ -189,6 +189,9 @@ class PipelineOptions:
             raise TypeError(f"device_id must be an int or None, got {self.device_id!r}")
         if self.device_id is not None and self.device_id < 0 and self.device_id != CPU_ONLY_DEVICE_ID:
             raise RuntimeError(f"device_id={self.device_id} is invalid: GPUs are numbered from 0; use None for a pipeline without GPU")
+        _positive_number("worker_timeout", self.worker_timeout)
+        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
+            raise ValueError(f"max_retries must be an int of at least 0, got {self.max_retries!r}")
         if not hasattr(self.bytes_per_sample, "__index__") or self.bytes_per_sample < 0:
             raise TypeError(f"bytes_per_sample must be a non-negative int, got {self.bytes_per_sample!r}")
 
@@ -206,6 +209,15 @@ def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
 
 def _each(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _positive_number(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds or None, got {value!r}")
+    if not value > 0:
+        raise ValueError(f"{name} must be positive, got {value}")
 
 
 def _positive_int(name: str, value: Any) -> None:

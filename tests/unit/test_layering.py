@@ -29,6 +29,7 @@ ALLOWED = {
     "readers": {"batch", "compiled", "errors", "operators.base", "operators.random_streams", "types", "_notices"},
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
+    "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
         "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
