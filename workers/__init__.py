@@ -5,6 +5,35 @@ Installed as ``asyncdali_workers``. It knows nothing of pipelines: its own code 
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .info import BatchInfo, SampleInfo
 
-__all__ = ["BatchInfo", "SampleInfo"]
+if TYPE_CHECKING:
+    from .batches import PoolBatch, PoolOutput
+    from .cuda import check_fork_allowed
+    from .errors import PoolClosed, WorkerCallbackError, WorkerDied, WorkerError, WorkerTimeout
+    from .pickling import pickle_by_value
+    from .pool import WorkerPool
+    from .source import Source
+    from .tickets import Ticket
+
+_HOMES = {
+    "WorkerPool": "pool", "Source": "source", "Ticket": "tickets", "PoolBatch": "batches", "PoolOutput": "batches", "WorkerError": "errors",
+    "WorkerCallbackError": "errors", "WorkerDied": "errors", "WorkerTimeout": "errors", "PoolClosed": "errors",
+    "pickle_by_value": "pickling", "check_fork_allowed": "cuda",
+}  # fmt: skip
+
+__all__ = [
+    "WorkerPool", "Source", "Ticket", "PoolBatch", "PoolOutput", "SampleInfo", "BatchInfo", "WorkerError", "WorkerCallbackError", "WorkerDied",
+    "WorkerTimeout", "PoolClosed", "pickle_by_value", "check_fork_allowed",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The pool is loaded when it is first asked for: most programs use only the infos."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    return found

@@ -1,0 +1,219 @@
+"""Runs tasks: asks the callable, and writes what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .accept import Refused, batch_samples, components
+from .control import SAMPLE, SINCE
+from .info import BatchInfo, SampleInfo
+from .records import Task
+from .schema import Expected
+from .source import Source
+from .streams import Stream
+from .writing import LARGE, Arena, SliceWriter
+
+Written = tuple[int, int, int, int, int, int]
+"""Samples, place and size of the table, bytes, bytes in the area, pulls."""
+
+
+class Failure(Exception):
+    """What a task ended with instead of data: the error, and where it belongs."""
+
+    def __init__(self, error: BaseException, sample: int, where: str):
+        super().__init__()
+        self.error, self.sample, self.where = error, sample, where
+
+
+class Runner:
+    """A worker's way to run tasks of one source."""
+
+    def __init__(self, source: Source, arena: Arena, claim: Any, clock: Callable[[], int] | None):
+        self.source = source
+        self.arena = arena
+        self.claim = claim
+        self.clock = clock  # None: nobody waits for callables that hang
+        self.outputs = 1 if source.num_outputs is None else source.num_outputs
+
+    def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
+        raise NotImplementedError
+
+    def pulls(self) -> int:
+        """Batches taken from a stream until now."""
+        return 0
+
+    def _writer(self, task: Task, schema: list[Expected | None] | None) -> SliceWriter:
+        return SliceWriter(self.arena, self.claim, task, schema, self.outputs)
+
+    def _begin(self) -> None:
+        if self.clock is not None:
+            self.claim[SINCE] = self.clock()
+
+
+class SampleRunner(Runner):
+    """``callback(SampleInfo)`` for each sample of a slice."""
+
+    def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
+        writer = self._writer(task, schema)
+        first = self._call(task, task.first)
+        try:
+            large = self._is_large(first)
+        except Exception:
+            large = False  # the writer says what is wrong with it
+        if large:
+            self._one_by_one(task, first, writer)
+        else:
+            self._all_at_once(task, first, writer)
+        table, table_size, size, needed = writer.finish(task.count)
+        return task.count, table, table_size, size, needed, 0
+
+    def _call(self, task: Task, index: int) -> Any:
+        """One sample, watched over: for the first of a slice."""
+        self.claim[SAMPLE] = index
+        self._begin()
+        info = SampleInfo(task.iteration * self.source.batch_size + index, index, task.iteration, task.epoch)
+        try:
+            return self.source.callback(info)
+        except BaseException as error:
+            raise self._failure(error, task, index) from None
+
+    def _is_large(self, result: Any) -> bool:
+        parts = [result] if self.source.num_outputs is None else components(result, self.outputs)
+        return any(getattr(part, "nbytes", 0) >= LARGE or isinstance(part, (bytes, bytearray)) and len(part) >= LARGE for part in parts)
+
+    def _all_at_once(self, task: Task, first: Any, writer: SliceWriter) -> None:
+        """Small samples: a tight loop over the callable, then one write per output."""
+        results = [first]
+        append, callback, claim = results.append, self.source.callback, self.claim
+        iteration, epoch = task.iteration, task.epoch
+        base = iteration * self.source.batch_size
+        clock = self.clock
+        index = task.first
+        try:
+            for index in range(task.first + 1, task.first + task.count):
+                claim[SAMPLE] = index
+                if clock is not None:
+                    claim[SINCE] = clock()
+                append(callback(SampleInfo(base + index, index, iteration, epoch)))
+        except BaseException as error:
+            raise self._failure(error, task, index) from None
+        self._write_all(task, results, writer)
+
+    def _write_all(self, task: Task, results: list[Any], writer: SliceWriter) -> None:
+        if self.source.num_outputs is None:
+            columns: list[Any] = [results]
+        elif self._are_plain_tuples(results):
+            columns = list(zip(*results))
+        else:
+            rows = []
+            for index, result in enumerate(results):
+                try:
+                    rows.append(components(result, self.outputs))
+                except Exception as error:
+                    raise self._failure(error, task, task.first + index) from None
+            columns = list(zip(*rows))
+        for output, column in zip(writer.outputs, columns):
+            try:
+                output.add_all(list(column) if type(column) is tuple else column)
+            except Exception as error:
+                sample = error.sample if isinstance(error, Refused) and error.sample is not None else task.first
+                raise self._failure(error, task, sample, output.number) from None
+
+    def _are_plain_tuples(self, results: list[Any]) -> bool:
+        return set(map(type, results)) <= {tuple, list} and min(map(len, results)) >= self.outputs
+
+    def _one_by_one(self, task: Task, result: Any, writer: SliceWriter) -> None:
+        """Large samples: each is copied while it is in the cache."""
+        single = self.source.num_outputs is None
+        outputs = writer.outputs
+        for number in range(task.count):
+            if number:
+                result = self._call(task, task.first + number)
+            try:
+                if single:
+                    outputs[0].add(number, result)
+                else:
+                    for output, part in zip(outputs, components(result, self.outputs)):
+                        output.add(number, part)
+            except Exception as error:
+                raise self._failure(error, task, task.first + number) from None
+
+    def _failure(self, error: BaseException, task: Task, sample: int, output: int | None = None) -> Failure:
+        component = f", output {output}" if output and isinstance(error, Refused) else ""
+        where = f"sample {sample} of iteration {task.iteration}, epoch {task.epoch}{component}"
+        return Failure(error, sample, where)
+
+
+class BatchRunner(Runner):
+    """``callback(iteration)`` or ``callback(BatchInfo)`` for a batch."""
+
+    def _result(self, task: Task) -> Any:
+        self._begin()
+        position = BatchInfo(task.iteration, task.epoch) if self.source.batch_info else task.iteration
+        return self.source.callback(position)
+
+    def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
+        try:
+            result = self._result(task)
+            return self._write(result, task, schema)
+        except BaseException as error:
+            sample = error.sample if isinstance(error, Refused) and error.sample is not None else 0
+            raise Failure(error, sample, self._where(task, error)) from None
+
+    def _where(self, task: Task, error: BaseException) -> str:
+        sample = f"sample {error.sample} of " if isinstance(error, Refused) and error.sample is not None else ""
+        return f"{sample}batch {task.iteration}, epoch {task.epoch}"
+
+    def _write(self, result: Any, task: Task, schema: list[Expected | None] | None) -> Written:
+        parts = [batch_samples(part) for part in components(result, self.source.num_outputs)]
+        count = len(parts[0])
+        self._check_count(parts)
+        writer = self._writer(task._replace(count=count), schema)
+        for output, part in zip(writer.outputs, parts):
+            if isinstance(part, list):
+                self._write_list(output, part)
+            else:
+                output.add_whole(part)
+        table, table_size, size, needed = writer.finish(count, self._extra())
+        return count, table, table_size, size, needed, self.pulls()
+
+    def _check_count(self, parts: list[Any]) -> None:
+        counts = [len(part) for part in parts]
+        if max(counts) > self.source.batch_size:
+            raise ValueError(f"the batch has {max(counts)} samples; at most {self.source.batch_size} (batch_size) are allowed")
+        if len(set(counts)) > 1:
+            raise ValueError(f"the components of a batch must have equally many samples; these have {', '.join(map(str, counts))}")
+
+    def _write_list(self, output: Any, samples: list[Any]) -> None:
+        if not samples or getattr(samples[0], "nbytes", 0) < LARGE:
+            output.add_all(samples)
+            return
+        for index, sample in enumerate(samples):
+            try:
+                output.add(index, sample)
+            except Refused as error:
+                error.sample = index if error.sample is None else error.sample
+                raise
+
+    def _extra(self) -> bytes:
+        return b""
+
+
+class StreamRunner(BatchRunner):
+    """The next batch of a stream."""
+
+    def __init__(self, source: Source, arena: Arena, claim: Any, clock: Callable[[], int] | None, block: Any):
+        super().__init__(source, arena, claim, clock)
+        self.stream = Stream(source, block, arena)
+
+    def _result(self, task: Task) -> Any:
+        self._begin()
+        return self.stream.pull(task.epoch)
+
+    def _extra(self) -> bytes:
+        return self.stream.snapshot()
+
+    def pulls(self) -> int:
+        return self.stream.pulls
+

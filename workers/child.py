@@ -1,0 +1,189 @@
+"""How a process of the pool is born: what it takes from its parent, what it leaves, and when it dies."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .system import Descriptors
+from .worker import Setup, Worker
+
+STACK_SIGNAL = signal.SIGRTMIN + 11
+"""Makes a worker write its stack and die."""
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
+)  # fmt: skip
+_BLAS_SETTERS = ("openblas_set_num_threads", "openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "scipy_openblas_set_num_threads64_")
+
+
+def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None]) -> int:
+    """Fork a child that runs `body` and nothing else of this program. Returns its process id."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()  # else the child would print it again
+        except Exception:
+            pass
+    descriptors.kept = keep
+    try:
+        with warnings.catch_warnings():
+            # The child keeps to its own code, whatever other threads were doing; Python 3.12 warns of any fork beside threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid:
+            return pid
+        _live(body)
+        raise AssertionError  # not reached
+    finally:
+        descriptors.kept = frozenset()
+
+
+def _live(body: Callable[[], None]) -> None:
+    """The life of a forked child: it never returns to the frames below."""
+    code = 1
+    try:
+        gc.freeze()  # the parent's garbage is not ours to finalise
+        body()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        leave(code)
+
+
+def leave(code: int) -> None:
+    """End without the parent's exit handlers; what was printed gets out."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+    os._exit(code)
+
+
+# ------------------------------------------------------------------------------------------------------------------ settling in
+
+
+def settle(alive: int) -> None:
+    """What every process of the pool does first."""
+    _default_signals()
+    die_with_parent(alive)
+
+
+def _default_signals() -> None:
+    """Ctrl-C is the parent's business; handlers that the parent installed in Python are not ours."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    signal.set_wakeup_fd(-1)
+    for number in range(1, signal.NSIG):
+        try:
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            pass
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def die_with_parent(alive: int) -> None:
+    """The kernel kills this process when the other end of `alive` is closed, whatever this process is doing then."""
+    own = os.open(f"/proc/self/fd/{alive}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # an open file of its own, with its own owner
+    high = fcntl.fcntl(own, fcntl.F_DUPFD_CLOEXEC, alive)
+    os.close(own)
+    fcntl.fcntl(high, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(high, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_ASYNC)
+    poll = select.poll()
+    poll.register(high, 0)
+    if poll.poll(0):  # it was gone before
+        os._exit(1)
+
+
+_F_SETSIG = 10
+
+
+def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str] | None = None) -> None:
+    """A worker's life after it settled."""
+    cap_threads(users_thread_variables() if chosen is None else chosen)
+    seed_generators(setup.seed, index, incarnation)
+    faulthandler.register(STACK_SIGNAL, file=setup.memory, all_threads=True, chain=True)
+    Worker(setup, index, incarnation).serve()
+
+
+# ------------------------------------------------------------------------------------------------------------ random, threads
+
+
+def seed_generators(seed: int, index: int, incarnation: int) -> None:
+    """Distinct and reproducible streams of random numbers for each worker."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(index, incarnation))
+    words = sequence.generate_state(8)
+    random.seed(int.from_bytes(words[:4].tobytes(), "little"))
+    np.random.seed(words[4:])
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(int(words[4]) << 31 ^ int(words[5]))
+
+
+def default_thread_variables(environment: Any) -> None:
+    """For libraries that are loaded later: one thread each, unless the user said otherwise."""
+    for name in THREAD_VARIABLES:
+        environment.setdefault(name, "1")
+
+
+def users_thread_variables() -> frozenset[str]:
+    """Those that the user set; they are respected."""
+    return frozenset(name for name in THREAD_VARIABLES if name in os.environ)
+
+
+def cap_threads(chosen: frozenset[str]) -> None:
+    """One thread per worker for libraries that would take all cores, as far as the user has not `chosen` otherwise."""
+    default_thread_variables(os.environ)
+    if not chosen & {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}:
+        _cap_loaded_blas()
+    cv2 = sys.modules.get("cv2")
+    if hasattr(cv2, "setNumThreads") and "OPENCV_FOR_THREADS_NUM" not in chosen:
+        cv2.setNumThreads(1)  # type: ignore[union-attr]
+    torch = sys.modules.get("torch")
+    if hasattr(torch, "set_num_threads") and "OMP_NUM_THREADS" not in chosen:
+        torch.set_num_threads(1)  # type: ignore[union-attr]
+
+
+def _cap_loaded_blas() -> None:
+    for path in loaded_libraries("openblas"):
+        try:
+            library = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:
+            continue
+        for name in _BLAS_SETTERS:
+            setter = getattr(library, name, None)
+            if setter is not None:
+                setter(1)
+                break
+
+
+def loaded_libraries(part: str) -> list[str]:
+    """Paths of the shared libraries in this process whose file name contains `part`."""
+    found = set()
+    try:
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                path = line.rstrip("\n").partition("/")[2]
+                if part in path.rpartition("/")[2]:
+                    found.add("/" + path)
+    except OSError:
+        pass
+    return sorted(found)

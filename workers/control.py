@@ -1,0 +1,141 @@
+"""The first pages of a pool's shared file: what parent and workers know of one another.
+
+    header | claim block per worker | stream block per source | rings | stack text | boot data (pickled sources, not with fork)
+
+A *ring* holds tasks. The parent alone adds; workers take from its head under a lock on one byte of the file. A worker writes what it takes
+into its *claim block* before it moves the head, so that at any instant of its death the parent can tell whether a task was taken.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .records import TASK, TASK_SIZE, Task
+from .system import PAGE, Mapping, locked, up
+
+RING_ENTRIES = 1024
+RING_SIZE = PAGE + RING_ENTRIES * TASK_SIZE
+CLAIM_SIZE = 512
+STREAM_SIZE = 128
+STACK_SIZE = 64 * 1024
+
+END_LOCK = 1 << 40  # bytes that are locked stand for things; no data is there
+RING_LOCK = END_LOCK + 1
+
+# Header, in words of eight bytes.
+CLOSING, END, BOOT, BOOT_SIZE = range(4)
+
+# Claim block, in words of eight bytes.
+TASK_ID, SEQUENCE, RING, SAMPLE, SINCE, PID, INCARNATION, TASKS, SAMPLES, BUSY, WAIT, RESTARTS, EXTENTS = range(13)
+NOTED_EXTENTS = 8  # overflow extents of the task in work: (offset, size) pairs from word EXTENTS on
+
+# Stream block, in words of eight bytes.
+STATE, STATE_SIZE, DISCARD, STOPPED, LOST = range(5)
+NEVER = -1
+
+
+class Layout:
+    """Where things are in the control pages; the same numbers give the same layout in every process."""
+
+    def __init__(self, workers: int, sources: int, rings: int):
+        self.workers, self.sources, self.rings = workers, sources, rings
+        self.claims = PAGE
+        self.streams = self.claims + workers * CLAIM_SIZE
+        self.ring = up(self.streams + sources * STREAM_SIZE, PAGE)
+        self.stack = self.ring + rings * RING_SIZE
+        self.size = up(self.stack + STACK_SIZE, PAGE)
+
+
+class Control:
+    """The control pages, mapped into this process."""
+
+    def __init__(self, descriptor: int, layout: Layout):
+        self.descriptor = descriptor
+        self.layout = layout
+        self.mapping = Mapping(descriptor, 0, layout.size)
+        self.view = memoryview(self.mapping.bytes)
+        self.header = self._words(0, PAGE)
+        self.claims = [self._words(layout.claims + i * CLAIM_SIZE, CLAIM_SIZE) for i in range(layout.workers)]
+        self.streams = [self._words(layout.streams + i * STREAM_SIZE, STREAM_SIZE) for i in range(layout.sources)]
+
+    def _words(self, offset: int, size: int) -> Any:
+        return self.view[offset : offset + size].cast("q")
+
+    def stack_text(self) -> str:
+        """What a worker's fault handler wrote to the shared file, whose position all processes share."""
+        end = min(max(os.lseek(self.descriptor, 0, os.SEEK_CUR) - self.layout.stack, 0), STACK_SIZE)
+        return bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace")
+
+
+class Ring:
+    """A queue of tasks in shared memory, with the event descriptor that wakes workers."""
+
+    def __init__(self, control: Control, number: int, tokens: int):
+        start = control.layout.ring + number * RING_SIZE
+        self.number = number
+        self.tokens = tokens
+        self._words = control.view[start : start + PAGE].cast("q")
+        self._entries = control.view[start + PAGE : start + RING_SIZE]
+        self._descriptor = control.descriptor
+        self._byte = RING_LOCK + number
+
+    @property
+    def head(self) -> int:
+        return self._words[0]
+
+    @property
+    def tail(self) -> int:
+        return self._words[8]  # on another cache line
+
+    def locked(self) -> Any:
+        return locked(self._descriptor, self._byte)
+
+    # ------------------------------------------------------------------------------------------------------------ parent
+
+    def room(self) -> int:
+        return RING_ENTRIES - (self.tail - self.head)
+
+    def write(self, place: int, task: Task) -> None:
+        """Put a task `place` entries behind the tail; nobody sees it before `publish`."""
+        TASK.pack_into(self._entries, (self.tail + place) % RING_ENTRIES * TASK_SIZE, *task)
+
+    def publish(self, count: int) -> None:
+        self._words[8] = self.tail + count
+
+    def withdraw(self, tasks: range) -> set[int]:
+        """Cancel those of these tasks that nobody has taken; returns them."""
+        with self.locked():
+            found = set()
+            for sequence in range(self.head, self.tail):
+                at = sequence % RING_ENTRIES * TASK_SIZE
+                task = Task._make(TASK.unpack_from(self._entries, at))
+                if task.live and task.task in tasks:
+                    TASK.pack_into(self._entries, at, *task._replace(live=0))
+                    found.add(task.task)
+            return found
+
+    def put_back(self, task: Task) -> None:
+        """Give a task back to the head. Only for a ring whose one reader is dead."""
+        head = self.head - 1
+        TASK.pack_into(self._entries, head % RING_ENTRIES * TASK_SIZE, *task)
+        self._words[0] = head
+
+    # ------------------------------------------------------------------------------------------------------------ worker
+
+    def claim(self, block: Any) -> Task | None:
+        """Take the first task, if there is one."""
+        with self.locked():
+            head, tail = self._words[0], self._words[8]
+            while head < tail:
+                task = Task._make(TASK.unpack_from(self._entries, head % RING_ENTRIES * TASK_SIZE))
+                if task.live:
+                    block[SEQUENCE] = head
+                    block[RING] = self.number
+                    block[SAMPLE] = task.first
+                    block[TASK_ID] = task.task
+                    self._words[0] = head + 1
+                    return task
+                head += 1
+                self._words[0] = head
+            return None

@@ -1,0 +1,32 @@
+"""Asks the CUDA driver whether it is in use, without putting it to use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+NOT_INITIALISED = 3
+
+
+def cuda_initialised() -> bool:
+    """Is the CUDA driver initialised in this process? A process that has not even loaded it cannot have done that."""
+    from .child import loaded_libraries
+
+    for path in loaded_libraries("libcuda.so"):
+        try:
+            driver = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:
+            continue
+        count = ctypes.c_int()
+        if driver.cuDeviceGetCount(ctypes.byref(count)) != NOT_INITIALISED:
+            return True
+    return False
+
+
+def check_fork_allowed() -> None:
+    """Raises RuntimeError when CUDA is initialised here: the driver does not work in a forked child."""
+    if cuda_initialised():
+        raise RuntimeError(
+            "a process cannot be forked once CUDA is initialised in it. Either call start_py_workers() on every pipeline before any of "
+            "them is built or run (and before anything else that uses CUDA), or have workers started in another way: py_start_method='spawn'"
+        )

@@ -1,0 +1,155 @@
+"""What a pool raises, and how a callable's exception travels from a worker to whoever receives its batch."""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import sys
+import traceback
+from typing import Any
+
+
+class WorkerError(Exception):
+    """Anything that a pool of workers reports."""
+
+
+class WorkerCallbackError(WorkerError):
+    """A source failed, or gave something that cannot be a sample. Where its own exception is known, this is an instance of that too."""
+
+    message = ""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.message = str(args[0]) if args else ""
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plain, (self.message,)  # the combined class exists in this process only
+
+
+class WorkerDied(WorkerError, RuntimeError):
+    """A worker process ended while it worked on the batch, and trying again was of no use."""
+
+
+class WorkerTimeout(WorkerError, RuntimeError):
+    """A callable took longer than ``worker_timeout``."""
+
+
+class PoolClosed(WorkerError, RuntimeError):
+    """The pool is closed (or has not been started)."""
+
+
+def _plain(message: str) -> WorkerCallbackError:
+    return WorkerCallbackError(message)
+
+
+# ---------------------------------------------------------------------------------------------------------- in the worker
+
+
+def encode_exception(error: BaseException, where: str) -> bytes:
+    """An exception as bytes; whatever of it cannot be pickled is left out."""
+    kind = type(error)
+    lines = traceback.format_exception(kind, error, _users_part(error))
+    args = _pickled(tuple(error.args))
+    state = _pickled({name: value for name, value in vars(error).items() if not name.startswith("__")})
+    return pickle.dumps((kind.__module__, kind.__qualname__, args, state, _text(error), "".join(lines), where))
+
+
+def _users_part(error: BaseException) -> Any:
+    """The traceback without our own outermost frames."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None and found.tb_frame.f_globals.get("__name__", "").startswith(__package__ or "-"):
+        found = found.tb_next
+    return found
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return None
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"(a {type(error).__name__} that cannot be shown)"
+
+
+# ---------------------------------------------------------------------------------------------------------- in the parent
+
+_BUILTINS = {"complex", "set", "frozenset", "bytearray", "range", "slice", "int", "float", "bool", "str", "bytes", "list", "tuple", "dict"}
+
+
+class _Restricted(pickle.Unpickler):
+    """Only exception classes of modules that are imported here already, builtin containers, and numpy's scalars."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "builtins" and name in _BUILTINS:
+            return super().find_class(module, name)
+        if module in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray") and name in ("dtype", "scalar"):
+            return super().find_class(module, name)
+        found = _exception_class(module, name)
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name} is not accepted from a worker")
+        return found
+
+
+def _restricted(data: bytes) -> Any:
+    return _Restricted(io.BytesIO(data)).load()
+
+
+def _exception_class(module: str, qualname: str) -> type[BaseException] | None:
+    found: Any = sys.modules.get(module)
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def decode_exception(data: bytes, what: str) -> WorkerCallbackError:
+    """The exception to raise for what `encode_exception` made of one; `what` begins its message."""
+    module, qualname, args, state, text, lines, where = _restricted(data)
+    original = _rebuilt(module, qualname, args, state)
+    # The kind and the text come first: the last line of a long traceback is what is read least.
+    name = qualname if module == "builtins" else f"{module}.{qualname}"
+    message = f"{what}{where}: {name}: {text}\n\nTraceback in the worker:\n{lines}"
+    error = combined(type(original), original.args, message) if isinstance(original, Exception) else WorkerCallbackError(message)
+    if original is not None:
+        for key, value in vars(original).items():
+            error.__dict__.setdefault(key, value)
+    error.__cause__ = RuntimeError(text) if original is None else original
+    return error
+
+
+def _rebuilt(module: str, qualname: str, args: bytes | None, state: bytes | None) -> BaseException | None:
+    kind = _exception_class(module, qualname)
+    if kind is None or args is None:
+        return None
+    try:
+        made = kind(*_restricted(args))
+        if state is not None:
+            made.__dict__.update(_restricted(state))
+        return made
+    except Exception:
+        return None
+
+
+def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> WorkerCallbackError:
+    """A WorkerCallbackError that is a `kind` too, where Python can make such a class."""
+    try:
+        cls = _combined_class(kind)
+        error = cls.__new__(cls, *args)
+        error.args = args or (message,)
+    except Exception:
+        return WorkerCallbackError(message)
+    error.message = message
+    return error
+
+
+@functools.lru_cache(256)
+def _combined_class(kind: type[BaseException]) -> type[WorkerCallbackError]:
+    return type(kind.__name__, (WorkerCallbackError, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})

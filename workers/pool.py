@@ -1,0 +1,99 @@
+"""The front of a pool: start, submit, receive, close."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from .batches import PoolBatch
+from .engine import Engine
+from .source import Source
+from .tickets import Ticket
+
+
+class WorkerPool:
+    """Processes that run sources by position.
+
+    sources: what they run; batches of it are asked for by its number in this list.
+    num_workers: how many processes.
+    start_method: "fork", "spawn" or "forkserver".
+    pickler: for "spawn" and "forkserver": module or object with ``dumps`` and ``loads``, or a tuple (it, dumps kwargs, loads kwargs).
+    worker_timeout: seconds that a callable may take (per sample for kind "samples", else per batch); None: for ever.
+    max_retries: how often a sample is given to another worker after its worker died.
+    seed: of the workers' random number generators; None: another one each time.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        num_workers: int,
+        start_method: str = "fork",
+        pickler: Any = None,
+        worker_timeout: float | None = None,
+        max_retries: int = 2,
+        seed: int | None = None,
+        name: str = "pool",
+    ):
+        engine = Engine(
+            list(sources), num_workers=num_workers, start_method=start_method, pickler=pickler, worker_timeout=worker_timeout,
+            max_retries=max_retries, seed=seed, name=name,
+        )  # fmt: skip
+        self._engine = engine
+        self._finalizer = weakref.finalize(self, engine.close)  # also at the interpreter's exit
+
+    def start(self) -> None:
+        """Start the workers; returns when all are ready. An error here leaves nothing behind."""
+        self._engine.start()
+
+    def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
+        """Ask for a batch; never blocks."""
+        return self._engine.submit(source, iteration, epoch)
+
+    def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
+        """Wait for a batch. Asking again for the same ticket gives the same batch, until the ticket is dropped.
+
+        Raises StopIteration at the source's end; the source's own error (also a WorkerCallbackError); WorkerDied, WorkerTimeout, PoolClosed;
+        TimeoutError after `timeout` seconds.
+        """
+        return self._engine.receive(ticket, timeout)
+
+    def ready(self, ticket: Ticket) -> bool:
+        """Would `receive` return at once?"""
+        return self._engine.ready(ticket)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Nobody wants this batch: slices that have not begun are dropped, the results and errors of others thrown away."""
+        self._engine.cancel(ticket)
+
+    def statistics(self) -> dict[str, Any]:
+        return self._engine.statistics()
+
+    def close(self) -> None:
+        """End all workers, within a second whatever they do. Batches that were received stay valid."""
+        self._finalizer()
+
+    def __enter__(self) -> WorkerPool:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def num_workers(self) -> int:
+        return self._engine.num_workers
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers that live."""
+        return self._engine.pids()
+
+    @property
+    def start_method(self) -> str:
+        return self._engine.start_method
+
+    @property
+    def closed(self) -> bool:
+        return self._engine.closed

@@ -1,0 +1,93 @@
+"""What a pool is asked to run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("samples", "batch", "stream")
+CYCLES = (None, "quiet", "raise")
+
+
+@dataclass
+class Source:
+    """A callable that is asked by position, or a stream that one worker walks through.
+
+    callback: a callable with one argument; an iterable or a generator function for kind "stream".
+    kind: "samples": ``callback(SampleInfo)`` for each sample; "batch": ``callback(int)`` or ``callback(BatchInfo)`` for each batch; "stream":
+        the next batch of ``iter(callback)``, always in the same worker.
+    batch_size: the largest number of samples in a batch.
+    num_outputs: how many components a result has; None: it is no tuple.
+    batch_info: kind "batch" gets a BatchInfo.
+    cycle: kind "stream": None, "quiet" or "raise".
+    prefetch: how many batches may be asked for at a time (sizes memory; not enforced).
+    bytes_per_sample_hint: expected size of a sample.
+    name: for messages.
+    snapshot_every: kind "stream" with ``state_dict()``: take a snapshot after every n-th pull; 0: never.
+    state: what ``load_state_dict()`` gets before the first pull.
+    discard: how many pulls to throw away after that.
+    encode_state: makes bytes of a state, in the worker; None: pickle.
+    """
+
+    callback: Any
+    kind: str
+    batch_size: int
+    num_outputs: int | None = None
+    batch_info: bool = False
+    cycle: str | None = None
+    prefetch: int = 1
+    bytes_per_sample_hint: int | None = None
+    name: str = "source"
+    snapshot_every: int = 0
+    state: Any = None
+    discard: int = 0
+    encode_state: Callable[[Any], bytes] | None = None
+
+    def check(self) -> None:
+        """Refuse what no worker could run."""
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.name}: kind is {self.kind!r}; allowed are {', '.join(map(repr, KINDS))}")
+        if self.cycle not in CYCLES:
+            raise ValueError(f"{self.name}: cycle is {self.cycle!r}; allowed are None, 'quiet' and 'raise'")
+        for what, least in (("batch_size", 1), ("prefetch", 1), ("snapshot_every", 0), ("discard", 0)):
+            if getattr(self, what) < least:
+                raise ValueError(f"{self.name}: {what} is {getattr(self, what)}; at least {least} is needed")
+        if self.kind == "stream":
+            if not (is_generator_function(self.callback) or is_iterable(self.callback) or callable(self.callback)):
+                raise TypeError(f"{self.name}: a stream is an iterable or a generator function, not {type(self.callback).__name__}")
+        elif not callable(self.callback):
+            raise TypeError(f"{self.name}: a callable is needed, not {type(self.callback).__name__}")
+
+    @property
+    def dedicated(self) -> bool:
+        """Is it run by one worker only?"""
+        return self.kind == "stream"
+
+    def slices(self, workers: int) -> int:
+        """In how many parts a batch is cut at least, when all workers share it."""
+        return min(workers, self.batch_size) if self.kind == "samples" else 1
+
+
+def is_iterable(value: Any) -> bool:
+    return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
+
+
+def is_generator_function(value: Any) -> bool:
+    """A generator function, a partial of one, or an object whose ``__call__`` is one."""
+    while isinstance(value, functools.partial):
+        value = value.func
+    if inspect.isgeneratorfunction(value):
+        return True
+    return not isinstance(value, type) and inspect.isgeneratorfunction(getattr(type(value), "__call__", None))
+
+
+def restartable(callback: Any) -> bool:
+    """Can it be walked through again from its beginning (and does not merely go on where somebody left it)?"""
+    if is_generator_function(callback):
+        return True
+    if hasattr(type(callback), "__next__"):
+        return False
+    return is_iterable(callback) or callable(callback)

@@ -1,0 +1,135 @@
+"""A stream in its one worker: pulls in order, what happens at its end, snapshots, and how a replacement catches up."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from .control import DISCARD, NEVER, STATE, STATE_SIZE, STOPPED
+from .source import Source, is_generator_function, is_iterable
+
+SNAPSHOT = struct.Struct("<qq")  # sizes of the snapshot for the user and of the one for a replacement
+
+
+class Stream:
+    """One stream source; made in the worker that runs it, positioned at the first pull."""
+
+    def __init__(self, source: Source, block: Any, arena: Any):
+        self.source = source
+        self._block = block
+        self._arena = arena
+        self._iterator: Iterator[Any] | None = None
+        self._stopped = NEVER  # the epoch in which the end was met
+        self.pulls = 0
+        self._fresh = False  # nothing was pulled from this iterator yet
+
+    def pull(self, epoch: int) -> Any:
+        """The next batch. Raises StopIteration at the end."""
+        if self._iterator is None:
+            self._start()
+        if self._stopped != NEVER and not (self.source.cycle == "raise" and epoch > self._stopped):
+            raise StopIteration
+        self._stopped = NEVER
+        try:
+            batch = self._next()
+        except StopIteration:
+            self._end(epoch)
+            if self.source.cycle != "quiet":
+                raise
+            batch = self._next_of_new()
+        self.pulls += 1
+        return batch
+
+    def _next(self) -> Any:
+        assert self._iterator is not None
+        self._fresh = False
+        return next(self._iterator)
+
+    def _next_of_new(self) -> Any:
+        """The first batch of a new round; an empty one is the end of the stream."""
+        return self._next()
+
+    def _end(self, epoch: int) -> None:
+        if self.source.cycle is None:
+            self._stopped = epoch
+            return
+        self._iterator = self._iterate()
+        if self.source.cycle == "raise":
+            self._stopped = epoch
+
+    def _iterate(self) -> Iterator[Any]:
+        callback = self.source.callback
+        if is_generator_function(callback) or not is_iterable(callback):
+            return iter(callback())
+        return iter(callback)
+
+    # ----------------------------------------------------------------------------------------------------------- positions
+
+    def _start(self) -> None:
+        """Make the iterator and bring it to where the stream is to go on."""
+        source, block = self.source, self._block
+        state, discard = source.state, source.discard
+        if block[STATE_SIZE]:
+            state = pickle.loads(self._read_state())
+            discard = block[DISCARD]
+        elif block[DISCARD]:
+            discard += block[DISCARD]
+        if state is not None and hasattr(source.callback, "load_state_dict"):
+            source.callback.load_state_dict(state)
+            self._iterator = self._iterate()
+        else:
+            self._iterator = self._iterate()
+            if state is not None:
+                self._load(state)
+        self._discard(discard)
+        self._stopped = block[STOPPED]
+        if self._stopped != NEVER and source.cycle == "raise" and not self._fresh:
+            self._iterator = self._iterate()  # as at the end that the lost worker had met
+
+    def _load(self, state: Any) -> None:
+        load = getattr(self._iterator, "load_state_dict", None)
+        if load is None:
+            raise TypeError(f"a state is given, but {type(self.source.callback).__name__} has no load_state_dict()")
+        load(state)
+
+    def _discard(self, count: int) -> None:
+        for _ in range(count):
+            try:
+                self._next()
+            except StopIteration:
+                if self.source.cycle is None:
+                    return
+                self._iterator = self._iterate()
+                try:
+                    self._next()
+                except StopIteration:
+                    return
+
+    def _read_state(self) -> bytes:
+        offset, size = self._block[STATE], self._block[STATE_SIZE]
+        start = offset % 4096
+        mapping = self._arena.at(offset - start, start + size)
+        return mapping.bytes[start : start + size].tobytes()
+
+    def snapshot(self) -> bytes:
+        """The state after this pull, for the table: encoded for the user, and pickled for a replacement if that is another."""
+        source = self.source
+        if not source.snapshot_every or self.pulls % source.snapshot_every:
+            return b""
+        state_dict = getattr(source.callback, "state_dict", None) or getattr(self._iterator, "state_dict", None)
+        if state_dict is None:
+            return b""
+        state = state_dict()
+        own = pickle.dumps(state)
+        users = own if source.encode_state is None else bytes(source.encode_state(state))
+        second = b"" if source.encode_state is None else own
+        return SNAPSHOT.pack(len(users), len(second)) + users + second
+
+
+def read_snapshot(data: bytes) -> tuple[bytes, bytes]:
+    """(the user's, a replacement's)"""
+    first, second = SNAPSHOT.unpack_from(data)
+    users = data[SNAPSHOT.size : SNAPSHOT.size + first]
+    return users, data[SNAPSHOT.size + first : SNAPSHOT.size + first + second] or users

@@ -1,0 +1,162 @@
+"""What the pool asks of Linux: shared mappings, locks that the kernel releases when their holder dies, and wake-ups."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import resource
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+PAGE = 4096
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+
+_READ_WRITE = 0x1 | 0x2
+_SHARED = 0x1
+_FAILED = ctypes.c_void_p(-1).value
+_KEEP_SIZE_PUNCH_HOLE = 0x1 | 0x2
+
+
+class Memory:
+    """Bytes at `address`, without an owner; numpy sees it through the array interface."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, address: int, size: int, owner: Any = None):
+        self.owner = owner
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+class Mapping:
+    """A piece of a file mapped into this process; unmapped when dropped. Python's own `mmap` would keep a second descriptor."""
+
+    __slots__ = ("__weakref__", "_pid", "address", "bytes", "offset", "size")
+
+    def __init__(self, descriptor: int, offset: int, size: int):
+        address = _libc.mmap(None, size, _READ_WRITE, _SHARED, descriptor, offset)
+        if address == _FAILED:
+            code = ctypes.get_errno()
+            raise MemoryError(f"cannot map {size} bytes of shared memory: {os.strerror(code)}")
+        self.address: int = address
+        self.offset = offset
+        self.size = size
+        self._pid = os.getpid()
+        self.bytes = np.asarray(Memory(address, size))
+
+    def __del__(self, _munmap: Any = _libc.munmap, _getpid: Any = os.getpid) -> None:
+        address = getattr(self, "address", None)
+        if address is not None and _getpid() == self._pid:
+            _munmap(address, self.size)
+
+
+def punch(descriptor: int, offset: int, size: int) -> None:
+    """Give the pages of a piece of a memfd back to the system; it reads as zeros from now on."""
+    _libc.fallocate(descriptor, _KEEP_SIZE_PUNCH_HOLE, offset, size)
+
+
+def commit(descriptor: int, offset: int, size: int) -> None:
+    """Take the pages of a piece of a memfd from the system now: an error here instead of SIGBUS at the first touch."""
+    try:
+        os.posix_fallocate(descriptor, offset, size)
+    except OSError as error:
+        limits = {errno.EFBIG: "the limit of file sizes (ulimit -f)", errno.ENOSPC: "free memory", errno.ENOMEM: "free memory"}
+        known = limits.get(error.errno or 0)
+        if known is None:
+            raise
+        raise MemoryError(f"shared memory of {size} bytes is more than {known} allows: {error.strerror}") from error
+
+
+def up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+@contextmanager
+def locked(descriptor: int, byte: int) -> Iterator[None]:
+    """A lock between processes on one byte of a file. The kernel releases it when its holder dies, however it dies."""
+    fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, byte)
+    try:
+        yield
+    finally:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+
+
+def make_tokens() -> int:
+    """An event descriptor that counts: each read takes one token, or fails at once if there is none."""
+    return os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+
+def take_token(descriptor: int) -> bool:
+    try:
+        os.eventfd_read(descriptor)
+    except BlockingIOError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------- our descriptors, and who keeps them
+
+_ours: weakref.WeakSet[Descriptors] = weakref.WeakSet()
+
+
+class Descriptors:
+    """The descriptors of one pool in this process. A child that is forked closes all that it is not to keep."""
+
+    def __init__(self) -> None:
+        self.open: set[int] = set()
+        self.kept: frozenset[int] = frozenset()  # by the child that this pool is forking just now
+        self.forked = False  # are we in a child that somebody else forked?
+        _ours.add(self)
+
+    def add(self, descriptor: int) -> int:
+        """Takes over a descriptor. It moves to a high number where a callable that opens files after closing ours does not get it."""
+        moved = move_up(descriptor)
+        self.open.add(moved)
+        return moved
+
+    def close(self, descriptor: int) -> None:
+        self.open.discard(descriptor)
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass  # somebody else closed it
+
+    def close_all(self) -> None:
+        while self.open:
+            self.close(next(iter(self.open)))
+
+
+def move_up(descriptor: int) -> int:
+    """The same file under a number near the end of the table (CLOEXEC); the old number is closed."""
+    if descriptor < 0:
+        return descriptor
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    start = min(soft if soft != resource.RLIM_INFINITY else 1024, 1024) // 2
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, start)
+    except OSError:
+        return descriptor  # the table is small and full: the number it has will do
+    os.close(descriptor)
+    return moved
+
+
+def _close_in_child() -> None:
+    for group in list(_ours):
+        keep = group.kept
+        group.forked = True
+        for descriptor in list(group.open):
+            if descriptor not in keep:
+                group.close(descriptor)
+
+
+os.register_at_fork(after_in_child=_close_in_child)

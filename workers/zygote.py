@@ -1,0 +1,70 @@
+"""A small process that forks workers: it holds the sources as they were at the start, and no thread, no CUDA.
+
+It answers over a socket. `birth` carries the new worker's pidfd; `end` the exit status of one, which only its parent can have.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+
+from .child import fork, run_worker, settle
+from .system import Descriptors
+from .worker import Setup
+
+REQUEST = struct.Struct("<ii")  # worker, incarnation
+NEWS = struct.Struct("<iiii")  # what, worker, process id, exit status (as os.waitpid has it)
+BIRTH, END, UP = 1, 2, 3
+
+
+def run_zygote(setup: Setup, descriptors: Descriptors, channel: socket.socket) -> None:
+    settle(setup.alive)
+    Zygote(setup, descriptors, channel).serve()
+
+
+class Zygote:
+    def __init__(self, setup: Setup, descriptors: Descriptors, channel: socket.socket):
+        self._setup, self._descriptors, self._channel = setup, descriptors, channel
+        self._children: dict[int, tuple[int, int]] = {}  # pidfd -> worker, process id
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+
+    def serve(self) -> None:
+        self._channel.send(NEWS.pack(UP, -1, os.getpid(), 0))
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor != self._channel.fileno():
+                    self._reap(descriptor)
+                elif not self._obey():
+                    return
+
+    def _obey(self) -> bool:
+        request = self._channel.recv(REQUEST.size)
+        if len(request) < REQUEST.size:
+            return False
+        worker, incarnation = REQUEST.unpack(request)
+        pid = fork(self._descriptors, self._setup.descriptors(), lambda: self._become(worker, incarnation))
+        pidfd = os.pidfd_open(pid)
+        self._children[pidfd] = worker, pid
+        self._poll.register(pidfd, select.POLLIN)
+        socket.send_fds(self._channel, [NEWS.pack(BIRTH, worker, pid, 0)], [pidfd])
+        return True
+
+    def _become(self, worker: int, incarnation: int) -> None:
+        self._channel.close()
+        for pidfd in self._children:
+            os.close(pidfd)
+        settle(self._setup.alive)
+        run_worker(self._setup, worker, incarnation)
+
+    def _reap(self, pidfd: int) -> None:
+        worker, pid = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        try:
+            status = os.waitpid(pid, 0)[1]
+        except ChildProcessError:
+            status = -1
+        self._channel.send(NEWS.pack(END, worker, pid, status))
