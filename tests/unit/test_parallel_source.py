@@ -68,7 +68,10 @@ def test_same_stream_as_in_this_process(kind, workers, ahead, depth):
     assert log_of(parallel, epochs=3) == wanted
 
 
-@pytest.mark.parametrize("options", [{"exec_pipelined": False}, {"prefetch_queue_depth": {"cpu_size": 2, "gpu_size": 3}}, {"exec_async": False}])
+MODES = [{"exec_pipelined": False}, {"prefetch_queue_depth": {"cpu_size": 2, "gpu_size": 3}}, {"exec_async": False}]
+
+
+@pytest.mark.parametrize("options", MODES)
 def test_executor_modes(options):
     graph = lambda parallel: fn.external_source(Positions(), batch=False, parallel=parallel)  # noqa: E731
     assert log_of(make(lambda: graph(True), **options)) == log_of(make(lambda: graph(False)))
@@ -305,7 +308,7 @@ def test_the_tutorial(method):
     with plain:
         jpegs, labels = fn.external_source(EncodedPhotos(PICTURES, 4), num_outputs=2, batch=False)
         plain.set_outputs(fn.brightness_contrast(fn.decoders.image(jpegs, device="mixed"), contrast=2), labels)
-    for epoch in range(2):
+    for _ in range(2):
         for _ in range(len(PICTURES) // 4):
             wanted = [batch.as_cpu() for batch in plain.run()]
             for pipe in (training, validation):
