@@ -26,8 +26,8 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "WorkerPool", "Source", "Ticket", "PoolBatch", "PoolOutput", "SampleInfo", "BatchInfo", "WorkerError", "WorkerCallbackError", "WorkerDied",
-    "WorkerTimeout", "PoolClosed", "pickle_by_value", "check_fork_allowed",
+    "WorkerPool", "Source", "Ticket", "PoolBatch", "PoolOutput", "SampleInfo", "BatchInfo", "WorkerError", "WorkerCallbackError",
+    "WorkerDied", "WorkerTimeout", "PoolClosed", "pickle_by_value", "check_fork_allowed",
 ]  # fmt: skip
 
 

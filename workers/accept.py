@@ -44,12 +44,19 @@ def checked(array: np.ndarray, value: Any) -> np.ndarray:
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
     reasons = {"c": "complex numbers", "O": "objects", "U": "text", "S": "text", "M": "dates", "m": "time spans", "f": "extended precision"}
     what = "structured" if dtype.names else reasons.get(dtype.kind, "no plain numbers")
-    raise Refused(f"a sample of type {named(type(value))} has dtype {dtype} ({what}); allowed are bool, integers and floats of at most 64 bits")
+    raise Refused(
+        f"a sample of type {named(type(value))} has dtype {dtype} ({what}); allowed are bool, integers and floats of at most 64 bits"
+    )
+
+
+SCALARS: tuple[type, ...] = (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64,
+)  # fmt: skip
 
 
 def _integer(value: int) -> np.ndarray:
     if not _INT32.min <= value <= _INT32.max:
-        raise Refused(f"the Python int {value} does not fit into int32, the type of Python ints; return a numpy scalar, as np.int64({value})")
+        raise Refused(f"the Python int {value} does not fit into int32, the type of Python ints; a numpy scalar could: np.int64({value})")
     return np.array(value, np.int32)
 
 
@@ -117,9 +124,8 @@ _CONVERTERS: dict[type, Callable[[Any], np.ndarray]] = {
     float: lambda value: np.array(value, np.float32),
     bytes: lambda value: np.frombuffer(value, np.uint8),
     bytearray: lambda value: np.frombuffer(value, np.uint8),
-    **{kind: np.asarray for kind in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
-                                     np.float16, np.float32, np.float64)},
-}  # fmt: skip
+    **dict.fromkeys(SCALARS, np.asarray),
+}
 
 
 def layout_of(value: Any) -> str | None:

@@ -142,12 +142,12 @@ def joined(parts: list[Part], number: int, count: int, owner: Any, what: str) ->
         values = np.empty((0, *([0] * shapes.shape[1] if shape is None else shape)), first.dtype)
     elif shape is not None:
         size = math.prod(shape) * first.dtype.itemsize
-        if size == 0 or count == 1 or (np.diff(addresses) == size).all():
+        if size == 0 or count == 1 or np.all(np.diff(addresses) == size):
             values = dense_array(int(addresses[0]), (count, *shape), first.dtype, owner)
         elif size * count <= GATHERED:
             owner = values = _gathered(addresses, shape, first.dtype, owner)
-            addresses = None
-    return PoolOutput(first.dtype, shapes, values, addresses, first.layout, owner), None if shape is None else (first.dtype, shape)
+    output = PoolOutput(first.dtype, shapes, values, addresses if values is None else None, first.layout, owner)
+    return output, None if shape is None else (first.dtype, shape)
 
 
 def _gathered(addresses: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, owner: Any) -> np.ndarray:

@@ -80,7 +80,7 @@ class SampleRunner(Runner):
 
     def _is_large(self, result: Any) -> bool:
         parts = [result] if self.source.num_outputs is None else components(result, self.outputs)
-        return any(getattr(part, "nbytes", 0) >= LARGE or isinstance(part, (bytes, bytearray)) and len(part) >= LARGE for part in parts)
+        return any(getattr(part, "nbytes", 0) >= LARGE or (isinstance(part, bytes) and len(part) >= LARGE) for part in parts)
 
     def _all_at_once(self, task: Task, first: Any, writer: SliceWriter) -> None:
         """Small samples: a tight loop over the callable, then one write per output."""

@@ -28,7 +28,7 @@ STACK_SIGNAL = signal.SIGRTMIN + 11
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
 )  # fmt: skip
-_BLAS_SETTERS = ("openblas_set_num_threads", "openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "scipy_openblas_set_num_threads64_")
+_BLAS_SETTERS = tuple(prefix + "openblas_set_num_threads" + suffix for prefix in ("", "scipy_") for suffix in ("", "64_"))
 
 
 def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None]) -> int:
@@ -46,17 +46,18 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
             pid = os.fork()
         if pid:
             return pid
-        _live(body)
+        _live(descriptors, body)
         raise AssertionError  # not reached
     finally:
         descriptors.kept = frozenset()
 
 
-def _live(body: Callable[[], None]) -> None:
+def _live(descriptors: Descriptors, body: Callable[[], None]) -> None:
     """The life of a forked child: it never returns to the frames below."""
     code = 1
     try:
         gc.freeze()  # the parent's garbage is not ours to finalise
+        descriptors.kept = frozenset()  # what a callable forks keeps none of them
         body()
         code = 0
     except BaseException:
@@ -122,6 +123,14 @@ def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str
     seed_generators(setup.seed, index, incarnation)
     faulthandler.register(STACK_SIGNAL, file=setup.memory, all_threads=True, chain=True)
     Worker(setup, index, incarnation).serve()
+
+
+def report_failure(setup: Setup, index: int, error: BaseException, what: str) -> None:
+    """Tell the parent why there will be no worker."""
+    try:
+        Worker(setup, index, 0).report_failure(error, what)
+    except Exception:
+        traceback.print_exc()
 
 
 # ------------------------------------------------------------------------------------------------------------ random, threads

@@ -54,7 +54,7 @@ class Control:
         self.descriptor = descriptor
         self.layout = layout
         self.mapping = Mapping(descriptor, 0, layout.size)
-        self.view = memoryview(self.mapping.bytes)
+        self.view = memoryview(self.mapping.bytes)  # type: ignore[arg-type]
         self.header = self._words(0, PAGE)
         self.claims = [self._words(layout.claims + i * CLAIM_SIZE, CLAIM_SIZE) for i in range(layout.workers)]
         self.streams = [self._words(layout.streams + i * STREAM_SIZE, STREAM_SIZE) for i in range(layout.sources)]

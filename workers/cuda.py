@@ -28,5 +28,5 @@ def check_fork_allowed() -> None:
     if cuda_initialised():
         raise RuntimeError(
             "a process cannot be forked once CUDA is initialised in it. Either call start_py_workers() on every pipeline before any of "
-            "them is built or run (and before anything else that uses CUDA), or have workers started in another way: py_start_method='spawn'"
+            "them is built or run (and before anything else uses CUDA), or have workers started in another way: py_start_method='spawn'"
         )

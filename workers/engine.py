@@ -19,8 +19,25 @@ from typing import Any
 
 from .batches import PoolBatch
 from .child import STACK_SIGNAL
-from .control import CLOSING, DISCARD, END, LOST, NEVER, RESTARTS, RING, SAMPLE, SEQUENCE, SINCE, STATE, STATE_SIZE, STOPPED, TASK_ID
-from .control import Control, Layout, Ring
+from .control import (
+    CLOSING,
+    DISCARD,
+    END,
+    LOST,
+    NEVER,
+    RESTARTS,
+    RING,
+    SAMPLE,
+    SEQUENCE,
+    SINCE,
+    STATE,
+    STATE_SIZE,
+    STOPPED,
+    TASK_ID,
+    Control,
+    Layout,
+    Ring,
+)
 from .cuda import check_fork_allowed
 from .errors import PoolClosed, WorkerDied, WorkerError, WorkerTimeout, combined, decode_exception
 from .interrupts import uninterrupted
@@ -32,7 +49,7 @@ from .slots import Slots, ensure_committed
 from .source import Source, restartable
 from .streams import read_snapshot
 from .system import PAGE, Descriptors, make_tokens, up
-from .tickets import Answer, Ticket, as_expected, assembled, error_of
+from .tickets import Answer, Ticket, assembled, error_of
 from .worker import Setup
 from .writing import read_table
 
@@ -43,7 +60,9 @@ FAILED_STARTS = 3
 STACK_SECONDS = 1.0
 """How long a worker that is over time may take to write its stack."""
 ASKED_SECONDS = 0.3
-"""How long workers may take to end when they are asked to."""
+"""How long idle workers may take to end when they are asked to."""
+BUSY_SECONDS = 0.02
+"""The same for others."""
 
 
 class StreamState:
@@ -183,6 +202,9 @@ class Engine:
                 raise self._start_error(failed)
             unavailable = next((member.gone for member in self._members if member.gone), None)
             if unavailable is not None:
+                reported = next((member for member in self._members if member.reported), None)
+                if reported is not None:
+                    raise self._start_error(reported)
                 raise WorkerDied(f"{self.name} cannot start: {unavailable}")
             self._pump(None)
 
@@ -263,12 +285,11 @@ class Engine:
         now = time.monotonic_ns()
         for place, (first, count) in enumerate(ticket.slices):
             start = end + first * area
-            ticket.tasks.append(
-                Task(
-                    1, ticket.source_index, task_of(ticket.number, place), first, count, ticket.iteration, ticket.epoch, extent.offset,
-                    extent.size, start, area * count, number, now,
-                )  # fmt: skip
-            )
+            task = Task(
+                1, ticket.source_index, task_of(ticket.number, place), first, count, ticket.iteration, ticket.epoch, extent.offset,
+                extent.size, start, area * count, number, now,
+            )  # fmt: skip
+            ticket.tasks.append(task)
 
     def _enqueue(self, ring: Ring, tasks: list[Task]) -> None:
         backlog = self._backlog[ring.number]
@@ -572,8 +593,8 @@ class Engine:
         what = f"{ticket.source.name}, {ticket.where(sample)}"
         if timed_out:
             message = (
-                f"{what}: the callable took longer than {self._timeout} s (worker_timeout) in worker {member.index}, process {member.pid}, "
-                f"which {'was killed' if self._control.stack_text() else 'was killed and wrote no stack'}. Its stack:\n{self._control.stack_text()}"
+                f"{what}: the callable took longer than {self._timeout} s (worker_timeout); worker {member.index}, process {member.pid}, "
+                f"was killed. Its stack:\n{self._control.stack_text() or '(it wrote none)'}"
             )
             self._settle(ticket, place, Answer(None, WorkerTimeout(message)))
             return
@@ -749,8 +770,9 @@ class Engine:
         self._control.header[CLOSING] = 1
         for ring in self._rings:
             os.eventfd_write(ring.tokens, 4 * len(living))
-        idle = [member for member in living if not member.block[TASK_ID]]
-        remaining = _wait_for_end(living, ASKED_SECONDS if idle else 0.05)
+        idle = [member for member in living if member.ready and not member.block[TASK_ID]]
+        _wait_for_end(idle, ASKED_SECONDS)
+        remaining = _wait_for_end(living, BUSY_SECONDS)
         for member in remaining:
             _signal(member, signal.SIGKILL)
         _wait_for_end(remaining, 5)

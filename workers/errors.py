@@ -7,7 +7,7 @@ import io
 import pickle
 import sys
 import traceback
-from typing import Any
+from typing import Any, cast
 
 
 class WorkerError(Exception):
@@ -53,9 +53,20 @@ def encode_exception(error: BaseException, where: str) -> bytes:
     """An exception as bytes; whatever of it cannot be pickled is left out."""
     kind = type(error)
     lines = traceback.format_exception(kind, error, _users_part(error))
-    args = _pickled(tuple(error.args))
+    args = _pickled(_arguments(error))
     state = _pickled({name: value for name, value in vars(error).items() if not name.startswith("__")})
     return pickle.dumps((kind.__module__, kind.__qualname__, args, state, _text(error), "".join(lines), where))
+
+
+def _arguments(error: BaseException) -> tuple[Any, ...]:
+    """What makes this exception again; some have more than their `args`."""
+    try:
+        reduced = error.__reduce__()
+        if isinstance(reduced, tuple) and reduced[0] is type(error) and isinstance(reduced[1], tuple):
+            return reduced[1]
+    except Exception:
+        pass
+    return tuple(error.args)
 
 
 def _users_part(error: BaseException) -> Any:
@@ -117,7 +128,8 @@ def decode_exception(data: bytes, what: str) -> WorkerCallbackError:
     # The kind and the text come first: the last line of a long traceback is what is read least.
     name = qualname if module == "builtins" else f"{module}.{qualname}"
     message = f"{what}{where}: {name}: {text}\n\nTraceback in the worker:\n{lines}"
-    error = combined(type(original), original.args, message) if isinstance(original, Exception) else WorkerCallbackError(message)
+    arguments = _arguments(original) if original is not None else ()
+    error = combined(type(original), arguments, message) if isinstance(original, Exception) else WorkerCallbackError(message)
     if original is not None:
         for key, value in vars(original).items():
             error.__dict__.setdefault(key, value)
@@ -141,15 +153,22 @@ def _rebuilt(module: str, qualname: str, args: bytes | None, state: bytes | None
 def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> WorkerCallbackError:
     """A WorkerCallbackError that is a `kind` too, where Python can make such a class."""
     try:
-        cls = _combined_class(kind)
-        error = cls.__new__(cls, *args)
-        error.args = args or (message,)
+        cls = _combined_class(cast(Any, kind))
+        error = _new(cls, kind, args)
+        kind.__init__(error, *args)  # type: ignore[misc]
     except Exception:
         return WorkerCallbackError(message)
     error.message = message
     return error
 
 
+def _new(cls: type[WorkerCallbackError], kind: type[BaseException], args: tuple[Any, ...]) -> WorkerCallbackError:
+    try:
+        return kind.__new__(cls, *args)  # type: ignore[return-value]
+    except TypeError:  # built-in classes insist on the constructor of the first base
+        return BaseException.__new__(cls, *args)  # type: ignore[return-value]
+
+
 @functools.lru_cache(256)
-def _combined_class(kind: type[BaseException]) -> type[WorkerCallbackError]:
+def _combined_class(kind: Any) -> type[WorkerCallbackError]:
     return type(kind.__name__, (WorkerCallbackError, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})

@@ -11,7 +11,7 @@ from .child import fork, run_worker, settle
 from .cuda import check_fork_allowed
 from .system import Descriptors
 from .worker import Setup
-from .zygote import BIRTH, END, NEWS, REQUEST, run_zygote
+from .zygote import BIRTH, END, NEWS, REQUEST, UP, run_zygote
 
 UNKNOWN = -1
 """Exit status of a process whose parent is gone, or whose status somebody else took."""
@@ -100,6 +100,7 @@ class ZygoteLauncher(Launcher):
         self._zygote: int | None = None
         self._wanted: dict[int, int] = {}  # worker -> incarnation
         self._children: set[int] = set()  # of the zygote
+        self._up = False  # has the zygote said that it is there?
         self.restarts = 0
 
     @property
@@ -111,11 +112,15 @@ class ZygoteLauncher(Launcher):
         return self._zygote
 
     def prepare(self) -> None:
+        self._up = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = socket.socket(fileno=self.descriptors.add(ours.detach()))
         self._channel.setblocking(False)
         try:
             self._zygote = self._make(theirs)
+        except BaseException:
+            self._drop_channel()
+            raise
         finally:
             theirs.close()
 
@@ -150,6 +155,8 @@ class ZygoteLauncher(Launcher):
                 self._wanted.pop(worker, None)
                 self._children.add(pid)
                 news.append(Born(worker, pid, self.descriptors.add(received[0])))
+            elif what == UP:
+                self._up = True
             elif what == END:
                 self._children.discard(pid)
                 news.append(Ended(pid, status))
@@ -161,8 +168,10 @@ class ZygoteLauncher(Launcher):
         news: list[News] = [Ended(pid, UNKNOWN) for pid in self._children]  # should they end, nobody will say how
         self._children.clear()
         if self._zygote is not None:
-            wait_status(self._zygote)
+            self._reap_zygote()
             self._zygote = None
+        if not self._up:
+            return [*news, Unavailable("the process that forks workers ended before it was ready")]
         try:
             self._check_revival()
             self.prepare()
@@ -172,6 +181,10 @@ class ZygoteLauncher(Launcher):
         for worker, incarnation in self._wanted.items():
             self._send(worker, incarnation)
         return news
+
+    def _reap_zygote(self) -> None:
+        if self._zygote is not None:
+            wait_status(self._zygote)
 
     def _check_revival(self) -> None:
         pass
@@ -191,7 +204,7 @@ class ZygoteLauncher(Launcher):
                 os.kill(self._zygote, signal.SIGKILL)  # not reaped yet, so the number is still its own
             except ProcessLookupError:
                 pass
-            wait_status(self._zygote)
+            self._reap_zygote()
             self._zygote = None
 
 

@@ -54,8 +54,8 @@ class WorkerPool:
     def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
         """Wait for a batch. Asking again for the same ticket gives the same batch, until the ticket is dropped.
 
-        Raises StopIteration at the source's end; the source's own error (also a WorkerCallbackError); WorkerDied, WorkerTimeout, PoolClosed;
-        TimeoutError after `timeout` seconds.
+        Raises StopIteration at the source's end; the source's own error (also a WorkerCallbackError); WorkerDied, WorkerTimeout,
+        PoolClosed; TimeoutError after `timeout` seconds.
         """
         return self._engine.receive(ticket, timeout)
 

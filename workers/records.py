@@ -13,7 +13,7 @@ class Task(NamedTuple):
     source: int
     task: int  # ticket * SLICES + number of the slice
     first: int  # samples [first, first + count) of the batch; the whole batch for kinds "batch" and "stream"
-    count: int
+    count: int  # type: ignore[assignment]
     iteration: int
     epoch: int
     slot: int  # where in the shared file the batch goes
@@ -35,7 +35,7 @@ class Done(NamedTuple):
     kind: int  # never 0: an empty place of the parent's landing buffer
     worker: int
     task: int
-    count: int
+    count: int  # type: ignore[assignment]
     table: int  # where in the shared file more is said; 0: all is as predicted
     table_size: int
     busy: int  # nanoseconds in the callable and in writing

@@ -11,7 +11,6 @@ from typing import Any
 from .control import END, END_LOCK, Control
 from .system import PAGE, Mapping, commit, locked, punch, up
 
-
 WINDOW = 64
 """Free extents that were not needed for this many batches are more than a source needs."""
 

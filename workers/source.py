@@ -17,8 +17,8 @@ class Source:
     """A callable that is asked by position, or a stream that one worker walks through.
 
     callback: a callable with one argument; an iterable or a generator function for kind "stream".
-    kind: "samples": ``callback(SampleInfo)`` for each sample; "batch": ``callback(int)`` or ``callback(BatchInfo)`` for each batch; "stream":
-        the next batch of ``iter(callback)``, always in the same worker.
+    kind: "samples": ``callback(SampleInfo)`` for each sample; "batch": ``callback(int)`` or ``callback(BatchInfo)`` for each batch;
+        "stream": the next batch of ``iter(callback)``, always in the same worker.
     batch_size: the largest number of samples in a batch.
     num_outputs: how many components a result has; None: it is no tuple.
     batch_info: kind "batch" gets a BatchInfo.
@@ -81,7 +81,7 @@ def is_generator_function(value: Any) -> bool:
         value = value.func
     if inspect.isgeneratorfunction(value):
         return True
-    return not isinstance(value, type) and inspect.isgeneratorfunction(getattr(type(value), "__call__", None))
+    return not isinstance(value, type) and callable(value) and inspect.isgeneratorfunction(type(value).__call__)
 
 
 def restartable(callback: Any) -> bool:

@@ -35,8 +35,8 @@ class Ticket:
     """One batch of a source. While anybody may still write to its slot, the pool holds it; then whoever wants the batch."""
 
     __slots__ = (
-        "__weakref__", "answers", "cancelled", "deaths", "epoch", "iteration", "learnt", "lease", "number", "ring", "schema", "slices", "source",
-        "source_index", "tasks",
+        "__weakref__", "answers", "cancelled", "deaths", "epoch", "iteration", "learnt", "lease", "number", "ring", "schema", "slices",
+        "source", "source_index", "tasks",
     )  # fmt: skip
 
     def __init__(self, number: int, source_index: int, source: Source, iteration: int, epoch: int, slices: list[tuple[int, int]]):

@@ -11,11 +11,11 @@ from typing import Any
 from .callbacks import BatchRunner, Failure, Runner, SampleRunner, StreamRunner
 from .control import BUSY, CLOSING, EXTENTS, NOTED_EXTENTS, PID, SAMPLES, SINCE, TASK_ID, TASKS, WAIT, Control, Layout, Ring
 from .errors import encode_exception
-from .records import DONE, DONE_SIZE, ERROR, OK, READY, STOP, Task
+from .records import DONE, DONE_SIZE, ERROR, FAILED, OK, READY, STOP, Task
 from .schema import Expected, read_schema
 from .source import Source
 from .system import take_token
-from .writing import Arena, Area, write_table
+from .writing import Area, Arena, write_table
 
 _PADDING = bytes(DONE_SIZE - DONE.size)
 
@@ -161,6 +161,12 @@ class Worker:
             return write_table(Area(self.arena, self.claim, slot, task.area, task.area_size, 1), [], data)
         except Exception:
             return 0, 0  # the memory is gone: the parent says that much
+
+    def report_failure(self, error: BaseException, what: str) -> None:
+        data = encode_exception(error, what)
+        mapping = self.arena.grow(len(data) + 4096, self.claim)
+        table, size = write_table(Area(self.arena, self.claim, mapping, 0, mapping.size, 1), [], data)
+        self._answer(FAILED, 0, 0, table, size)
 
     def _answer(self, *values: Any) -> None:
         kind, *rest = values

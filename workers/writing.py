@@ -115,9 +115,7 @@ class OutputWriter:
         """Sample `index` of the slice."""
         expected = self.expected
         if type(value) is np.ndarray and expected is not None and value.dtype == expected.dtype and value.shape == expected.shape:
-            if self.dtype is None:
-                self._agree(index, value, None)
-            elif self.dtype is not expected.dtype or self.layout is not None:
+            if self.dtype is not expected.dtype or self.layout is not None:
                 self._agree(index, value, None)
             self.dense[index, ...] = value  # type: ignore[index]
             self.bytes += expected.sample_bytes

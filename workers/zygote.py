@@ -19,13 +19,14 @@ NEWS = struct.Struct("<iiii")  # what, worker, process id, exit status (as os.wa
 BIRTH, END, UP = 1, 2, 3
 
 
-def run_zygote(setup: Setup, descriptors: Descriptors, channel: socket.socket) -> None:
+def run_zygote(setup: Setup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None = None) -> None:
     settle(setup.alive)
-    Zygote(setup, descriptors, channel).serve()
+    Zygote(setup, descriptors, channel, chosen).serve()
 
 
 class Zygote:
-    def __init__(self, setup: Setup, descriptors: Descriptors, channel: socket.socket):
+    def __init__(self, setup: Setup, descriptors: Descriptors, channel: socket.socket, chosen: frozenset[str] | None):
+        self._chosen = chosen
         self._setup, self._descriptors, self._channel = setup, descriptors, channel
         self._children: dict[int, tuple[int, int]] = {}  # pidfd -> worker, process id
         self._poll = select.poll()
@@ -41,7 +42,10 @@ class Zygote:
                     return
 
     def _obey(self) -> bool:
-        request = self._channel.recv(REQUEST.size)
+        try:
+            request = self._channel.recv(REQUEST.size)
+        except ConnectionError:
+            return False
         if len(request) < REQUEST.size:
             return False
         worker, incarnation = REQUEST.unpack(request)
@@ -57,7 +61,7 @@ class Zygote:
         for pidfd in self._children:
             os.close(pidfd)
         settle(self._setup.alive)
-        run_worker(self._setup, worker, incarnation)
+        run_worker(self._setup, worker, incarnation, self._chosen)
 
     def _reap(self, pidfd: int) -> None:
         worker, pid = self._children.pop(pidfd)

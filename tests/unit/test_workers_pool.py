@@ -253,7 +253,8 @@ def test_snapshots(make_pool):
 
 
 def test_encoded_snapshots(make_pool):
-    pool = make_pool(Source(ws.Resumable(), "stream", 3, snapshot_every=1, encode_state=lambda state: b"at %d" % state["position"]), workers=1)
+    source = Source(ws.Resumable(), "stream", 3, snapshot_every=1, encode_state=lambda state: b"at %d" % state["position"])
+    pool = make_pool(source, workers=1)
     assert [ask(pool, i).snapshot for i in range(2)] == [b"at 1", b"at 2"]
 
 
@@ -429,19 +430,20 @@ def test_nothing_is_left_behind():
 @pytest.mark.parametrize(
     "wrong, error",
     [
-        (dict(kind="other"), ValueError), (dict(batch_size=0), ValueError), (dict(kind="stream", cycle="yes"), ValueError),
-        (dict(callback=3), TypeError), (dict(callback=3, kind="stream"), TypeError),
+        ({"kind": "other"}, ValueError), ({"batch_size": 0}, ValueError), ({"kind": "stream", "cycle": "yes"}, ValueError),
+        ({"callback": 3}, TypeError), ({"callback": 3, "kind": "stream"}, TypeError),
     ],
 )  # fmt: skip
 def test_sources_are_checked(wrong, error):
-    arguments = dict(callback=ws.Counting(), kind="samples", batch_size=4) | wrong
+    arguments = {"callback": ws.Counting(), "kind": "samples", "batch_size": 4} | wrong
     with pytest.raises(error):
         WorkerPool([Source(**arguments)], num_workers=1)
 
 
 @pytest.mark.parametrize(
-    "wrong", [dict(num_workers=0), dict(num_workers=2.0), dict(start_method="thread"), dict(worker_timeout=0), dict(max_retries=-1), dict(pickler=1)]
+    "wrong",
+    [{"num_workers": 0}, {"num_workers": 2.0}, {"start_method": "thread"}, {"worker_timeout": 0}, {"max_retries": -1}, {"pickler": 1}],
 )
 def test_arguments_are_checked(wrong):
     with pytest.raises(ValueError):
-        WorkerPool([Source(ws.Counting(), "samples", 4)], **(dict(num_workers=1) | wrong))
+        WorkerPool([Source(ws.Counting(), "samples", 4)], **({"num_workers": 1} | wrong))
