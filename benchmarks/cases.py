@@ -317,6 +317,29 @@ def overlap(settings: Settings) -> Table:
     return measure()
 
 
+def _parallel(kind: str) -> Callable[[Settings], Table]:
+    def measure(settings: Settings) -> Table:
+        from .sources import parallel_table
+
+        return parallel_table(kind, _paths(settings.folder)[0], libraries(), settings.rounds, settings.seconds)
+
+    return measure
+
+
+def source_sequential(settings: Settings) -> Table:
+    """A source of this process, sample by sample."""
+    from .sources import sequential_table
+
+    return sequential_table(libraries(), settings.rounds, settings.seconds)
+
+
+def pool(settings: Settings) -> Table:
+    """Start, repair and end of the worker pool."""
+    from .sources import pool_table
+
+    return pool_table(settings.rounds)
+
+
 CASES: dict[str, Callable[[Settings], Table]] = {
     "training": training,
     "training-busy": training_busy,
@@ -330,6 +353,12 @@ CASES: dict[str, Callable[[Settings], Table]] = {
     "memory": rss,
     "parity": parity,
     "overlap": overlap,
+    "source-tiny": _parallel("tiny"),
+    "source-arrays": _parallel("arrays"),
+    "source-files": _parallel("files"),
+    "source-opencv": _parallel("opencv"),
+    "source-sequential": source_sequential,
+    "pool": pool,
 }
 
 __all__ = ["CASES", "Settings", "paired_ratio"]
