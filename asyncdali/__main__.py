@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ._version import __version__
@@ -22,6 +23,9 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("tfrecord2idx", help="make the index file of a TFRecord file")
     index.add_argument("tfrecord", help="the file")
     index.add_argument("tfrecord_index", help="its index, to be written")
+    index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
+    index.add_argument("archive", help="the tar file")
+    index.add_argument("index_file", nargs="?", help="its index, to be written (default: the archive's name with .idx)")
     options = parser.parse_args(argv)
     if options.command != "demo":
         return _make_index(options)
@@ -34,9 +38,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _make_index(options: argparse.Namespace) -> int:
     try:
-        from .readers import tfrecord_index
+        from .readers import tfrecord_index, webdataset_index
 
-        tfrecord_index.make_index(options.tfrecord, options.tfrecord_index)
+        if options.command == "tfrecord2idx":
+            tfrecord_index.make_index(options.tfrecord, options.tfrecord_index)
+        else:
+            default = os.path.splitext(options.archive)[0] + ".idx"
+            webdataset_index.make_index(options.archive, options.index_file or default)
     except (RuntimeError, OSError) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1

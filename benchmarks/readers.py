@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import programs
 from .cases import _paths, libraries
-from .harness import Contender, Table, interleave, paired_ratio
+from .harness import Contender, Table, checksum, interleave, paired_ratio
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -58,6 +59,21 @@ def _caffe2(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.caffe2(path=path, name="R")
 
 
+def _webdataset(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    from helpers.containers import write_tar
+
+    from asyncdali.readers.webdataset_index import make_index
+
+    paths = []
+    for part in range(REPEATS // 4):
+        members = ((f"{r}/{k}.{ext}", data if ext == "jpg" else b"%d" % k) for r in range(4) for k, data in enumerate(photos)
+                   for ext in ("jpg", "cls"))  # fmt: skip
+        paths.append(write_tar(folder / f"{part}.tar", members))
+        make_index(paths[-1], f"{paths[-1]}.idx")
+    indices = [f"{path}.idx" for path in paths]
+    return lambda lib: lib.fn.readers.webdataset(paths=paths, index_paths=indices, ext=["jpg", "cls"], name="R")
+
+
 def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     paths = []
     for k, data in enumerate(photos):
@@ -66,7 +82,7 @@ def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.file(files=paths * REPEATS, name="R")
 
 
-MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2}
+MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2, "webdataset": _webdataset}
 
 
 def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:
@@ -78,9 +94,13 @@ def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:
     return pipeline
 
 
-def _step(pipeline: Any) -> Callable[[], int]:
+def _step(pipeline: Any, touch: bool) -> Callable[[], int]:
     def step() -> int:
-        return len(pipeline.run()[0])
+        first = pipeline.run()[0]
+        if touch:
+            for sample in programs.samples_of(first, False):
+                checksum(sample)
+        return len(first)
 
     return step
 
@@ -91,6 +111,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(MAKERS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.7)
+    parser.add_argument("--touch", action="store_true", help="read a byte of every cache line of the first output, as any consumer does")
     options = parser.parse_args()
     photos = [Path(path).read_bytes() for path in _paths(options.data)[0]][:256]
     table = Table("readers, records/s, batch 64, 2 threads", ["reader", "asyncdali", "DALI", "ratio"])
@@ -100,7 +121,7 @@ def main() -> None:
             folder = Path(scratch) / name
             folder.mkdir()
             outputs = MAKERS[name](folder, photos)
-            contenders = [Contender(lib, _step(_pipeline(module, outputs))) for lib, module in libs.items()]
+            contenders = [Contender(lib, _step(_pipeline(module, outputs), options.touch)) for lib, module in libs.items()]
             interleave(contenders, options.rounds, options.seconds)
             table.add(name, *(one.median for one in contenders), paired_ratio(contenders[0], contenders[-1]))
     table.notes.append("target: >= 1.0 x DALI each; stretch 1.5")

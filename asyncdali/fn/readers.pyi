@@ -45,3 +45,12 @@ def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequ
     An index (one line ``offset size`` per record) says which records are read, and in what order. Without `index_path` the files are
     scanned; an index file that does not exist is made. Checksums are verified.
     """
+
+def webdataset(*, paths: str | Sequence[str], ext: str | Sequence[str], index_paths: str | Sequence[str] | None = ..., missing_component_behavior: str | None = ..., dtypes: DALIDataType | Sequence[DALIDataType] | None = ..., case_sensitive_extensions: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """Reads samples from tar archives in the WebDataset format.
+
+    Consecutive files of an archive that differ only in what follows the first dot of their names are one sample. Each entry of `ext`
+    is an output: the file with that extension (or the first with one of several, separated by semicolons), 1-D, of UINT8 or `dtypes`.
+
+    Index files (``asyncdali wds2idx``) save scanning the archives.
+    """

@@ -25,6 +25,7 @@ MODULES = (
     "readers.caffe2",
     "readers.file",
     "readers.tfrecord",
+    "readers.webdataset",
     "sources.operator",
 )
 """Every module that declares operators, relative to the package."""

@@ -50,22 +50,26 @@ class Containers:
         self.direct = direct
         self._read_ahead = read_ahead
         self._open: OrderedDict[int, int] = OrderedDict()
+        self._table = np.full(len(self.paths), -1, np.int64)  # the same, by number
+        self._few = len(self.paths) <= MAX_OPEN
         self._finalizer = weakref.finalize(self, _close_all, self._open)
 
     def descriptors(self, files: np.ndarray) -> np.ndarray:
         """Descriptors of the files with these numbers, int64; valid until the next call. OSError names a file that cannot be opened."""
-        wanted, places = np.unique(files, return_inverse=True)
-        found = np.array([self._descriptor(int(number)) for number in wanted], np.int64)
+        found: np.ndarray = self._table[files]
+        if self._few and found.min(initial=0) >= 0:  # all are open, and none will ever have to be closed
+            return found
+        wanted = np.unique(files).tolist()
+        for number in wanted:
+            if number in self._open:
+                self._open.move_to_end(number)
+            else:
+                self._table[number] = self._open[number] = self._opened(self.paths[number])
         while len(self._open) > max(MAX_OPEN, len(wanted)):
-            os.close(self._open.popitem(last=False)[1])
-        return found[places]
-
-    def _descriptor(self, number: int) -> int:
-        if number in self._open:
-            self._open.move_to_end(number)
-        else:
-            self._open[number] = self._opened(self.paths[number])
-        return self._open[number]
+            number, descriptor = self._open.popitem(last=False)
+            self._table[number] = -1
+            os.close(descriptor)
+        return self._table[files]
 
     def _opened(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -81,6 +85,7 @@ class Containers:
 
     def close(self) -> None:
         """Close what is open; the files can be used again afterwards."""
+        self._table[:] = -1
         _close_all(self._open)
 
 

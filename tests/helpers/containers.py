@@ -116,3 +116,19 @@ def write_lmdb(path: Path | str, values: Iterable[bytes], keys: Iterable[bytes] 
         for key, value in zip([b"%010d" % k for k in range(len(items))] if keys is None else keys, items, strict=True):
             transaction.put(key, value)
     return str(path)
+
+
+# --- tar
+
+
+def write_tar(path: Path | str, members: Iterable[tuple[str, bytes]], format: int | None = None) -> str:
+    """An archive written by Python's tarfile; `format` as there (the default is ustar)."""
+    import io
+    import tarfile
+
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT if format is None else format) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return str(path)

@@ -247,3 +247,87 @@ def test_caffe2(tmp_path, case):
     arguments, records = TENSORS[case]
     path = containers.write_lmdb(tmp_path / "db", records)
     compare(lambda lib: lib.fn.readers.caffe2(path=path, **arguments), 2)
+
+
+# --- webdataset
+
+
+def webdataset(paths, ext, **arguments):
+    return lambda lib: lib.fn.readers.webdataset(paths=paths, ext=ext, **arguments)
+
+
+GROUPS = [
+    ("a.x", b"1"), ("a.y", b"22"), ("b.x", b"333"), ("b.left.y", b"4444"), ("dir/b.Y", b"5"), ("dir/b.x", b"66"), ("a.x", b"again"),
+    ("noext", b"77"), ("c.d.e.x", b"8"), ("dir.with.dots/z.x", b"99"), ("dir.with.dots/z.y", b""), ("z.x.", b"last"),
+]  # fmt: skip
+
+
+EXTENSIONS = [["x"], ["x", "y"], "x;y", ["y;left.y", "x"], ["Y", "x"], ["nothing"], ["noext", "x"], ["x", "x"], ["d.e.x"], []]
+
+
+@pytest.mark.parametrize("ext", EXTENSIONS, ids=str)
+@pytest.mark.parametrize("behavior", [None, "Skip", "error", "empty", "what"])
+def test_webdataset_grouping(tmp_path, ext, behavior):
+    if behavior == "Skip" and ext == ["x", "x"]:
+        return  # DALI skips everything then
+    path = containers.write_tar(tmp_path / "a.tar", GROUPS)
+    arguments = {} if behavior is None else {"missing_component_behavior": behavior}
+    compare(webdataset(path, ext, **arguments), 5)
+    compare(webdataset(path, ext, case_sensitive_extensions=False, **arguments), 5)
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_an_archive_of_webdatasets_own_writer(tmp_path, index):
+    """With pax headers, which DALI reads only by its script's index."""
+    from asyncdali.readers.webdataset_index import make_index
+
+    path = str(FOREIGN / "webdataset.tar")
+    make_index(path, str(tmp_path / "index"))
+    arguments = {"index_paths": str(tmp_path / "index")} if index else {}
+    compare(webdataset(path, ["txt", "bin", "cls"], **arguments), 4)
+
+
+@pytest.mark.parametrize("format", [0, 1])
+def test_webdataset_long_names(tmp_path, format):
+    """ustar prefixes, GNU long names."""
+    names = ["/".join(["folder" * 3] * 5) + "/file", "n" * 90, *(["m" * 300, "/".join(["q" * 60] * 9)] if format else [])]
+    path = containers.write_tar(tmp_path / "a.tar", [(f"{name}.{ext}", name.encode()) for name in names for ext in "xy"], format)
+    compare(webdataset(path, ["x", "y"]), len(names))
+
+
+@pytest.mark.parametrize("dtypes", [["float"], ["int16", "uint8"], ["uint64", "float64"], ["float16", "int32"], ["bool", "uint8"]], ids=str)
+def test_webdataset_types(tmp_path, dtypes):
+    path = containers.write_tar(tmp_path / "a.tar", [(f"{k}.{ext}", bytes(range(8 * k))) for k in range(1, 4) for ext in "xy"])
+
+    def make(lib):
+        kinds = {"float": "FLOAT", "float64": "FLOAT64", "float16": "FLOAT16", "bool": "BOOL"}
+        chosen = [getattr(lib.types, kinds.get(name, name.upper())) for name in dtypes]
+        return lib.fn.readers.webdataset(paths=path, ext=["x", "y"], dtypes=chosen)
+
+    compare(make, 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["v1.2 2\nx 512 1 a.x y 1536 2 a.y\nx 2560 3 b.x\n", "v1.1 1\nx 512 1\nmore", "v1.1 2\nx 512 1\n", "v9.9 1\nx 512 1", "",
+             "v1.2",
+             "v1.2 0\n", "v1.2 -1\n", "v1.2 x\n", "v1.2 1\n\n", "v1.2 1\nx 512 1", "v1.2 1\nx 500 1 a.x", "v1.2 1\nx 51200000 1 a.x",
+             "v1.2 1\nx a 1 a.x", "v1.2 1\nx 512 1 a.x extra"],
+)  # fmt: skip
+def test_webdataset_indices(tmp_path, text):
+    """(A size beyond the archive crashes DALI: that one is for the unit tests.)"""
+    path = containers.write_tar(tmp_path / "a.tar", GROUPS)
+    (tmp_path / "index").write_text(text)
+    compare(webdataset(path, ["x", "y"], index_paths=str(tmp_path / "index")), 2)
+
+
+def test_both_scripts_write_one_index(tmp_path):
+    import subprocess
+    import sys
+
+    path = containers.write_tar(tmp_path / "a.tar", [*GROUPS[:7], ("dir/.hidden", b"h"), (".hidden.x", b"h"), *GROUPS[8:-1]])
+    script = Path(sys.executable).parent / "wds2idx"
+    if not script.exists():
+        pytest.skip("DALI's script is not installed")
+    subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=60, capture_output=True)
+    assert asyncdali_main(["wds2idx", path, f"{path}.ours"]) == 0
+    assert Path(f"{path}.ours").read_text() == Path(f"{path}.theirs").read_text()

@@ -1,0 +1,188 @@
+"""Hopping from header to header of a tar archive: ustar, GNU long names, pax attributes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled.intrinsics import copy_bytes, load_i64, load_u8, store_i64, store_u8
+from ..compiled.step import compiled, inlined
+from .record_kernels import read_at
+
+BAD_SUM, BAD_SIZE, TRUNCATED, BAD_PAX = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
+"""Statuses of :func:`scan_tar`."""
+
+BLOCK = 512
+NAME_BYTES = 256
+"""A short name: prefix (155), slash, name (100)."""
+MEMBER_FIELDS = 5
+"""Per member: offset of its data, size, kind (a character), offset and length of a long name in the file (0: the short name counts)."""
+_LONGEST_PAX = 1 << 16
+
+
+@inlined
+def _is_zero(block):
+    bits = 0
+    for k in range(0, BLOCK, 8):
+        bits |= load_i64(block + k)
+    return bits == 0
+
+
+@inlined
+def _octal(at, count):
+    """A number of a header: octal digits between blanks, or base 256 if the first bit is set; -1 when it is neither."""
+    first = load_u8(at)
+    value = 0
+    if first >= 0x80:
+        if first != 0x80:
+            return -1
+        for k in range(1, count):
+            if value >= 1 << 54:
+                return -1
+            value = value << 8 | load_u8(at + k)
+        return value
+    k = 0
+    while k < count and load_u8(at + k) == 32:
+        k += 1
+    while k < count and 48 <= load_u8(at + k) <= 55:
+        value = value << 3 | (load_u8(at + k) - 48)
+        k += 1
+    return value if k == count or load_u8(at + k) == 0 or load_u8(at + k) == 32 else -1
+
+
+@inlined
+def _sum_matches(block):
+    total = 8 * 32
+    for k in range(BLOCK):
+        if k < 148 or k >= 156:
+            total += load_u8(block + k)
+    return total == _octal(block + 148, 8)
+
+
+@inlined
+def _text_length(at, count):
+    for k in range(count):
+        if load_u8(at + k) == 0:
+            return k
+    return count
+
+
+@inlined
+def _short_name(block, out):
+    """prefix/name, NUL-terminated where it is shorter than the row."""
+    length = 0
+    # Only the POSIX header ("ustar", NUL) has a prefix; GNU ("ustar", blank) keeps times there.
+    if load_u8(block + 257) == 117 and load_u8(block + 262) == 0:
+        length = _text_length(block + 345, 155)
+        copy_bytes(out, block + 345, length)
+        if length > 0:
+            store_u8(out + length, 47)
+            length += 1
+    name = _text_length(block, 100)
+    copy_bytes(out + length, block, name)
+    if length + name < NAME_BYTES:
+        store_u8(out + length + name, 0)
+
+
+@inlined
+def _is_key(at, a, b, c, d):
+    """Whether the key of an attribute is these four letters."""
+    return load_u8(at) == a and load_u8(at + 1) == b and load_u8(at + 2) == c and load_u8(at + 3) == d and load_u8(at + 4) == 61
+
+
+@inlined
+def _pax(body, length, out):
+    """Attributes "length key=value": out[0:2] is the place of a path within the body, out[2] a size; -1 when they are broken."""
+    at = 0
+    while at < length and load_u8(body + at) != 0:
+        number, k = 0, at
+        while k < length and 48 <= load_u8(body + k) <= 57 and number < _LONGEST_PAX:
+            number = number * 10 + (load_u8(body + k) - 48)
+            k += 1
+        end = at + number
+        if k == at or k >= length or load_u8(body + k) != 32 or end > length or end < k + 3:
+            return -1
+        k += 1
+        if end - k > 6 and _is_key(body + k, 112, 97, 116, 104):
+            out[0], out[1] = k + 5, end - 1 - (k + 5)
+        elif end - k > 6 and _is_key(body + k, 115, 105, 122, 101):
+            size = 0
+            for i in range(k + 5, end - 1):
+                digit = load_u8(body + i)
+                if digit < 48 or digit > 57 or size >= 1 << 58:
+                    return -1
+                size = size * 10 + (digit - 48)
+            out[2] = size
+        at = end
+    return 0
+
+
+@compiled(6)
+def scan_tar(descriptor, start, size, members, names, capacity):
+    """From the header at `start` to the end of the archive, or until `capacity` members are found: how many, or minus a status.
+
+    Writes MEMBER_FIELDS numbers per member to `members`, behind them the offset where it stopped (-1: the archive is over), and short names
+    to the rows of `names`.
+    """
+    header = np.empty(BLOCK, np.uint8)
+    block = header.ctypes.data
+    body = np.empty(_LONGEST_PAX, np.uint8)
+    found = np.zeros(3, np.int64)
+    found[2] = -1
+    long_at, long_length = 0, 0
+    count, at, code = 0, start, 0
+    resume = start
+    while count < capacity:
+        if at >= size:
+            resume = -1
+            break
+        code = read_at(descriptor, at, BLOCK, BLOCK, block)
+        if code != 0:
+            code = TRUNCATED
+            break
+        if _is_zero(block):
+            resume = -1
+            break
+        if not _sum_matches(block):
+            code = BAD_SUM
+            break
+        length = _octal(block + 124, 12)
+        kind = np.int64(load_u8(block + 156))
+        if kind != 120 and kind != 103 and found[2] >= 0:
+            length = found[2]
+        if length < 0:
+            code = BAD_SIZE
+            break
+        data = at + BLOCK
+        if length > size - data:
+            code = TRUNCATED
+            break
+        at = data + ((length + BLOCK - 1) // BLOCK) * BLOCK
+        if kind == 76:  # GNU: the next member's name
+            long_at, long_length = data, length
+        elif kind == 120:  # pax: the next member's attributes
+            if length > _LONGEST_PAX:
+                code = BAD_PAX
+                break
+            code = read_at(descriptor, data, length, length, body.ctypes.data)
+            if code != 0:
+                break
+            found[0], found[1], found[2] = 0, 0, -1
+            if _pax(body.ctypes.data, length, found) < 0:
+                code = BAD_PAX
+                break
+            if found[1] > 0:
+                long_at, long_length = data + found[0], found[1]
+        elif kind != 75 and kind != 103:
+            row = members + 8 * MEMBER_FIELDS * count
+            store_i64(row, data)
+            store_i64(row + 8, length)
+            store_i64(row + 16, kind)
+            store_i64(row + 24, long_at)
+            store_i64(row + 32, long_length)
+            _short_name(block, names + NAME_BYTES * count)
+            count += 1
+            long_at, long_length = 0, 0
+            found[2] = -1
+            resume = at
+    store_i64(members + 8 * MEMBER_FIELDS * capacity, at if code != 0 else resume)
+    return -code if code != 0 else count
