@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.random  # numpy itself brings it in only when it is used: better once here than in each worker
 
 from .system import Descriptors
 from .worker import Setup, Worker

@@ -31,7 +31,7 @@ TASK_ID, SEQUENCE, RING, SAMPLE, SINCE, PID, INCARNATION, TASKS, SAMPLES, BUSY, 
 NOTED_EXTENTS = 8  # overflow extents of the task in work: (offset, size) pairs from word EXTENTS on
 
 # Stream block, in words of eight bytes.
-STATE, STATE_SIZE, DISCARD, STOPPED, LOST = range(5)
+STATE, STATE_SIZE, DISCARD, STOPPED, PULLED = range(5)
 NEVER = -1
 
 
@@ -65,7 +65,14 @@ class Control:
     def stack_text(self) -> str:
         """What a worker's fault handler wrote to the shared file, whose position all processes share."""
         end = min(max(os.lseek(self.descriptor, 0, os.SEEK_CUR) - self.layout.stack, 0), STACK_SIZE)
-        return bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace")
+        lines = bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace").splitlines()
+        ours = f'"{os.path.dirname(__file__)}{os.sep}'
+        return "\n".join(line for line in lines[: _first_of_ours(lines, ours)])
+
+
+def _first_of_ours(lines: list[str], ours: str) -> int | None:
+    """Where the frames below the callable begin, which are the pool's and the program's that started it."""
+    return next((number for number, line in enumerate(lines) if ours in line and "callbacks.py" in line), None)
 
 
 class Ring:

@@ -23,8 +23,8 @@ from .control import (
     CLOSING,
     DISCARD,
     END,
-    LOST,
     NEVER,
+    PULLED,
     RESTARTS,
     RING,
     SAMPLE,
@@ -629,7 +629,7 @@ class Engine:
 
     def _prepare_stream(self, source: int, member: Member, manner: str) -> None:
         state, block, asked = self._streams[source], self._control.streams[source], self.sources[source]
-        block[STOPPED] = state.stopped
+        block[STOPPED], block[PULLED] = state.stopped, state.pulls
         if state.snapshot is not None:
             size = len(state.snapshot)
             state.lease = self._slots.lend(up(size, PAGE))
@@ -640,7 +640,6 @@ class Engine:
         elif state.pulls == 0 or state.restartable:
             block[DISCARD] = state.pulls
         elif state.lost is None:
-            block[LOST] = 1
             state.lost = (
                 f"{asked.name}: worker {member.index}, process {member.pid}, {manner}, and with it the position in this stream: "
                 f"{type(asked.callback).__name__} is an iterator that cannot be walked through again and has no state_dict(). A list, a "

@@ -100,6 +100,7 @@ class ZygoteLauncher(Launcher):
         self._zygote: int | None = None
         self._wanted: dict[int, int] = {}  # worker -> incarnation
         self._children: set[int] = set()  # of the zygote
+        self._unavailable: str | None = None
         self._up = False  # has the zygote said that it is there?
         self.restarts = 0
 
@@ -128,6 +129,8 @@ class ZygoteLauncher(Launcher):
         raise NotImplementedError
 
     def replace(self, worker: int, incarnation: int) -> None:
+        if self._unavailable is not None:
+            raise RuntimeError(self._unavailable)
         self._wanted[worker] = incarnation
         self._send(worker, incarnation)
 
@@ -171,16 +174,20 @@ class ZygoteLauncher(Launcher):
             self._reap_zygote()
             self._zygote = None
         if not self._up:
-            return [*news, Unavailable("the process that forks workers ended before it was ready")]
+            return [*news, self._give_up("the process that forks workers ended before it was ready")]
         try:
             self._check_revival()
             self.prepare()
         except Exception as error:
-            return [*news, Unavailable(f"the process that forks replacements has died and cannot be made again: {error}")]
+            return [*news, self._give_up(f"the process that forks replacements has died and cannot be made again: {error}")]
         self.restarts += 1
         for worker, incarnation in self._wanted.items():
             self._send(worker, incarnation)
         return news
+
+    def _give_up(self, reason: str) -> Unavailable:
+        self._unavailable = reason
+        return Unavailable(reason)
 
     def _reap_zygote(self) -> None:
         if self._zygote is not None:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from .control import DISCARD, NEVER, STATE, STATE_SIZE, STOPPED
+from .control import DISCARD, NEVER, PULLED, STATE, STATE_SIZE, STOPPED
 from .source import Source, is_generator_function, is_iterable
 
 SNAPSHOT = struct.Struct("<qq")  # sizes of the snapshot for the user and of the one for a replacement
@@ -71,6 +71,7 @@ class Stream:
         """Make the iterator and bring it to where the stream is to go on."""
         source, block = self.source, self._block
         state, discard = source.state, source.discard
+        self.pulls = block[PULLED]
         if block[STATE_SIZE]:
             state = pickle.loads(self._read_state())
             discard = block[DISCARD]

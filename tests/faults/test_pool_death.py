@@ -1,0 +1,284 @@
+"""Workers and their helper die at any time: the stream of batches stays the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import time
+
+import numpy as np
+import pytest
+from asyncdali_workers import Source, WorkerDied, WorkerPool
+
+from tests.helpers import worker_sources as ws
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(*sources, workers=2, **options):
+        pool = WorkerPool(list(sources), num_workers=workers, **options)
+        pools.append(pool)
+        pool.start()
+        return pool
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def ask(pool, iteration=0, epoch=0, source=0):
+    return pool.receive(pool.submit(source, iteration, epoch), timeout=60)
+
+
+def zygote_of(pool):
+    return pool._engine._launcher.process
+
+
+def kill_and_wait(pid):
+    descriptor = os.pidfd_open(pid)
+    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    assert select.select([descriptor], [], [], 10)[0]
+    os.close(descriptor)
+
+
+def until_replaced(pool, count):
+    """Receive batches until all workers are there again."""
+    limit = time.monotonic() + 20
+    number = 0
+    while len(pool.pids) < count:
+        ask(pool, number)
+        number += 1
+        assert time.monotonic() < limit
+
+
+def open_descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Mixed:
+    """Uniform, ragged and small outputs that follow from the position; some work."""
+
+    def __init__(self):
+        self.ragged = ws.Ragged(5000)
+
+    def __call__(self, info):
+        index = info.idx_in_epoch + 100_000 * info.epoch_idx
+        return np.full((20, 50), index, np.int32), self.ragged.expected(index), index % 1000
+
+    def check(self, batch, iteration):
+        for i in range(batch.count):
+            index = iteration * batch.count + i
+            assert (batch.outputs[0].sample(i) == index).all()
+            assert np.array_equal(batch.outputs[1].sample(i), self.ragged.expected(index))
+            assert batch.outputs[2].sample(i) == index % 1000
+
+
+@pytest.mark.parametrize("start_method", ["fork", "forkserver", "spawn"])
+def test_a_killed_worker_is_replaced(make_pool, start_method):
+    source = Mixed()
+    pool = make_pool(Source(source, "samples", 8, num_outputs=3, prefetch=3), start_method=start_method)
+    tickets = {i: pool.submit(0, i, 0) for i in range(3)}
+    for iteration in range(40):
+        if iteration in (5, 20):
+            kill_and_wait(random.choice(pool.pids))
+        tickets[iteration + 3] = pool.submit(0, iteration + 3, 0)
+        source.check(pool.receive(tickets.pop(iteration), 60), iteration)
+    until_replaced(pool, 2)
+    statistics = pool.statistics()
+    assert statistics["restarts"] == 2 and len(set(pool.pids)) == 2
+
+
+def test_all_workers_die_at_once(make_pool):
+    pool = make_pool(Source(ws.Counting(), "samples", 8), workers=3)
+    for round in range(3):
+        for pid in pool.pids:
+            os.kill(pid, signal.SIGKILL)
+        assert ask(pool, round).outputs[0].sample(7)[0] == 8 * round + 7
+        until_replaced(pool, 3)
+
+
+def endure(pool, source, seconds, interval, seed, zygote):
+    """Receive batches for a while as workers are killed; returns how many of each."""
+    chance = random.Random(seed)
+    tickets = [pool.submit(0, i, 0) for i in range(4)]
+    start = last = time.monotonic()
+    received = kills = 0
+    while time.monotonic() - start < seconds:
+        if time.monotonic() - last > interval and pool.pids:
+            last = time.monotonic()
+            kills += 1
+            victim = zygote_of(pool) if zygote and kills % 5 == 0 else chance.choice(pool.pids)
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has just died
+        source.check(pool.receive(tickets.pop(0), 60), received)
+        tickets.append(pool.submit(0, received + 4, 0))
+        received += 1
+    for ticket in tickets:
+        source.check(pool.receive(ticket, 60), received)
+        received += 1
+    return received, kills
+
+
+def test_random_kills(make_pool):
+    source = Mixed()
+    pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), max_retries=10)
+    ask(pool)
+    before = open_descriptors()
+    received, kills = endure(pool, source, 3, 0.1, 1, zygote=True)
+    assert kills >= 10 and received > 50
+    until_replaced(pool, 2)
+    assert open_descriptors() <= before + 1
+    assert pool.statistics()["outstanding"] == 0
+
+
+@pytest.mark.slow
+def test_random_kills_for_a_minute(make_pool):
+    source = Mixed()
+    pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), max_retries=10)
+    ask(pool)
+    before = open_descriptors()
+    received, kills = endure(pool, source, 60, 0.2, 2, zygote=True)
+    print(f"{received} batches, {kills} kills, {pool.statistics()['restarts']} restarts, {pool.statistics()['retries']} retries")
+    until_replaced(pool, 2)
+    assert open_descriptors() <= before + 1
+    assert pool.statistics()["outstanding"] == 0
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_a_sample_that_kills_once_is_tried_again(make_pool, tmp_path, how):
+    source = ws.KillsItself([5], how, str(tmp_path / "once"))
+    pool = make_pool(Source(source, "samples", 4))
+    tickets = [pool.submit(0, i, 0) for i in range(4)]
+    for iteration, ticket in enumerate(tickets):
+        assert pool.receive(ticket, 20).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
+    statistics = pool.statistics()
+    assert statistics["retries"] == statistics["restarts"] == 1
+
+
+@pytest.mark.parametrize("how, words", [("kill", "SIGKILL"), ("exit", "exited with code 7")])
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_sample_that_always_kills_is_named(make_pool, how, words, retries):
+    pool = make_pool(Source(ws.KillsItself([6], how), "samples", 4, name="mine"), max_retries=retries)
+    tickets = [pool.submit(0, i, 0) for i in range(4)]
+    for iteration in (0, 2, 3):
+        assert pool.receive(tickets[iteration], 20).count == 4
+    for ticket in (tickets[1], tickets[1]):
+        with pytest.raises(WorkerDied, match=f"mine, sample 2 of iteration 1.*{words}.*{retries + 1} in all"):
+            pool.receive(ticket, 20)
+    assert isinstance(caught_error(pool, tickets[1]), RuntimeError)
+    assert ask(pool, 9).count == 4
+    with pytest.raises(WorkerDied):
+        ask(pool, 1)
+
+
+def caught_error(pool, ticket):
+    try:
+        pool.receive(ticket)
+    except Exception as error:
+        return error
+
+
+def test_the_zygote_is_made_again(make_pool):
+    pool = make_pool(Source(ws.Counting(), "samples", 4))
+    for iteration in range(3):
+        kill_and_wait(zygote_of(pool))
+        kill_and_wait(pool.pids[0])
+        assert ask(pool, iteration).count == 4
+        until_replaced(pool, 2)
+
+
+def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypatch):
+    from asyncdali_workers import launch
+
+    pool = make_pool(Source(ws.Counting(), "samples", 4))
+    monkeypatch.setattr(launch, "check_fork_allowed", refuse)
+    kill_and_wait(zygote_of(pool))
+    kill_and_wait(pool.pids[0])
+    while len(pool.pids) > 1:
+        ask(pool)
+    assert ask(pool, 3).count == 4  # the other one does it all
+    kill_and_wait(pool.pids[0])
+    with pytest.raises(WorkerDied, match="cannot be made again: CUDA is there"):
+        ask(pool)
+
+
+def refuse():
+    raise RuntimeError("CUDA is there")
+
+
+def test_somebody_else_reaps_our_children(make_pool):
+    pool = make_pool(Source(ws.Counting(), "samples", 4))
+    victim = pool.pids[0]
+    os.kill(victim, signal.SIGKILL)
+    os.waitpid(victim, 0)
+    assert ask(pool).count == 4
+    until_replaced(pool, 2)
+
+
+# ---------------------------------------------------------------------------------------------------------------- streams
+
+
+def first_values(pool, count, start=0):
+    return [int(ask(pool, start + i).outputs[0].sample(0).flat[0]) for i in range(count)]
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_stream_goes_on_from_its_snapshot(make_pool, every):
+    pool = make_pool(Source(ws.Resumable(), "stream", 3, snapshot_every=every), workers=1)
+    assert first_values(pool, 8) == list(range(8))
+    kill_and_wait(pool.pids[0])
+    batch = ask(pool)
+    assert batch.outputs[0].values[0, 0] == 8
+    kill_and_wait(pool.pids[0])
+    assert first_values(pool, 5) == list(range(9, 14))
+
+
+@pytest.mark.parametrize("cycle", [None, "quiet", "raise"])
+@pytest.mark.parametrize("callback", [ws.generated, [np.full((4, 2), i, np.int32) for i in range(5)]])
+def test_a_restartable_stream_is_walked_again(make_pool, callback, cycle):
+    undisturbed = make_pool(Source(callback, "stream", 4, cycle=cycle), workers=1)
+    disturbed = make_pool(Source(callback, "stream", 4, cycle=cycle), workers=1)
+
+    def steps(pool, kill):
+        found, epoch = [], 0
+        for number in range(14):
+            if kill and number % 2:
+                kill_and_wait(pool.pids[0])
+            try:
+                found.append(int(ask(pool, number, epoch).outputs[0].sample(0).flat[0]))
+            except StopIteration:
+                found.append("stop")
+                epoch += 1
+        return found
+
+    assert steps(undisturbed, False) == steps(disturbed, True)
+
+
+def test_pending_batches_of_a_stream_survive(make_pool):
+    pool = make_pool(Source(ws.generated, "stream", 4, cycle="quiet", prefetch=4), workers=1)
+    tickets = [pool.submit(0, i, 0) for i in range(4)]
+    for number in range(30):
+        if number in (3, 11, 12):
+            os.kill(pool.pids[0], signal.SIGKILL)
+        assert pool.receive(tickets.pop(0), 30).outputs[0].sample(0)[0] == number % 5
+        tickets.append(pool.submit(0, number + 4, 0))
+        while not pool.pids:
+            pool.ready(tickets[-1])
+
+
+def test_an_iterator_cannot_be_walked_again(make_pool):
+    lines = iter([np.full((1, 1), i) for i in range(100)])
+    pool = make_pool(Source(lines, "stream", 1, name="lines"), Source(ws.Counting(), "samples", 4))
+    tickets = [pool.submit(0, i, 0) for i in range(2)]
+    assert [int(pool.receive(ticket, 20).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1]
+    kill_and_wait(pool.pids[0])
+    for _ in range(2):
+        with pytest.raises(WorkerDied, match=r"lines: worker 0.*SIGKILL.*list_iterator.*state_dict"):
+            ask(pool, 2)
+    assert ask(pool, 5, source=1).count == 4
