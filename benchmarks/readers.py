@@ -74,6 +74,19 @@ def _webdataset(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.webdataset(paths=paths, index_paths=indices, ext=["jpg", "cls"], name="R")
 
 
+def _mxnet(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    from helpers.containers import recordio
+
+    lines, at = [], 0
+    with open(folder / "data.rec", "wb") as file:
+        for k, data in enumerate(photos * REPEATS):
+            record = recordio(data, float(k))
+            lines.append(f"{k}\t{at}\n")
+            at += file.write(record)
+    (folder / "data.idx").write_text("".join(lines))
+    return lambda lib: lib.fn.readers.mxnet(path=str(folder / "data.rec"), index_path=str(folder / "data.idx"), name="R")
+
+
 def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     paths = []
     for k, data in enumerate(photos):
@@ -82,7 +95,9 @@ def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.file(files=paths * REPEATS, name="R")
 
 
-MAKERS: dict[str, Maker] = {"file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2, "webdataset": _webdataset}
+MAKERS: dict[str, Maker] = {
+    "file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2, "webdataset": _webdataset, "mxnet": _mxnet,
+}  # fmt: skip
 
 
 def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:

@@ -24,6 +24,7 @@ MODULES = (
     "readers.caffe",
     "readers.caffe2",
     "readers.file",
+    "readers.mxnet",
     "readers.tfrecord",
     "readers.webdataset",
     "sources.operator",

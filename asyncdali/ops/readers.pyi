@@ -43,6 +43,16 @@ class File:
     def __init__(self, *, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., labels: int | Sequence[int] | None = ..., file_filters: str | Sequence[str] | None = ..., dir_filters: str | Sequence[str] | None = ..., case_sensitive_filter: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
 
+class MXNet:
+    """Reads (image, labels) pairs from RecordIO files, as MXNet's ``im2rec`` and ``IndexedRecordIO`` write them.
+
+    The index has one line ``key offset`` per record; offsets count through all files of `path`. Outputs: the bytes of the image (1-D
+    UINT8) and the labels (FLOAT, shape (1,) or as many as the record has).
+    """
+
+    def __init__(self, *, path: str | Sequence[str], index_path: str | Sequence[str], shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
 class TFRecord:
     """Reads features of ``tensorflow.Example`` records from TFRecord files.
 

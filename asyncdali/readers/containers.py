@@ -232,20 +232,20 @@ class ContainerReader(ReaderOperator):
     # --- one iteration
 
     def fetch(
-        self, indices: np.ndarray, then: Callable[[Fetched], list[Step]] = lambda fetched: [], lead: int = 0
+        self, indices: np.ndarray, then: Callable[[Fetched], list[Step]] = lambda fetched: [], room: np.ndarray | int = 0
     ) -> tuple[Fetched, CompiledJob]:
         """Memory for these records, and the job that reads them and takes the steps `then` gives on each, while it is in the cache.
 
-        The byte at `lead` in each record is placed on a multiple of 64.
+        Records begin on multiples of 64; there are `room` bytes behind each.
         """
         records, containers = self.records, self._containers
         assert containers is not None
         offsets, sizes = records.offsets[indices], records.sizes[indices]
         descriptors = containers.descriptors(records.files(indices))
         alignment = BLOCK if containers.direct else _SLOT
-        before = offsets % BLOCK if containers.direct else np.full(len(indices), -lead % _SLOT)
-        starts = offsets - before if containers.direct else offsets
-        slots = -(-(before + sizes) // alignment) * alignment
+        before = offsets % BLOCK if containers.direct else np.int64(0)
+        starts = offsets - before
+        slots = -(-(before + sizes + room) // alignment) * alignment
         block = self.environment.allocate(int(slots.sum()) + alignment)
         first = -(-block.ctypes.data // alignment) * alignment
         slot = np.cumsum(slots) - slots + first

@@ -132,3 +132,26 @@ def write_tar(path: Path | str, members: Iterable[tuple[str, bytes]], format: in
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     return str(path)
+
+
+# --- RecordIO
+
+MAGIC = b"\x0a\x23\xd7\xce"
+
+
+def record_parts(payload: bytes, cuts: Iterable[int] = ()) -> bytes:
+    """One record; at each of `cuts` its payload has the magic word, which goes without saying."""
+    places = sorted(cuts)
+    starts, ends = [0, *(cut + 4 for cut in places)], [*places, len(payload)]
+    out = b""
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        kind = 0 if not places else 1 if number == 0 else 3 if number == len(places) else 2
+        out += MAGIC + struct.pack("<I", kind << 29 | end - start) + payload[start:end] + bytes(-(end - start) % 4)
+    return out
+
+
+def recordio(image: bytes, label: Any, number: int = 0) -> bytes:
+    """A record of an image with one label or a list of them."""
+    several = isinstance(label, (list, tuple))
+    payload = struct.pack("<IfQQ", len(label) if several else 0, 0 if several else label, number, 0)
+    return record_parts(payload + (struct.pack(f"<{len(label)}f", *label) if several else b"") + image)

@@ -110,10 +110,27 @@ def _seal_tar(path: Path, good: bytes, broken: bytes, rng: np.random.Generator) 
     return bytes(out)
 
 
+def _write_mxnet(folder: Path) -> dict[str, Any]:
+    """One index through three files; labels of one or two numbers."""
+    paths, lines, at = [], [], 0
+    for part in range(len(PARTS)):
+        path = folder / f"{part}.rec"
+        with open(path, "wb") as file:
+            for k in numbered(part):
+                record = containers.recordio(content(k), [k, k] if part == 1 else float(k))
+                file.write(record)
+                lines.append(f"{k}\t{at}\n")
+                at += len(record)
+        paths.append(str(path))
+    (folder / "index.idx").write_text("".join(lines))
+    return {"path": paths, "index_path": [str(folder / "index.idx")]}
+
+
 KINDS = {kind.name: kind for kind in [
     Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord),
     Kind("caffe", _write_caffe, after_epoch=False),
     Kind("caffe2", _write_caffe2, after_epoch=False),
+    Kind("mxnet", _write_mxnet),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
 """Every reader that has landed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -331,3 +332,35 @@ def test_both_scripts_write_one_index(tmp_path):
     subprocess.run([sys.executable, str(script), path, f"{path}.theirs"], check=True, timeout=60, capture_output=True)
     assert asyncdali_main(["wds2idx", path, f"{path}.ours"]) == 0
     assert Path(f"{path}.ours").read_text() == Path(f"{path}.theirs").read_text()
+
+
+# --- mxnet
+
+
+def test_files_of_mxnets_own_writer():
+    compare(lambda lib: lib.fn.readers.mxnet(path=str(FOREIGN / "mxnet.rec"), index_path=str(FOREIGN / "mxnet.idx")), 1, 6)
+
+
+MXNET_INDEX = "0\t0\n1\t40\n2\t72\n3\t128\n4\t184\n"
+MXNET_INDICES = ["0\t0\n1\t40\n2\t72", "5 72\n5 0\n5 40\n5 40\n", "0 0\n1 41\n", "0 128", "0 400", ""]
+
+
+@pytest.mark.parametrize("index, several", [*((text, False) for text in MXNET_INDICES), (MXNET_INDEX, True)])
+def test_mxnet_indices(tmp_path, index, several):
+    """Also with a file that ends within a record (where DALI manages: not with every cut)."""
+    data = (FOREIGN / "mxnet.rec").read_bytes()
+    cuts = [0, 60, len(data)] if several else [0, len(data)]
+    paths = []
+    for k, (start, end) in enumerate(pairwise(cuts)):
+        (tmp_path / f"{k}").write_bytes(data[start:end])
+        paths.append(str(tmp_path / f"{k}"))
+    (tmp_path / "index").write_text(index)
+    compare(lambda lib: lib.fn.readers.mxnet(path=paths, index_path=str(tmp_path / "index")), 1, 3)
+
+
+@pytest.mark.parametrize("damage", [(0, 0), (7, 0x40), (7, 0x20), (4, 0xFF), (8, 9), (11, 1)])
+def test_mxnet_damage(tmp_path, damage):
+    data = bytearray((FOREIGN / "mxnet.rec").read_bytes())
+    data[damage[0]] = damage[1]
+    (tmp_path / "a.rec").write_bytes(data)
+    compare(lambda lib: lib.fn.readers.mxnet(path=str(tmp_path / "a.rec"), index_path=str(FOREIGN / "mxnet.idx")), 1, 2)

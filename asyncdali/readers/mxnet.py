@@ -1,0 +1,147 @@
+"""readers.mxnet: images and labels from RecordIO files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    CompiledJob,
+    Environment,
+    PythonJob,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    register,
+)
+from ..types import DALIDataType
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .containers import ContainerReader, Containers, Fetched, Records
+from .indices import parse_numbers, read_bytes
+
+
+@register
+class MXNetReader(ContainerReader):
+    """See the schema."""
+
+    schema = Schema(
+        name="readers.mxnet",
+        doc="""Reads (image, labels) pairs from RecordIO files, as MXNet's ``im2rec`` and ``IndexedRecordIO`` write them.
+
+        The index has one line ``key offset`` per record; offsets count through all files of `path`. Outputs: the bytes of the image (1-D
+        UINT8) and the labels (FLOAT, shape (1,) or as many as the record has).""",
+        inputs=(0, 0),
+        outputs=2,
+        seeded=True,
+        aliases=("mxnet_reader",),
+        args=(
+            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another."),
+            Arg("index_path", "str_list", REQUIRED, "Their one index file."),
+            *SHUFFLE_AFTER_EPOCH_ARGS,
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        from ..compiled.step import compile_all
+        from . import recordio_kernels
+
+        self._kernels = recordio_kernels
+        compile_all(recordio_kernels)
+        if len(spec.constant("index_path")) != 1:
+            raise RuntimeError("RecordIOReader supports only a single index file")
+        super().__init__(spec, environment)
+
+    # --- discovery
+
+    def locate(self, containers: Containers) -> Records:
+        index = self.spec.constant("index_path")[0]
+        data = read_bytes(index, "index file")
+        if not data.strip():
+            raise RuntimeError(f"RecordIO index file doesn't contain any indices. Provided path: {index}")
+        starts = np.unique(parse_numbers(data, 2, index)[:, 1])  # sorted; what is listed twice is one record and an empty one
+        ends = np.cumsum(containers.sizes)
+        total = int(ends[-1])
+        if starts[-1] >= total:
+            raise RuntimeError(
+                f"Incomplete or corrupted record files: {index} has a record at {starts[-1]}, "
+                f"{', '.join(containers.paths)} hold {total} bytes"
+            )
+        files = np.searchsorted(ends, starts, side="right")
+        sizes = np.diff(starts, append=total)
+        within = np.minimum(sizes, ends[files] - starts)
+        self._beyond = sizes - within  # bytes of a record in the files that follow
+        self._file_starts = ends - containers.sizes
+        return Records(np.bincount(files, minlength=len(ends)), starts - self._file_starts[files], within)
+
+    # --- one iteration
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8, DALIDataType.FLOAT]
+
+    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+        found = np.empty((len(indices), self._kernels.RECORD_FIELDS), np.int64)
+
+        def parse(fetched: Fetched) -> list[Step]:
+            context, keep = context_table([fetched.addresses, fetched.sizes, found])
+            return [Step(self._kernels.parse_record.address, context, self._explain(indices), keep=keep)]
+
+        beyond = self._beyond[indices]
+        if not beyond.any():
+            fetched, job = self.fetch(indices, parse)
+            yield job
+        else:
+            fetched, job = self.fetch(indices, room=beyond)
+            yield job
+            yield PythonJob(np.flatnonzero(beyond).tolist(), lambda sample: self._read_on(fetched, sample, int(beyond[sample])))
+            fetched.sizes = fetched.sizes + beyond
+            yield CompiledJob(len(indices), parse(fetched))
+        self._outputs = [
+            self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8), self._labels(fetched, found)
+        ]  # fmt: skip
+
+    def _labels(self, fetched: Fetched, found: np.ndarray) -> Batch:
+        if (found[:, 3] != 1).any():
+            return self.view(fetched, found[:, 2].copy(), found[:, 3:4].copy(), DALIDataType.FLOAT)
+        values = found[:, 4].astype(np.int32).view(np.float32)
+        vectors = np.flatnonzero(found[:, 2] - found[:, 0] == -4)  # one label behind the header, which then counts
+        for k in vectors:
+            values[k] = self.view(fetched, found[:, 2].copy(), found[:, 3:4].copy(), DALIDataType.FLOAT).sample(int(k))[0]
+        batch = Batch.from_values(values.reshape(-1, 1))
+        batch.source_info = self.names(fetched.indices)
+        return batch
+
+    def _read_on(self, fetched: Fetched, sample: int, count: int) -> None:
+        """The rest of a record, in the files that follow the one it starts in."""
+        assert self._containers is not None
+        file = int(self.records.files(fetched.indices[sample : sample + 1])[0]) + 1
+        at = int(fetched.addresses[sample] + fetched.sizes[sample]) - fetched.block.ctypes.data
+        while count:
+            part = min(count, int(self._containers.sizes[file]))
+            with open(self._containers.paths[file], "rb") as stream:
+                data = stream.read(part)
+            if len(data) < part:
+                raise RuntimeError(f"Error reading from a file {self._containers.paths[file]}: the file ends before the record does")
+            fetched.block[at : at + part] = np.frombuffer(data, np.uint8)
+            file, at, count = file + 1, at + part, count - part
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        kernels = self._kernels
+        reasons = {
+            kernels.BAD_MAGIC: "Invalid RecordIO: wrong magic number",
+            kernels.BAD_LENGTH: "Invalid RecordIO file: a part is longer than the record",
+            kernels.BAD_PARTS: "Invalid RecordIO file: the parts of the record are not first, middle and last",
+            kernels.TOO_SHORT: "Invalid RecordIO file: the record is too short for its header and labels",
+        }
+
+        def explain(code: int, text: str, sample: int) -> str:
+            index = int(indices[sample])
+            return f"{reasons.get(code) or os.strerror(code)}: {self.origin(index)} (record {index}, {self.records.sizes[index]} bytes)"
+
+        return explain

@@ -1,0 +1,72 @@
+"""RecordIO: joining the parts of a record in place, finding its label and its image."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ..compiled.intrinsics import load_i32, load_i64, store_i32, store_i64
+from ..compiled.step import inlined, step
+
+BAD_MAGIC, BAD_LENGTH, BAD_PARTS, TOO_SHORT = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
+"""Statuses of :func:`parse_record`."""
+
+MAGIC = 0xCED7230A - (1 << 32)  # as int32
+_WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
+_HEADER = 24
+RECORD_FIELDS = 5
+"""Per sample: address and length of the image, address and count of the labels, bits of the single label."""
+
+_memmove = types.ExternalFunction("memmove", types.int64(types.int64, types.int64, types.int64))
+
+
+@inlined
+def _join(at, end):
+    """(address, length) of the payload of the record at `at`, its parts moved together; the length is minus a status if it is broken.
+
+    A writer cuts a record where its data has the magic word, and leaves the word out.
+    """
+    target = at + 8
+    length = np.int64(0)
+    expected_first = True
+    while True:
+        if end - at < 8:
+            return target, -BAD_LENGTH
+        if load_i32(at) != MAGIC:
+            return target, -BAD_MAGIC
+        word = np.int64(load_i32(at + 4)) & 0xFFFFFFFF
+        kind, size = word >> 29, word & 0x1FFFFFFF
+        if size > end - at - 8:
+            return target, -BAD_LENGTH
+        if kind > _LAST or (kind == _WHOLE or kind == _FIRST) != expected_first:
+            return target, -BAD_PARTS
+        if not expected_first:
+            store_i32(target + length, MAGIC)
+            length += 4
+            _memmove(target + length, at + 8, size)
+        length = length + size
+        if kind == _WHOLE or kind == _LAST:
+            return target, length
+        expected_first = False
+        at += 8 + ((size + 3) & ~3)
+
+
+@step
+def parse_record(context, sample, thread):
+    """Context: record addresses, sizes (int64[samples]), found (int64[samples, RECORD_FIELDS])."""
+    at = load_i64(load_i64(context) + 8 * sample)
+    payload, length = _join(at, at + load_i64(load_i64(context + 8) + 8 * sample))
+    if length < 0:
+        return -length
+    if length < _HEADER:
+        return TOO_SHORT
+    labels = np.int64(load_i32(payload)) & 0xFFFFFFFF
+    if 4 * labels > length - _HEADER:
+        return TOO_SHORT
+    out = load_i64(context + 16) + 8 * RECORD_FIELDS * sample
+    store_i64(out, payload + _HEADER + 4 * labels)
+    store_i64(out + 8, length - _HEADER - 4 * labels)
+    store_i64(out + 16, payload + _HEADER if labels > 0 else payload + 4)
+    store_i64(out + 24, labels if labels > 0 else 1)
+    store_i64(out + 32, load_i32(payload + 4))
+    return 0
