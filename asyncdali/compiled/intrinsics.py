@@ -5,11 +5,16 @@ Every function takes and gives plain integers; an address is an int64.  Only ker
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import types
 from numba.core import cgutils
+from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import from_dtype
 
 I64 = ir.IntType(64)
 _IR = {
@@ -118,6 +123,23 @@ def c_function(name, result, *arguments):
     return function
 
 
+def _make_choice(comparison):
+    @intrinsic
+    def choice(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return do_minmax(context, builder, signature.args, args, comparison)
+
+        return typingctx.unify_types(a, b)(a, b), codegen
+
+    return choice
+
+
+smaller = _make_choice(operator.lt)
+"""``smaller(a, b)``: the built-in ``min`` of two numbers, which Numba would compile anew for each pair of types."""
+larger = _make_choice(operator.gt)
+"""``larger(a, b)``: likewise ``max``."""
+
+
 def _make_fma(kind):
     @intrinsic
     def fma(typingctx, a, b, c):
@@ -127,6 +149,16 @@ def _make_fma(kind):
         return kind(kind, kind, kind), codegen
 
     return fma
+
+
+@intrinsic
+def float_of_bits(typingctx, bits):
+    """The float32 whose bits are the lower 32 of an int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+
+    return types.float32(types.int64), codegen
 
 
 fma32 = _make_fma(types.float32)
@@ -197,20 +229,43 @@ def longjmp(typingctx, buffer, value):
     return types.void(types.int64, types.int32), codegen
 
 
-@intrinsic
-def _as_void_pointer(typingctx, address):
-    def codegen(context, builder, signature, args):
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
+def _array_over(context, builder, array, data, count):
+    """An array value over `count` elements at pointer `data`."""
+    made = context.make_array(array)(context, builder)
+    size = context.get_abi_sizeof(data.type.pointee)
+    populate_array(made, data=data, shape=[count], strides=[I64(size)], itemsize=size, meminfo=None)
+    return made._getvalue()
 
 
 def _make_view(dtype):
-    @njit(inline="always")
-    def view(address, count):
-        return carray(_as_void_pointer(address), (count,), dtype)
+    element = from_dtype(np.dtype(dtype))
+    array = types.Array(element, 1, "C")
+
+    @intrinsic
+    def view(typingctx, address, count):
+        def codegen(context, builder, signature, args):
+            data = builder.inttoptr(args[0], context.get_data_type(element).as_pointer())
+            return _array_over(context, builder, array, data, args[1])
+
+        return array(types.int64, types.int64), codegen
 
     return view
+
+
+def local_array(dtype, count):
+    """``make()``: a 1-D array of `count` elements in the frame of the function that calls it; contents undefined."""
+    element = from_dtype(np.dtype(dtype))
+    array = types.Array(element, 1, "C")
+
+    @intrinsic
+    def make(typingctx):
+        def codegen(context, builder, signature, args):
+            kind = context.get_data_type(element)
+            return _array_over(context, builder, array, cgutils.alloca_once(builder, kind, size=count), I64(count))
+
+        return array(), codegen
+
+    return make
 
 
 view_u8 = _make_view(np.uint8)

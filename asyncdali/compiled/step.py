@@ -14,11 +14,12 @@ from numba import njit, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.ccallback import CFunc
 
-_I64 = types.int64
-_OPTIONS = {"error_model": "numpy", "boundscheck": False}
+from .compiler import HelperCompiler, KernelCompiler
 
-# Helpers are never called from Python: without the wrappers for that they compile in two thirds of the time.
-_HELPER = {"inline": "never", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}
+_I64 = types.int64
+_OPTIONS = {"error_model": "numpy", "boundscheck": False, "_nrt": False}
+
+_HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
 
 inlined = njit(**_HELPER)
 """A helper called by steps; compiled into whatever uses it."""
@@ -47,7 +48,7 @@ def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> 
     """Numba's C function, compiled or loaded from the cache."""
     from .cache import enable_cache
 
-    made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS)
+    made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS, KernelCompiler)
     enable_cache(made, function, variant)
     with _own_symbols():
         made.compile()

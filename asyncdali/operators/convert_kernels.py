@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from ..compiled.intrinsics import view_of
+from ..compiled.intrinsics import larger, smaller, view_of
 
 _inline = njit(inline="always")
 
@@ -103,7 +103,7 @@ def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) 
         if away:
             whole += np.copysign(one, x) if abs(x - whole) >= half else nothing
         whole = whole if whole == whole else nothing
-        return kind(min(max(whole, low), high))
+        return kind(smaller(larger(whole, low), high))
 
     @_inline
     def broad(element):
@@ -125,4 +125,4 @@ def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) 
 def _integer_to_integer(source: np.dtype, target: np.dtype, value: Any) -> Any:
     kind, have, want = target.type, np.iinfo(source), np.iinfo(target)
     low, high = source.type(max(have.min, want.min)), source.type(min(have.max, want.max))
-    return _inline(lambda element: kind(min(max(value(element), low), high)))
+    return _inline(lambda element: kind(smaller(larger(value(element), low), high)))

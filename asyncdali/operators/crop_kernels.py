@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from ..compiled.intrinsics import load_i64, view_i64
+from ..compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ..compiled.step import Compiled, inlined, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, storage, view
@@ -34,7 +34,7 @@ def _inside(index, extent, border):
         return 0 if index < 0 else extent - 1
     if border == 2:
         return index % extent
-    period = max(2 * extent - (2 if border == 4 else 0), 1)
+    period = larger(2 * extent - (2 if border == 4 else 0), 1)
     index %= period
     return index if index < extent else period - index - (0 if border == 4 else 1)
 
@@ -56,7 +56,7 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
                     view_out(out + i * r[8] + c * r[9], 1)[0] = convert(view_in(at + c * r[4], 1)[0])
             return
         for c in range(r[24]):
-            to = view_out(out + first * r[8] + c * r[9], max((count - 1) * (r[8] // out_size) + 1, 0))
+            to = view_out(out + first * r[8] + c * r[9], larger((count - 1) * (r[8] // out_size) + 1, 0))
             for i in range(count):
                 to[i * (r[8] // out_size)] = fills[c]
 
@@ -74,8 +74,8 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
         fills = view_out(load_i64(context + 24), r[24])
         width, channels, border = r[23], r[24], load_i64(context + 32)
         interleaved = r[3] == channels * in_size
-        begin = min(max(-r[18], 0), width)
-        end = max(min(r[13] - r[18], width), begin)
+        begin = smaller(larger(-r[18], 0), width)
+        end = larger(smaller(r[13] - r[18], width), begin)
         for f in range(r[20]):
             for z in range(r[21]):
                 for y in range(r[22]):

@@ -19,11 +19,13 @@ from ..compiled.intrinsics import (
     call2,
     call3,
     copy_bytes,
+    larger,
     load_i32,
     load_i64,
     load_u8,
     longjmp,
     setjmp,
+    smaller,
     store_i32,
     store_i64,
     store_u8,
@@ -106,8 +108,8 @@ def _read_window(table, work, out, g, channels, strip):
     left = 0
     cropped = x > 0 or w < width
     if cropped:
-        first = max(0, x - unit_w)
-        last = min(width, x + w + unit_w)
+        first = larger(0, x - unit_w)
+        last = smaller(width, x + w + unit_w)
         store_i32(scalars, np.int32(first))
         store_i32(scalars + 4, np.int32(last - first))
         call3(load_i64(table + 8 * _CROP), work, scalars, scalars + 4)
@@ -118,7 +120,7 @@ def _read_window(table, work, out, g, channels, strip):
     target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if cropped else (out, row_bytes)
     done = 0
     while done < h:
-        rows = min(_ROW_COUNT, h - done)
+        rows = smaller(_ROW_COUNT, h - done)
         for k in range(rows):
             store_i64(work + _ROWS + 8 * k, target + k * row_stride)
         got = call3(load_i64(table + 8 * _READ), work, work + _ROWS, rows) & 0xFFFFFFFF
@@ -187,7 +189,7 @@ def _orient(source, target, g):
 @inlined
 def _fail(work, thread):
     """Hand the library's message on: a C string, cut to the thread's room for texts."""
-    room = min(load_i64(thread + 24), 256)
+    room = smaller(load_i64(thread + 24), 256)
     copy_bytes(load_i64(thread + 16), work + _MESSAGE, room)
     store_u8(load_i64(thread + 16) + room - 1, np.uint8(0))
 
@@ -273,7 +275,7 @@ def _frame(at, stop, marker, fields):
     usual = (marker <= 0xC2 or marker == 0xC9 or marker == 0xCA) and load_u8(at) == 8
     unit = 1
     for k in range(components):
-        unit = max(unit, load_u8(at + 6 + 3 * k + 1) >> 4)
+        unit = larger(unit, np.int64(load_u8(at + 6 + 3 * k + 1)) >> 4)
     store_i64(fields + 8 * _FOUND, IS_JPEG if usual else UNUSUAL)
     store_i64(fields + 8 * _HH, _big(at + 1))
     store_i64(fields + 8 * _HW, _big(at + 3))

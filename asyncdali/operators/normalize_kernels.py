@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..compiled.intrinsics import load_i64, view_f32, view_i64
+from ..compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ..compiled.step import Compiled, inlined, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, load_value, storage, view
@@ -103,8 +103,8 @@ def _strided(in_dtype: str, out_dtype: str) -> Any:
             return
         # The view begins at its lowest address.
         last = (count - 1) * out_step
-        o = view_out(out + min(last, 0) * storage_size, abs(last) + 1)
-        base = -min(last, 0)
+        o = view_out(out + smaller(last, 0) * storage_size, abs(last) + 1)
+        base = -smaller(last, 0)
         for i in range(count):
             o[base + i * out_step] = convert((np.float32(value(s[i * source_step])) - mean) * factor)
 
@@ -149,8 +149,8 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
         """One row inside the input: source at the row's first column, out at the output row."""
         in_step, in_channel, out_step, out_channel = r[3], r[4], r[8], r[9]
         channels, width, out_channels, mirror = r[14], r[23], r[24], r[25]
-        begin = min(max(-r[18], 0), width)
-        end = max(min(r[13] - r[18], width), begin)
+        begin = smaller(larger(-r[18], 0), width)
+        end = larger(smaller(r[13] - r[18], width), begin)
         count = end - begin
         first = width - end if mirror else begin
         for c in range(out_channels if count < width else 0):

@@ -21,10 +21,14 @@ from numba import types
 
 from ..compiled.intrinsics import (
     c_function,
+    float_of_bits,
     fma32,
     fma64,
+    larger,
     load_f32,
     load_i64,
+    local_array,
+    smaller,
     store_f32,
     store_f64,
     store_i32,
@@ -138,6 +142,7 @@ def word_quad(key, hi, lo, offset):
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 STREAM_FIELDS = 9
+_new_stream = local_array(np.uint64, STREAM_FIELDS)
 
 
 @inlined
@@ -295,20 +300,20 @@ def cast_bound(value, kind):
 @inlined
 def parameter(place, step, sample):
     """The float32 parameter of one sample."""
-    return load_f32(place + step * sample) if step != 0 else np.int32(place).view(np.float32)
+    return load_f32(place + step * sample) if step != 0 else float_of_bits(place)
 
 
 @inlined
 def uniform32(key, hi, lo, offset, low, factor, top):
     """One float32 uniform from one word: min(fma(word, factor, low), top)."""
-    return min(fma32(_F32(word(key, hi, lo, offset)), factor, low), top)
+    return smaller(fma32(_F32(word(key, hi, lo, offset)), factor, low), top)
 
 
 @inlined
 def uniform64(key, hi, lo, offset, low, factor, top):
     """One float64 uniform from two words, the low half first."""
     w0, w1 = word_pair(key, hi, lo, offset)
-    return min(fma64(np.float64(w0 | w1 << _32), factor, low), top)
+    return smaller(fma64(np.float64(w0 | w1 << _32), factor, low), top)
 
 
 @inlined
@@ -465,7 +470,7 @@ def draw_normal(key, hi, lo, phase, samples, count, counts, means, mean_step, de
 def _round_extent(value):
     """float32 >= 0 to the nearest integer (half up), at least 1."""
     whole = np.floor(np.float64(value))
-    return max(np.int64(whole) + (1 if np.float64(value) - whole >= 0.5 else 0), 1)
+    return larger(np.int64(whole) + (1 if np.float64(value) - whole >= 0.5 else 0), 1)
 
 
 @inlined
@@ -478,15 +483,15 @@ def _clipped_extents(height, width, widest, tallest, r0, r1, a1):
     elif shape < r0:
         h = tallest
     most = _F32(_F32(a1 * _F32(width)) * _F32(height))
-    scale = _F32(np.sqrt(min(_F32(1), _F32(most / _F32(h * w)))))
-    return max(np.int64(_F32(_F32(h) * scale)), 1), max(np.int64(_F32(_F32(w) * scale)), 1)
+    scale = _F32(np.sqrt(smaller(_F32(1), _F32(most / _F32(h * w)))))
+    return larger(np.int64(_F32(_F32(h) * scale)), 1), larger(np.int64(_F32(_F32(w) * scale)), 1)
 
 
 @inlined
 def _window_extents(stream, height, width, r0, r1, a0, a1, attempts):
     """Extents (h, w) of one window; draws area and ratio, in that order, per attempt."""
-    widest = max(np.int64(_F32(_F32(height) * r1)), 1)
-    tallest = max(np.int64(_F32(_F32(width) * _F32(_F32(1) / r0))), 1)
+    widest = larger(np.int64(_F32(_F32(height) * r1)), 1)
+    tallest = larger(np.int64(_F32(_F32(width) * _F32(_F32(1) / r0))), 1)
     least = _F32(_F32(width * height) * a0)
     if _F32(height * widest) < least:
         return height, widest
@@ -509,7 +514,7 @@ def draw_windows(key, hi, lo, phase, samples, heights, widths, ranges, attempts,
     """Crop windows: `heights`, `widths` int64[samples]; `ranges` float32[4] = aspect range, area range; `anchors` and
     `extents` int32[samples, 2] out, (y, x) and (h, w). An empty image gets an empty window."""
     r0, r1, a0, a1 = load_f32(ranges), load_f32(ranges + 4), load_f32(ranges + 8), load_f32(ranges + 12)
-    stream = np.empty(STREAM_FIELDS, np.uint64)
+    stream = _new_stream()
     sample_hi = _U(hi)
     for i in range(samples):
         height, width = load_i64(heights + 8 * i), load_i64(widths + 8 * i)

@@ -21,7 +21,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiled.intrinsics import call3, load_i64, store_i64, view_f32, view_f64, view_i32, view_of
+from ..compiled.intrinsics import call3, larger, load_i64, smaller, store_i64, view_f32, view_f64, view_i32, view_of
 from ..compiled.step import Compiled, compiled, contracted, step_variant
 from .base import Step, context_table, no_explanation
 from .resize_rules import Geometry
@@ -80,7 +80,7 @@ def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
     scale = np.float32(abs(hi - lo) / out_extent)
     if antialias != 0 and scale > widen:
         widen = scale
-    return min(int(np.ceil(np.float32(2) * np.float32(radius) * widen)), extent), widen
+    return smaller(np.int64(np.ceil(np.float32(2) * np.float32(radius) * widen)), extent), widen
 
 
 @_inner
@@ -90,13 +90,13 @@ def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
     Positions count from the first whole pixel of the source interval, which matters where they fall on a boundary.
     """
     scale = np.float32((hi - lo) / out_extent)
-    begin = max(int(np.floor(min(lo, hi))), 0)
+    begin = larger(np.int64(np.floor(smaller(lo, hi))), 0)
     origin = np.float32(lo - begin)
     center = origin + np.float32(0.5) * scale
     for i in range(out_extent):
         if not running:
             center = origin + (np.float32(i) + np.float32(0.5)) * scale
-        first[i] = min(max(begin + int(np.floor(center)), 0), extent - 1)
+        first[i] = smaller(larger(begin + np.int64(np.floor(center)), 0), extent - 1)
         weights[i] = np.float32(1)
         center += scale
 
@@ -122,13 +122,13 @@ def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, 
     reach = np.float32(radius) * widen
     before = _gaussian_reach(reach) if gaussian else reach
     begin = origin + (np.float32(0.5) * scale - np.float32(0.5) - before)
-    window = int(np.ceil(np.float32(2) * reach))
+    window = np.int64(np.ceil(np.float32(2) * reach))
     steps = np.float32(entries - 1) / (np.float32(2) * reach)
     last = np.float32(entries + 1)
     for i in range(out_extent):
         center = origin + (np.float32(i) + np.float32(0.5)) * scale - np.float32(0.5)
-        start = int(np.ceil(np.float32(i) * scale + begin))
-        base = min(max(start, 0), extent - taps)
+        start = np.int64(np.ceil(np.float32(i) * scale + begin))
+        base = smaller(larger(start, 0), extent - taps)
         first[i] = base
         at = i * taps
         for k in range(taps):
@@ -137,12 +137,12 @@ def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, 
         for k in range(window):
             source = start + k
             position = (np.float32(source) - center + reach) * steps + np.float32(1)
-            position = min(max(position, np.float32(0)), last)
-            cell = min(int(position), entries)
+            position = smaller(larger(position, np.float32(0)), last)
+            cell = smaller(np.int64(position), entries)
             part = position - np.float32(cell)
             weight = table[cell] + (table[cell + 1] - table[cell]) * part
             total += weight
-            weights[at + min(max(source, 0), extent - 1) - base] += weight
+            weights[at + smaller(larger(source, 0), extent - 1) - base] += weight
         total = np.float32(1) / total
         for k in range(taps):
             weights[at + k] *= total
@@ -222,7 +222,7 @@ def _row_blend(dtype: str) -> Any:
         k = begin + 3
         while k < end:
             # Two more rows at a time; an odd last one goes with a weight of zero beside itself.
-            other = min(k + 1, end - 1)
+            other = smaller(k + 1, end - 1)
             a = view(source + k * stride, count)
             wa = weight[k]
             b = view(source + other * stride, count)
@@ -317,13 +317,13 @@ def _columns(dtype: str) -> Any:
             return
         # Missing rows repeat the last one: the same values are stored twice.
         a = rows
-        b = rows + row_bytes * min(1, count - 1)
-        c = rows + row_bytes * min(2, count - 1)
-        d = rows + row_bytes * min(3, count - 1)
+        b = rows + row_bytes * smaller(1, count - 1)
+        c = rows + row_bytes * smaller(2, count - 1)
+        d = rows + row_bytes * smaller(3, count - 1)
         oa = out
-        ob = out + out_bytes * min(1, count - 1)
-        oc = out + out_bytes * min(2, count - 1)
-        od = out + out_bytes * min(3, count - 1)
+        ob = out + out_bytes * smaller(1, count - 1)
+        oc = out + out_bytes * smaller(2, count - 1)
+        od = out + out_bytes * smaller(3, count - 1)
         first = view_i32(first_at, width)
         stride = 4 * channels
         every = width if channels == 4 else width - 1
@@ -350,7 +350,7 @@ def _store(dtype: str) -> Any:
 
     @njit(inline="always")
     def convert(value):
-        return kind(np.rint(min(max(value, low32), high32)))
+        return kind(np.rint(smaller(larger(value, low32), high32)))
 
     return convert
 
@@ -425,14 +425,14 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
             return
         first = view_i32(first_x, width)
         # First source indices are monotonous, upwards or (flipped) downwards.
-        left = min(first[0], first[width - 1])
-        count = (max(first[0], first[width - 1]) + taps_x - left) * channels
+        left = smaller(first[0], first[width - 1])
+        count = (larger(first[0], first[width - 1]) + taps_x - left) * channels
         buffer_bytes = (4 * count + 16 + 63) & -64
         rows = view_i32(first_y, height)
         out_bytes = width * channels * out_size
         y = 0
         while y < height:
-            wanted = min(_ROWS, height - y)
+            wanted = smaller(_ROWS, height - y)
             for r in range(wanted):
                 at = source + rows[y + r] * row_bytes + left * channels * in_size
                 blend(buffer + r * buffer_bytes, at, row_bytes, weights_y + 4 * taps_y * (y + r), taps_y, count)

@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiled.intrinsics import load_f32, load_i64, view_f64
+from ..compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f64
 from ..compiled.step import Compiled, contracted, step_variant
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, view
@@ -42,11 +42,11 @@ def _span(start, slope, low, high, begin, end):
     last = (high - start) / slope
     if slope < 0:
         first, last = last, first
-    first = max(np.ceil(first), float(begin))
-    last = min(np.ceil(last), float(end))
+    first = larger(np.ceil(first), float(begin))
+    last = smaller(np.ceil(last), float(end))
     if not first < last:
         return begin, begin
-    return int(first), int(last)
+    return np.int64(first), np.int64(last)
 
 
 _F4 = ir.VectorType(ir.FloatType(), 4)
@@ -97,7 +97,7 @@ def _make_blend(out_dtype: str) -> Any:
 def _offset(x, y, height, width, channels, clamp):
     """Element offset of a pixel in its plane, clamped to it; -1 outside if not `clamp`."""
     if clamp:
-        return (min(max(y, 0), height - 1) * width + min(max(x, 0), width - 1)) * channels
+        return (smaller(larger(y, 0), height - 1) * width + smaller(larger(x, 0), width - 1)) * channels
     if x < 0 or y < 0 or x >= width or y >= height:
         return -1
     return (y * width + x) * channels
@@ -116,7 +116,7 @@ def _make_edge(in_dtype: str, out_dtype: str) -> Any:
     def edge(source, px, py, height, width, channels, fill, clamp, linear, out):
         pixels = view_in(source, height * width * channels)
         to = view_out(out, channels)
-        x, y = int(np.floor(px)), int(np.floor(py))
+        x, y = np.int64(np.floor(px)), np.int64(np.floor(py))
         at = _offset(x, y, height, width, channels, clamp)
         if not linear:
             for c in range(channels):
@@ -149,7 +149,7 @@ def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
         plane = height * width * channels
         voxels = view_in(source, depth * plane)
         to = view_out(out, channels)
-        x, y, z = int(np.floor(px)), int(np.floor(py)), int(np.floor(pz))
+        x, y, z = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
         fx, fy, fz = px - np.float32(x), py - np.float32(y), pz - np.float32(z)
         one = np.float32(1)
         for c in range(channels):
@@ -158,7 +158,7 @@ def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
                 at = _offset(x + (k & 1), y + (k >> 1 & 1), height, width, channels, clamp)
                 level = z + (k >> 2)
                 if clamp:
-                    level = min(max(level, 0), depth - 1)
+                    level = smaller(larger(level, 0), depth - 1)
                 inside = at >= 0 and 0 <= level < depth
                 value = np.float32(voxels[level * plane + at + c]) if inside else fill
                 if linear:
@@ -247,7 +247,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
                 for i in range(far * channels, out_width * channels):
                     row[i] = nothing
             # The last column is never taken by the fast loop: it may store one channel too many.
-            begin, end = _span(px, dx, _MARGIN, columns - _MARGIN, near, min(far, out_width - 1))
+            begin, end = _span(px, dx, _MARGIN, columns - _MARGIN, near, smaller(far, out_width - 1))
             begin, end = _span(py, dy, _MARGIN, height - reach - _MARGIN, begin, end)
             fx, fy, gx, gy = np.float32(px), np.float32(py), np.float32(dx), np.float32(dy)
             if begin < end:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled.intrinsics import load_i64, multiply_high, store_i64, view_i64
+from ..compiled.intrinsics import load_i64, local_array, multiply_high, smaller, store_i64, view_i64
 from ..compiled.step import compiled, inlined
 
 _U = np.uint64
 _MASK32 = _U(0xFFFFFFFF)
+_state32, _state64 = local_array(np.uint64, 625), local_array(np.uint64, 313)
 
 # ---------------------------------------------------------------------------------------------------------------------------------
 # Mersenne Twister, 32 and 64 bits (the C++ standard's mt19937 and mt19937_64, [rand.predef]). The state is a uint64 array whose
@@ -107,7 +108,7 @@ def _swap(a, i, j):
 def permute32(items, count, seed):
     """Shuffle the int64 array at `items` in place with a 32-bit generator; lists beyond 65535 take one draw per element."""
     a = view_i64(items, count)
-    state = np.empty(625, np.uint64)
+    state = _state32()
     _seed32(state, _U(seed))
     if count > 65535:
         for i in range(1, count):
@@ -129,7 +130,7 @@ def permute32(items, count, seed):
 def permute64(items, count, seed):
     """The same with a 64-bit generator, where pairs always fit."""
     a = view_i64(items, count)
-    state = np.empty(313, np.uint64)
+    state = _state64()
     _seed64(state, _U(seed))
     i = 1
     if count > 0 and count % 2 == 0:
@@ -173,7 +174,7 @@ def draw_shuffled(table, count, out):
     live = np.int64(0)
     quotient = _U(0)
     for i in range(count):
-        left = min(slots, size - delivered)
+        left = smaller(slots, size - delivered)
         if left != live:  # a division saved for most samples: the buffer is full until the shard's end
             live = left
             quotient = _SPAN // _U(live)
