@@ -17,7 +17,7 @@ from numba.core.ccallback import CFunc
 from .compiler import HelperCompiler, KernelCompiler
 
 _I64 = types.int64
-_OPTIONS = {"error_model": "numpy", "boundscheck": False, "_nrt": False}
+_OPTIONS = {"error_model": "numpy", "boundscheck": False}
 
 _HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
 

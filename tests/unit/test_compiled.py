@@ -1,4 +1,4 @@
-"""Compiled functions where nothing can be cached on disk."""
+"""Compiling: caches, helpers that are part of several functions, and what Numba lacks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
-from numba import config
+from numba import config, njit
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl
 
 from asyncdali.compiled import cache, step
+from asyncdali.compiled.intrinsics import float_of_bits, larger, load_i64, local_array, smaller, store_f32, store_i64
 
 
 def twice(value):
@@ -87,3 +89,73 @@ def test_two_variants_of_one_function_do_not_meet_in_the_cache():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [step.Compiled(made(k), 1, ("variant", k))(1) for k in (5, 6)] == [6, 7]
+
+
+@step.inlined
+def _squared(value):
+    return value * value
+
+
+@step.inlined
+def _sum_of_squares(a, b):
+    return _squared(a) + _squared(b)
+
+
+def length(a, b):
+    return np.int64(np.sqrt(_sum_of_squares(a, b)))
+
+
+def bounded(a, b):
+    return smaller(larger(_squared(a), 3), b)
+
+
+def test_helpers_belong_to_every_function_that_calls_them():
+    assert step.Compiled(length, 2)(3, 4) == 5
+    assert step.Compiled(bounded, 2)(4, 10) == 10
+    assert step.Compiled(bounded, 2)(1, 10) == 3
+
+
+def test_what_is_compiled_outside_is_not_touched():
+    """Types of operations are remembered for kernels only, and Numba's own pipeline still works beside it."""
+
+    @njit
+    def outside(x):
+        def nearest(value):
+            return min(abs(value), 4.5)
+
+        return sum([nearest(value) for value in x]) + _squared(2)
+
+    assert outside(np.array([1.0, -7.0])) == 9.5
+
+
+def choose(at, out):
+    # Mixed types and NaN, as the built-in functions treat them.
+    store_f32(out, smaller(float_of_bits(load_i64(at)), np.float32(1)))
+    store_f32(out + 4, larger(np.float32(1), float_of_bits(load_i64(at))))
+    store_f32(out + 8, np.float32(smaller(np.int64(3), 2.5)))
+    return larger(np.int32(-4), np.int64(-5))
+
+
+@pytest.mark.parametrize("value", [0.25, 3.5, -0.0, np.nan, np.inf])
+def test_smaller_and_larger_are_min_and_max(value):
+    bits, out = np.array([value], np.float32).view(np.int32).astype(np.int64), np.zeros(3, np.float32)
+    assert step.Compiled(choose, 2)(bits.ctypes.data, out.ctypes.data) == -4
+    np.testing.assert_array_equal(out, np.array([min(value, 1.0), max(1.0, value), 2.5], np.float32))
+
+
+_five = local_array(np.int64, 5)
+
+
+def reversed_five(source, target):
+    kept = _five()
+    for k in range(5):
+        kept[4 - k] = load_i64(source + 8 * k)
+    for k in range(5):
+        store_i64(target + 8 * k, kept[k])
+    return 0
+
+
+def test_local_array():
+    data, out = np.arange(5), np.zeros(5, np.int64)
+    step.Compiled(reversed_five, 2)(data.ctypes.data, out.ctypes.data)
+    np.testing.assert_array_equal(out, data[::-1])
