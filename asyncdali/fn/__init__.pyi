@@ -25,6 +25,13 @@ def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None 
 def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
 
+def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Joins the inputs along an existing axis.
+
+    They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
+    the first input.
+    """
+
 def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts hue, saturation, brightness and contrast.
 
@@ -57,6 +64,15 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
     Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
     """
 
+def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in."""
+
+def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Inserts axes of extent 1; the data are not copied.
+
+    Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
+    """
+
 from ..external_source import external_source as external_source
 
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -73,6 +89,20 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """Calls a Python function for each sample (or batch), in order, one call at a time.
+
+    The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
+    nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+    """
+
+def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
+
+    If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
+    remain the same, and extents in `rel_shape` are relative to those of the input.
+    """
 
 def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Gives the input another shape or layout; the data are not copied.
@@ -97,3 +127,13 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
 
 def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Removes axes of extent 1, given by number or by letter; the data are not copied."""
+
+def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Joins the inputs along a new axis.
+
+    They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
+    first input must have one, then, unless its samples are scalars).
+    """

@@ -12,6 +12,9 @@ from .._notices import warn
 from ..operators.base import REQUIRED, Schema, camel_case
 from . import node
 
+NAMED_INPUTS = 8
+"""Operators that take more inputs than this are documented with ``*inputs``."""
+
 
 def docstring(schema: Schema) -> str:
     """The documentation of an operator, from its declaration."""
@@ -31,7 +34,10 @@ def signature(schema: Schema) -> inspect.Signature:
     """Python signature: inputs positional, arguments keyword-only."""
     kinds = inspect.Parameter
     parameters = [kinds(f"input_{k}", kinds.POSITIONAL_ONLY) for k in range(schema.inputs[0])]
-    parameters += [kinds(f"input_{k}", kinds.POSITIONAL_ONLY, default=None) for k in range(schema.inputs[0], schema.inputs[1])]
+    if schema.inputs[1] > NAMED_INPUTS:
+        parameters.append(kinds("inputs", kinds.VAR_POSITIONAL))
+    else:
+        parameters += [kinds(f"input_{k}", kinds.POSITIONAL_ONLY, default=None) for k in range(schema.inputs[0], schema.inputs[1])]
     ordered = sorted(schema.by_name.values(), key=lambda arg: arg.default is not REQUIRED)
     for arg in ordered:
         default = kinds.empty if arg.default is REQUIRED else arg.default

@@ -37,8 +37,14 @@ class Reshape(Operator):
         ways = [name for name in ("shape", "rel_shape") if spec.given(name)] + (["a shape input"] if spec.input_count == 2 else [])
         if len(ways) > 1:
             raise ValueError(f"the shape is given twice: by {' and by '.join(ways)}")
-        if not ways and not spec.given("src_dims") and spec.constant("layout") is None:
-            raise ValueError("reshape needs a shape: one of `shape`, `rel_shape`, `src_dims`, a second input, or at least `layout`")
+        if not ways and self._changes_nothing():
+            raise ValueError(
+                f"{self.schema.name} needs a shape: one of `shape`, `rel_shape`, `src_dims`, a second input, or at least `layout`"
+            )
+
+    def _changes_nothing(self) -> bool:
+        """Whether no argument says what to change."""
+        return not self.spec.given("src_dims") and self.spec.constant("layout") is None
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes[:1]
@@ -51,7 +57,10 @@ class Reshape(Operator):
             layout = source.layout if shapes.shape[1] == source.ndim else ""
         elif layout and len(layout) != shapes.shape[1]:
             raise ValueError(f"layout {layout!r} has {len(layout)} letters for {shapes.shape[1]} dimensions")
-        return Planned([Batch.alias(source, shapes, source.dtype, layout)])
+        return Planned([self._view(source, shapes, layout)])
+
+    def _view(self, source: Batch, shapes: np.ndarray, layout: str) -> Batch:
+        return Batch.alias(source, shapes, source.dtype, layout)
 
     def _shapes(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         source = inputs[0]

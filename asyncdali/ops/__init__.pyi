@@ -34,6 +34,16 @@ class Cast:
     def __init__(self, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Cat:
+    """Joins the inputs along an existing axis.
+
+    They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
+    the first input.
+    """
+
+    def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class ColorTwist:
     """Adjusts hue, saturation, brightness and contrast.
 
@@ -84,6 +94,21 @@ class CropMirrorNormalize:
     def __init__(self, *, crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | None = ..., mirror: int | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class DlTensorPythonFunction:
+    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in."""
+
+    def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class ExpandDims:
+    """Inserts axes of extent 1; the data are not copied.
+
+    Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
+    """
+
+    def __init__(self, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 from ..external_source import ExternalSource as ExternalSource
 
 class Flip:
@@ -111,6 +136,26 @@ class Hue:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PythonFunction:
+    """Calls a Python function for each sample (or batch), in order, one call at a time.
+
+    The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
+    nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+    """
+
+    def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class Reinterpret:
+    """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
+
+    If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
+    remain the same, and extents in `rel_shape` are relative to those of the input.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | None = ..., shape: int | Sequence[int] | None = ..., src_dims: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Reshape:
@@ -147,4 +192,20 @@ class Saturation:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
 
     def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Squeeze:
+    """Removes axes of extent 1, given by number or by letter; the data are not copied."""
+
+    def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Stack:
+    """Joins the inputs along a new axis.
+
+    They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
+    first input must have one, then, unless its samples are scalars).
+    """
+
+    def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -1,0 +1,118 @@
+"""Records of the steps that move elements (``strided_kernels``): pieces of inputs and where they go, for a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from .base import Step, context_table, no_explanation
+
+_HEAD = 4  # strided_kernels.HEAD, which would bring Numba in
+
+
+def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
+    """Strides in bytes of C-contiguous samples, int64[samples, ndim]."""
+    strides = np.full(shapes.shape, itemsize, np.int64)
+    for axis in range(shapes.shape[1] - 2, -1, -1):
+        np.multiply(strides[:, axis + 1], shapes[:, axis + 1], out=strides[:, axis])
+    return strides
+
+
+class Pieces:
+    """What the samples of `output` are made of. Add pieces, then ask for the :meth:`step`; later pieces overwrite earlier ones."""
+
+    def __init__(self, output: Batch):
+        self.output = output
+        self.targets = dense_strides(output.shapes, output.itemsize)
+        """Strides of the output."""
+        self._inputs: list[np.ndarray] = []
+        self._keep: list[Any] = []
+        self._pieces: list[tuple[Any, ...]] = []
+
+    def add(
+        self,
+        source: Batch | np.ndarray,
+        extents: np.ndarray,
+        strides: np.ndarray,
+        offset: Any = 0,
+        targets: np.ndarray | None = None,
+        target_offset: Any = 0,
+    ) -> None:
+        """Copy `extents` elements (int64[samples, axes]; 0 copies nothing) of `source`.
+
+        source    a batch, or one array that all samples share, in the output's type (fill values)
+        strides   in `source`, in bytes, int64[samples, axes]; 0 repeats
+        targets   strides in the output; by default those of its own axes
+        offset, target_offset   where the piece begins, in bytes, a number or int64[samples]
+        """
+        shared = isinstance(source, np.ndarray)
+        if isinstance(source, np.ndarray):
+            addresses = np.full(len(self.output), source.ctypes.data, np.int64)
+            self._keep.append(source)
+        else:
+            addresses = source.addresses
+        self._inputs.append(addresses)
+        self._pieces.append((offset, target_offset, shared, extents, strides, self.targets if targets is None else targets))
+
+    def fill(self, values: np.ndarray, axis: int | None = None, where: np.ndarray | None = None) -> None:
+        """Fill the output (of the samples that `where` names) with `values` in its type: one value, or one per index of `axis`."""
+        strides = np.zeros_like(self.targets)
+        if axis is not None and len(values) > 1:
+            strides[:, axis] = values.itemsize
+        extents = self.output.shapes
+        if not extents.shape[1]:  # scalars need an axis to be left out by
+            extents = strides = np.ones((len(extents), 1), np.int64)
+            strides = np.zeros_like(extents)
+        if where is not None:
+            extents = np.where(where[:, None], extents, 0)
+        self.add(values, extents, strides, 0, strides if not self.targets.shape[1] else None)
+
+    def step(self, function: Any) -> Step:
+        """The step; `function` is one of ``strided_kernels``."""
+        count, axes = len(self.output), max((piece[3].shape[1] for piece in self._pieces), default=0)
+        records = np.empty((count, len(self._pieces), _HEAD + 3 * axes), np.int64)
+        for k, (offset, target_offset, shared, extents, strides, targets) in enumerate(self._pieces):
+            record = records[:, k]
+            record[:, 0], record[:, 1], record[:, 2], record[:, 3] = k, offset, target_offset, shared
+            used = extents.shape[1]
+            record[:, _HEAD:] = 1  # axes that this piece lacks
+            for column, values in enumerate((extents, strides, targets)):
+                record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
+        pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
+        table, keep = context_table((self.output.addresses, len(self._pieces), axes, records, pointers, self.output.itemsize))
+        return Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+
+
+def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:
+    """A batch without memory like `source`, of other shapes or layout."""
+    return Batch(
+        source.shapes if shapes is None else shapes, source.dtype, source.layout if layout is None else layout,
+        device=source.device, source_info=source.source_info,
+    )  # fmt: skip
+
+
+def normal_axis(axis: int, ndim: int, new: int = 0) -> int:
+    """A non-negative axis number; ValueError with the range when it is outside. With ``new=1`` that of an axis to be inserted."""
+    if not -ndim <= axis < ndim + new:
+        allowed = f"{-ndim} to {ndim + new - 1}, negative ones count from the back" if ndim + new else "none"
+        raise ValueError(f"axis {axis} is out of range for {ndim}-D samples; allowed are {allowed}")
+    return axis + ndim + new if axis < 0 else axis
+
+
+def normal_axes(axes: Sequence[int], ndim: int) -> list[int]:
+    """Non-negative axis numbers; ValueError for those that do not exist or occur twice."""
+    result = [normal_axis(axis, ndim) for axis in axes]
+    if len(set(result)) != len(result):
+        raise ValueError(f"an axis occurs more than once in the axes {list(axes)}")
+    return result
+
+
+def named_axes(names: str, layout: str, what: str = "axis_names") -> list[int]:
+    """Axis numbers of the letters `names`; ValueError naming the letter that the layout lacks."""
+    missing = [name for name in names if name not in layout]
+    if missing:
+        raise ValueError(f"`{what}` names the axis '{missing[0]}', which the input's layout \"{layout}\" does not have")
+    return normal_axes([layout.index(name) for name in names], max(len(layout), 1))
