@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
+from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
-from .data import Allocate, Converter
 
 
 class Port:

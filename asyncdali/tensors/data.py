@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch, from_numpy_dtype, storage_dtype
-from ..tensors import TensorGPU, TensorListCPU, TensorListGPU
-from ..tensors.dlpack import from_dlpack, is_capsule
-from ..tensors.foreign import UnsupportedTypeError
-from ..tensors.tensor import Tensor
 from ..types import DALIDataType
 from ..types.conversions import FROM_DTYPE
+from .cpu import TensorListCPU
+from .dlpack import from_dlpack, is_capsule
+from .foreign import UnsupportedTypeError
+from .gpu import TensorGPU, TensorListGPU
+from .tensor import Tensor
 
 Allocate = Callable[[int], np.ndarray]
 

@@ -1,0 +1,131 @@
+"""The user's Python in the graph."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of, values
+
+from asyncdali import Pipeline, fn, types
+
+
+def numbers():
+    return fn.external_source(lambda k: np.int32([[10 * k + j] for j in range(3)]))
+
+
+def test_called_in_order_one_call_at_a_time():
+    log, active = [], []
+
+    def function(sample):
+        active.append(1)
+        assert len(active) == 1
+        log.append(int(sample[0]))
+        active.pop()
+        return sample * 2
+
+    pipe = pipeline_of(lambda: fn.python_function(numbers(), function=function), prefetch_queue_depth=4)
+    assert [values(pipe.run())[0][0] for _ in range(3)] == [[0], [20], [40]]
+    pipe.close()
+    assert log == [10 * (k // 3) + k % 3 for k in range(len(log))]
+
+
+def test_outputs():
+    pipe = pipeline_of(lambda: tuple(fn.python_function(numbers(), function=lambda a: (a, np.float32(a[0])), num_outputs=2)))
+    first, second = pipe.run()
+    assert values((first, second)) == [[[0], [1], [2]], [0.0, 1.0, 2.0]]
+    assert second.dtype == types.FLOAT
+    pipe = pipeline_of(lambda: fn.python_function(numbers(), numbers(), function=lambda a, b: [int(a[0] + b[0])], output_layouts=["A"]))
+    assert pipe.run()[0].layout() == "A"
+
+
+def test_whole_batches():
+    def function(ones, twos):
+        assert isinstance(ones, list) and len(ones) == 3
+        return [a + b for a, b in zip(ones, twos)], np.stack(ones)
+
+    pipe = pipeline_of(lambda: tuple(fn.python_function(numbers(), numbers(), function=function, num_outputs=2, batch_processing=True)))
+    assert values(pipe.run()) == [[[0], [2], [4]], [[0], [1], [2]]]
+
+
+def test_side_effects_without_outputs():
+    log = []
+    pipe = Pipeline(batch_size=3, num_threads=1, prefetch_queue_depth=1)
+    with pipe:
+        fn.python_function(function=lambda: log.append("none"), num_outputs=0)
+        fn.python_function(numbers(), function=lambda a: log.append("unused") or a)
+        pipe.set_outputs(fn.random.uniform())
+    pipe.run()
+    assert (log.count("none"), log.count("unused")) == (3, 3)
+
+
+def test_dlpack():
+    pipe = pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), function=lambda capsule: capsule))
+    assert values(pipe.run())[0] == [[0], [1], [2]]
+    torch = pytest.importorskip("torch")
+    double = lambda capsule: torch.from_dlpack(capsule) * 2  # noqa: E731
+    assert values(pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), function=double)).run())[0] == [[0], [2], [4]]
+
+
+def test_errors_name_sample_line_and_type_and_the_rest_goes_on():
+    def function(sample):
+        if sample[0] == 11:
+            raise LookupError("no such thing")
+        return sample
+
+    pipe = pipeline_of(lambda: fn.python_function(numbers(), function=function))
+    pipe.run()
+    with pytest.raises(RuntimeError, match=r"(?s)iteration 1, sample 1.*test_python_function\.py.*LookupError: no such thing") as caught:
+        pipe.run()
+    chain, error = [], caught.value
+    while error is not None:
+        chain.append(type(error))
+        error = error.__cause__
+    assert LookupError in chain
+    assert values(pipe.run())[0] == [[20], [21], [22]]
+
+
+WRONG = {
+    "too few": (lambda a: (a,), 2, r"returned 1 results; the operator has 2"),
+    "no tuple": (lambda a: a, 2, r"returned a ndarray; the operator has 2"),
+    "nothing": (lambda a: None, 1, r"NoneType"),
+    "text": (lambda a: "text", 1, r"str"),
+    "ranks": (lambda a: a if a[0] else a[0], 1, r"number of dimensions"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_results(case):
+    function, count, words = WRONG[case]
+    pipe = pipeline_of(lambda: (lambda made: tuple(made) if count > 1 else made)(
+        fn.python_function(numbers(), function=function, num_outputs=count)))  # fmt: skip
+    with pytest.raises((RuntimeError, TypeError), match=words):
+        pipe.run()
+
+
+def test_arguments():
+    with pytest.raises(TypeError, match=r"function.*callable"):
+        pipeline_of(lambda: fn.python_function(numbers(), function=5)).build()
+    with pytest.raises(RuntimeError, match=r"Current Pipeline not set"):
+        fn.python_function(function=lambda: 1)
+    with pytest.raises(RuntimeError, match=r"Could not serialize"):
+        pipeline_of(lambda: fn.python_function(numbers(), function=lambda a: a)).serialize()
+
+
+def test_other_operators_follow_and_overlap():
+    """A slow function of one iteration does not keep compiled work of another from running."""
+    gate = threading.Event()
+
+    def function(sample):
+        gate.wait(30)
+        return np.full((4, 4, 3), sample[0], np.uint8)
+
+    pipe = pipeline_of(lambda: fn.flip(fn.python_function(numbers(), function=function, output_layouts="HWC")), device_id=None)
+    gate.set()
+    assert values(pipe.run())[0][2][0][0] == [2, 2, 2]
+
+
+def test_gpu_side():
+    pipe = pipeline_of(lambda: fn.python_function(numbers().gpu(), function=lambda a: a + 1, device="gpu"), device_id=0)
+    assert values(pipe.run())[0] == [[1], [2], [3]]
