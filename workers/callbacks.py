@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ class Runner:
         self.arena = arena
         self.claim = claim
         self.clock = clock  # None: nobody waits for callables that hang
+        self._pid = os.getpid()
         self.outputs = 1 if source.num_outputs is None else source.num_outputs
 
     def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
@@ -46,6 +48,11 @@ class Runner:
     def _writer(self, task: Task, schema: list[Expected | None] | None) -> SliceWriter:
         return SliceWriter(self.arena, self.claim, task, schema, self.outputs)
 
+    def _check_identity(self) -> None:
+        """A callable forked, and its child came back here: that is no worker, and must not write."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+
     def _begin(self) -> None:
         if self.clock is not None:
             self.claim[SINCE] = self.clock()
@@ -57,6 +64,7 @@ class SampleRunner(Runner):
     def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
         writer = self._writer(task, schema)
         first = self._call(task, task.first)
+        self._check_identity()
         try:
             large = self._is_large(first)
         except Exception:
@@ -98,6 +106,7 @@ class SampleRunner(Runner):
                 append(callback(SampleInfo(base + index, index, iteration, epoch)))
         except BaseException as error:
             raise self._failure(error, task, index) from None
+        self._check_identity()
         self._write_all(task, results, writer)
 
     def _write_all(self, task: Task, results: list[Any], writer: SliceWriter) -> None:
@@ -130,6 +139,7 @@ class SampleRunner(Runner):
         for number in range(task.count):
             if number:
                 result = self._call(task, task.first + number)
+                self._check_identity()
             try:
                 if single:
                     outputs[0].add(number, result)
@@ -156,6 +166,7 @@ class BatchRunner(Runner):
     def run(self, task: Task, schema: list[Expected | None] | None) -> Written:
         try:
             result = self._result(task)
+            self._check_identity()
             return self._write(result, task, schema)
         except BaseException as error:
             sample = error.sample if isinstance(error, Refused) and error.sample is not None else 0

@@ -474,7 +474,10 @@ class Engine:
         extents, outputs, answer.data = read_table(os.pread(self._memory, done.table_size, done.table))
         self._overflows += len(extents)
         for offset, size in extents:
-            answer.leases.append(self._slots.take_over(offset, size))
+            if size > 0:
+                answer.leases.append(self._slots.take_over(offset, size))
+            else:
+                self._slots.reclaim(offset, -size)
         if done.kind == OK:
             answer.outputs = outputs
 

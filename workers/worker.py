@@ -101,8 +101,6 @@ class Worker:
             self._check_identity()
             self._fail(task, Failure(error, task.first, f"samples {task.first}.. of iteration {task.iteration}"), start)
         else:
-            if os.getpid() != self.pid:
-                self._check_identity()
             count, table, table_size, size, needed, pulls = written
             busy = time.monotonic_ns() - start
             self._answer(OK, task.task, count, table, table_size, busy, size, needed, 0, pulls)
@@ -116,7 +114,7 @@ class Worker:
         claim[TASK_ID] = 0
 
     def _check_identity(self) -> None:
-        """A callable forked, and its child came back here: that is no worker."""
+        """A callable forked, and its child failed: that is no worker, and has nothing to tell."""
         if os.getpid() != self.pid:
             os._exit(0)
 

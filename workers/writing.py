@@ -15,7 +15,7 @@ import numpy as np
 from .accept import Refused, WholeBatch, layout_of, sample_array
 from .control import END, END_LOCK, EXTENTS, NOTED_EXTENTS, Control
 from .schema import ALIGNMENT, Expected
-from .system import PAGE, Mapping, commit, locked, up
+from .system import PAGE, Mapping, commit, locked, punch, up
 
 LARGE = 16 * 1024
 """Samples from this size on are copied as they come, while they are in the cache; smaller ones all at once."""
@@ -56,8 +56,24 @@ class Arena:
             claim[word + 1] = size
             claim[word] = offset
         self.extents.append((offset, size))
-        commit(control.descriptor, offset, size)
+        try:
+            commit(control.descriptor, offset, size)
+        except BaseException:
+            self._undo(offset, size)
+            raise
         return Mapping(control.descriptor, offset, size)  # not among the cached ones: it is seldom seen again
+
+
+    def _undo(self, offset: int, size: int) -> None:
+        """There was no memory for it: the end of the file is as before, or the parent learns of a range without memory."""
+        control = self._control
+        punch(control.descriptor, offset, size)
+        self.extents.pop()
+        with locked(control.descriptor, END_LOCK):
+            if control.header[END] == offset + size:
+                control.header[END] = offset
+                return
+        self.extents.append((offset, -size))
 
 
 class Area:

@@ -185,13 +185,17 @@ def test_refused_samples(run, name):
 
 def test_gpu_tensors_are_refused(run):
     class OnDevice:
-        __cuda_array_interface__ = {"data": (0, False), "shape": (1,), "typestr": "<f4", "version": 3}
+        @property
+        def __cuda_array_interface__(self):
+            return {"data": (0, False), "shape": (1,), "typestr": "<f4", "version": 3}
 
     with pytest.raises(TypeError, match="GPU tensor"):
         run(ws.Returns(OnDevice))()
 
 
-@pytest.mark.parametrize("make", [lambda: None, lambda: "abc", lambda: {"a": 1}, lambda: 3, lambda: np.float32(3), lambda: iter([1]), lambda: b"abc"])
+@pytest.mark.parametrize(
+    "make", [lambda: None, lambda: "abc", lambda: {"a": 1}, lambda: 3, lambda: np.float32(3), lambda: iter([1]), lambda: b"abc"]
+)
 def test_refused_batches(run, make):
     with pytest.raises(TypeError, match="batch of type"):
         run(ws.Returns(make), "batch")()
@@ -302,7 +306,9 @@ def test_errors_are_no_way_to_run_code_here(run):
     assert isinstance(error, WorkerCallbackError) and not os.path.exists("/tmp/should-never-be-made")
 
 
-@pytest.mark.parametrize("error", [OSError(2, "gone", "/x"), UnicodeDecodeError("utf8", b"a", 0, 1, "odd"), MemoryError("much"), AssertionError()])
+@pytest.mark.parametrize(
+    "error", [OSError(2, "gone", "/x"), UnicodeDecodeError("utf8", b"a", 0, 1, "odd"), MemoryError("much"), AssertionError()]
+)
 def test_builtin_errors(run, error):
     found = failure(run(ws.FailsAt([0], error)))
     assert isinstance(found, type(error)) and type(error).__name__ in str(found)

@@ -1,0 +1,270 @@
+"""Callables that do what callables should not do. The pool lives on, or says what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from asyncdali_workers import Source, WorkerDied, WorkerPool
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(callback, kind="batch", workers=2, batch_size=4, **options):
+        pool = WorkerPool([Source(callback, kind, batch_size)], num_workers=workers, **options)
+        pools.append(pool)
+        pool.start()
+        return pool
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def ask(pool, iteration=0):
+    return pool.receive(pool.submit(0, iteration, 0), timeout=30)
+
+
+def value(pool, iteration=0):
+    return int(ask(pool, iteration).outputs[0].sample(0).flat[0])
+
+
+def test_printing(capfd, make_pool):
+    def source(iteration):
+        print(f"batch {iteration}")
+        print("a hint", file=sys.stderr)
+        return np.zeros((1, 1))
+
+    pool = make_pool(source)
+    print("said before the fork", end="")
+    for iteration in range(3):
+        ask(pool, iteration)
+    pool.close()
+    out, err = capfd.readouterr()
+    assert out.count("said before the fork") == 1
+    assert all(f"batch {iteration}\n" in out for iteration in range(3)) and err.count("a hint") == 3
+
+
+def test_what_was_printed_before_the_fork_is_printed_once():
+    code = """
+import sys, numpy as np
+from asyncdali_workers import Source, WorkerPool
+sys.stdout.write("once")
+with WorkerPool([Source(lambda i: np.zeros((1, 1)), "batch", 1)], num_workers=2) as pool:
+    pool.receive(pool.submit(0, 0, 0))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False).stdout == "once"
+
+
+@pytest.mark.parametrize("child", ["exits", "returns", "execs"])
+def test_forking(make_pool, child):
+    def source(iteration):
+        pid = os.fork()
+        if pid:
+            if child != "returns":
+                os.waitpid(pid, 0)
+            return np.full((1, 1), iteration)
+        if child == "exits":
+            os._exit(0)
+        if child == "execs":
+            os.execv("/bin/true", ["true"])
+        return np.full((1, 1), -1)  # this one is no worker
+
+    pool = make_pool(source)
+    assert [value(pool, i) for i in range(6)] == list(range(6))
+
+
+def test_subprocesses(make_pool):
+    def source(iteration):
+        return np.full((1, 1), int(subprocess.run(["echo", str(iteration)], capture_output=True, close_fds=False, check=True).stdout))
+
+    pool = make_pool(source)
+    assert [value(pool, i) for i in range(4)] == list(range(4))
+
+
+def test_a_forked_child_of_a_callable_does_not_keep_the_pool_alive(make_pool):
+    """It holds none of our descriptors: neither answers nor the pipe that tells of the parent's death."""
+
+    def source(iteration):
+        if os.fork() == 0:
+            paths = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+            os._exit(sum("memfd:asyncdali" in os.readlink(path) for path in paths if os.path.islink(path)))
+        return np.full((1, 1), os.wait()[1])
+
+    assert value(make_pool(source)) == 0
+
+
+def test_changing_the_directory(make_pool, tmp_path):
+    def source(iteration):
+        os.chdir(tmp_path)
+        return np.full((1, 1), iteration)
+
+    here = os.getcwd()
+    pool = make_pool(source)
+    assert [value(pool, i) for i in range(4)] == list(range(4))
+    assert os.getcwd() == here
+
+
+def test_closing_standard_streams(make_pool):
+    def source(iteration):
+        for descriptor in range(3):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        return np.full((1, 1), iteration)
+
+    pool = make_pool(source)
+    assert [value(pool, i) for i in range(4)] == list(range(4))
+    pool.close()
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_closing_our_descriptors(reuse, tmp_path):
+    """That worker cannot answer any more: it is replaced, and nothing of ours lands in files that it opens then."""
+    code = f"""
+import os, numpy as np
+from asyncdali_workers import Source, WorkerDied, WorkerPool
+
+def source(iteration):
+    if iteration == 2:
+        os.closerange(3, 5000)
+        if {reuse}:
+            for number in range(20):
+                os.open({str(tmp_path)!r} + "/" + str(number), os.O_RDWR | os.O_CREAT)
+    return np.full((1, 1), iteration)
+
+with WorkerPool([Source(source, "batch", 1)], num_workers=2, max_retries=1) as pool:
+    for iteration in (0, 1, 2, 3):
+        try:
+            print(pool.receive(pool.submit(0, iteration, 0), timeout=30).outputs[0].values[0, 0])
+        except WorkerDied as error:
+            print("2 in all" in str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["0", "1", "True", "3"], done.stderr
+    assert all((tmp_path / name).stat().st_size == 0 for name in os.listdir(tmp_path))
+
+
+def test_ending_the_process(make_pool):
+    def source(iteration):
+        if iteration == 1:
+            os._exit(3)
+        if iteration == 2:
+            signal.signal(signal.SIGABRT, signal.SIG_DFL)  # not the test runner's handler
+            os.abort()
+        return np.full((1, 1), iteration)
+
+    pool = make_pool(source, max_retries=0)
+    with pytest.raises(WorkerDied, match="exited with code 3"):
+        ask(pool, 1)
+    with pytest.raises(WorkerDied, match="SIGABRT"):
+        ask(pool, 2)
+    assert value(pool, 5) == 5
+
+
+def test_a_segmentation_fault(make_pool):
+    def source(iteration):
+        if iteration == 1:
+            signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return np.full((1, 1), iteration)
+
+    pool = make_pool(source, max_retries=1)
+    with pytest.raises(WorkerDied, match="SIGSEGV"):
+        ask(pool, 1)
+    assert value(pool) == 0
+
+
+def test_changing_what_was_returned_later(make_pool):
+    """Data is copied at once: a callable may use its array again."""
+    own = np.zeros((4, 3000), np.int64)
+
+    def source(iteration):
+        own[:] = iteration
+        return own
+
+    pool = make_pool(source, workers=1)
+    kept = [ask(pool, i).outputs[0].values for i in range(5)]
+    assert [int(values[0, 0]) for values in kept] == [0, 1, 2, 3, 4]
+
+
+def test_a_deep_recursion(make_pool):
+    def source(iteration):
+        return source(iteration)
+
+    with pytest.raises(RecursionError):
+        ask(make_pool(source))
+
+
+def test_an_error_with_a_huge_text(make_pool):
+    def source(iteration):
+        raise ValueError("x" * 5_000_000)
+
+    with pytest.raises(ValueError) as caught:
+        ask(make_pool(source))
+    assert len(str(caught.value)) >= 5_000_000
+
+
+def test_an_exception_that_cannot_be_shown(make_pool):
+    class Odd(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def source(iteration):
+        raise Odd
+
+    with pytest.raises(Exception, match="Odd"):
+        ask(make_pool(source))
+
+
+def test_threads_of_a_callable(make_pool):
+    import threading
+
+    def source(iteration):
+        threading.Thread(target=threading.Event().wait, daemon=False).start()  # never ends
+        return np.full((1, 1), iteration)
+
+    pool = make_pool(source)
+    assert [value(pool, i) for i in range(4)] == list(range(4))
+
+
+def test_workers_draw_different_numbers(make_pool):
+    def source(iteration):
+        import random
+        import time
+
+        time.sleep(0.05)  # so that both workers get some
+        return np.array([[os.getpid(), random.getrandbits(30), np.random.randint(1 << 30)]])
+
+    def draws():
+        pool = make_pool(source, seed=7)
+        tickets = [pool.submit(0, i, 0) for i in range(6)]
+        found = {}
+        for ticket in tickets:
+            pid, *numbers = pool.receive(ticket, 30).outputs[0].sample(0)[...].tolist()
+            found.setdefault(pool.pids.index(pid), []).append(tuple(numbers))
+        return found
+
+    one, two = draws(), draws()
+    assert len(one) == len(two) == 2
+    assert not set(one[0]) & set(one[1])
+    for worker in one:
+        assert all(a == b for a, b in zip(one[worker], two[worker]))
+
+
+def test_libraries_get_one_thread(make_pool, monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    cv2.setNumThreads(4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def source(iteration):
+        return np.array([[cv2.getNumThreads(), int(os.environ["OMP_NUM_THREADS"]), int(os.environ["MKL_NUM_THREADS"])]])
+
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")  # the user's word
+    assert ask(make_pool(source)).outputs[0].sample(0).tolist() == [1, 1, 3]
