@@ -87,6 +87,16 @@ def _mxnet(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     return lambda lib: lib.fn.readers.mxnet(path=str(folder / "data.rec"), index_path=str(folder / "data.idx"), name="R")
 
 
+def _numpy(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
+    import numpy as np
+
+    paths = []
+    for k, data in enumerate(photos):
+        np.save(folder / f"{k}.npy", np.frombuffer(data, np.uint8))
+        paths.append(str(folder / f"{k}.npy"))
+    return lambda lib: lib.fn.readers.numpy(files=paths * REPEATS, name="R")
+
+
 def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
     paths = []
     for k, data in enumerate(photos):
@@ -96,7 +106,7 @@ def _file(folder: Path, photos: list[bytes]) -> Callable[[Any], Any]:
 
 
 MAKERS: dict[str, Maker] = {
-    "file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2, "webdataset": _webdataset, "mxnet": _mxnet,
+    "file": _file, "tfrecord": _tfrecord, "caffe": _caffe, "caffe2": _caffe2, "webdataset": _webdataset, "mxnet": _mxnet, "numpy": _numpy,
 }  # fmt: skip
 
 
@@ -104,7 +114,7 @@ def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:
     pipeline = lib.Pipeline(batch_size=64, num_threads=2, device_id=None, seed=1)
     with pipeline:
         made = outputs(lib)
-        pipeline.set_outputs(*made)
+        pipeline.set_outputs(*(made if isinstance(made, (list, tuple)) else [made]))
     pipeline.build()
     return pipeline
 

@@ -41,6 +41,14 @@ def mxnet(*, path: str | Sequence[str], index_path: str | Sequence[str], shuffle
     UINT8) and the labels (FLOAT, shape (1,) or as many as the record has).
     """
 
+def numpy(*, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., file_filter: str | None = ..., cache_header_information: bool | None = ..., fill_value: float | None = ..., out_of_bounds_policy: str | None = ..., register_buffers: bool | None = ..., rel_roi_end: float | Sequence[float] | DataNode | None = ..., rel_roi_shape: float | Sequence[float] | DataNode | None = ..., rel_roi_start: float | Sequence[float] | DataNode | None = ..., roi_axes: int | Sequence[int] | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., roi_start: int | Sequence[int] | DataNode | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
+
+    With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
+    come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
+    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.
+    """
+
 def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequence[str] | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Reads features of ``tensorflow.Example`` records from TFRecord files.
 

@@ -29,6 +29,7 @@ MODULES = (
     "readers.caffe2",
     "readers.file",
     "readers.mxnet",
+    "readers.npy",
     "readers.tfrecord",
     "readers.webdataset",
     "sources.operator",

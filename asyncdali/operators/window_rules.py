@@ -157,7 +157,7 @@ def _named(arguments: Arguments, extents: np.ndarray) -> tuple[np.ndarray, np.nd
         else:
             end = (start.astype(np.float32) + part * size).astype(np.float64)
     elif arguments.given("shape"):
-        end = rounded(start) + _not_negative(values("shape", np.float64), "shape")
+        end = start + _not_negative(values("shape", np.float64), "shape")
     else:
         end = extents.astype(np.float64)
     return start, end

@@ -63,13 +63,14 @@ def _python_pattern(pattern: str) -> str:
     return escaped.replace("[^", "[!") if "\\" not in pattern else escaped
 
 
-def _matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
+def matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
     """One regular expression for shell patterns, any of which suffices."""
     joined = "|".join(f"(?:{fnmatch.translate(_python_pattern(pattern))})" for pattern in patterns)
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
 
-def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
+def sorted_entries(folder: str) -> list[os.DirEntry[str]]:
+    """The entries of a directory in byte order of their names; RuntimeError if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: os.fsencode(entry.name))
@@ -85,13 +86,13 @@ def scan_classes(
     Directories without a matching file use up a label; hidden entries count; symbolic links are followed. RuntimeError if `root` can't
     be read.
     """
-    file_matches = _matcher(file_filters, case_sensitive).match
-    dir_matches = None if dir_filters is None else _matcher(dir_filters, case_sensitive).match
+    file_matches = matcher(file_filters, case_sensitive).match
+    dir_matches = None if dir_filters is None else matcher(dir_filters, case_sensitive).match
     names: list[str] = []
     labels: list[int] = []
-    folders = [e.name for e in _sorted_entries(root) if e.is_dir() and (dir_matches is None or dir_matches(e.name))]
+    folders = [e.name for e in sorted_entries(root) if e.is_dir() and (dir_matches is None or dir_matches(e.name))]
     for label, folder in enumerate(folders):
-        for entry in _sorted_entries(os.path.join(root, folder)):
+        for entry in sorted_entries(os.path.join(root, folder)):
             if file_matches(entry.name) and not entry.is_dir():
                 names.append(f"{folder}/{entry.name}")
                 labels.append(label)

@@ -126,11 +126,18 @@ def _write_mxnet(folder: Path) -> dict[str, Any]:
     return {"path": paths, "index_path": [str(folder / "index.idx")]}
 
 
+def _write_numpy(folder: Path) -> dict[str, Any]:
+    for k in range(COUNT):
+        np.save(folder / f"{k}.npy", np.full((k + 1, 2), k, np.int32))
+    return {"file_root": str(folder)}
+
+
 KINDS = {kind.name: kind for kind in [
     Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord),
     Kind("caffe", _write_caffe, after_epoch=False),
     Kind("caffe2", _write_caffe2, after_epoch=False),
     Kind("mxnet", _write_mxnet),
+    Kind("numpy", _write_numpy, number=lambda sample: int(sample[0][0, 0]), pre_permute=True, contained=False),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
 """Every reader that has landed."""

@@ -364,3 +364,89 @@ def test_mxnet_damage(tmp_path, damage):
     data[damage[0]] = damage[1]
     (tmp_path / "a.rec").write_bytes(data)
     compare(lambda lib: lib.fn.readers.mxnet(path=str(tmp_path / "a.rec"), index_path=str(FOREIGN / "mxnet.idx")), 1, 2)
+
+
+# --- numpy
+
+
+@pytest.fixture(scope="module")
+def numpy_tree(tmp_path_factory):
+    """Arrays of numpy.save in the root and below."""
+    root = tmp_path_factory.mktemp("npy")
+    rng = np.random.default_rng(1)
+    for k, name in enumerate(("c", "a", "s1/x", "s0/h", "s0/g", "s0/deep/no", ".hid/y", "s0/.hidden")):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        item = rng.integers(0, 100, (3 + k, 7, 5)).astype(np.int32)
+        np.save(root / f"{name}.npy", item.T.copy().T if k % 2 else item)
+    (root / "list").write_text("c.npy\n\ns0/h.npy\n")
+    with open(root / "UPPER.NPY", "wb") as file:
+        np.save(file, np.zeros((1, 1, 1), np.int32))
+    return root
+
+
+NUMPY_LISTINGS = [
+    {"file_root": ""}, {"file_root": "", "file_filter": "*.NPY"}, {"file_root": "", "file_filter": "[ac]*"}, {"file_list": "/list"},
+    {"file_root": "", "files": ["s0/h.npy", "./a.npy"], "rooted": True}, {"file_root": "/none"}, {},
+    {"file_root": "", "file_filter": "*.x"},
+    {"file_root": "", "random_shuffle": True}, {"file_root": "", "shuffle_after_epoch": True}, {"file_list": "/none"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", NUMPY_LISTINGS, ids=str)
+@pytest.mark.parametrize("extra", [{}, {"cache_header_information": True}, {"dont_use_mmap": True, "use_o_direct": True}], ids=str)
+def test_numpy_listings(numpy_tree, arguments, extra):
+    arguments = {**arguments, **extra}
+    rooted = arguments.pop("rooted", False)
+    for name in ("file_root", "file_list"):
+        if name in arguments:
+            arguments[name] = str(numpy_tree) + arguments[name]
+    assert rooted or "files" not in arguments
+    compare(lambda lib: lib.fn.readers.numpy(**arguments), 5)
+
+
+def fractions(low, high):
+    """Whole numbers, and fractions whose products are never halves."""
+    return st.integers(low * 97, high * 97).map(lambda k: k / 97)
+
+
+@st.composite
+def numpy_regions(draw):
+    axes = draw(st.sampled_from([[], [0], [1, 2], [-1, 0], [2, 0, 1]]))
+    length = len(axes) or 3
+    policy = draw(st.sampled_from(["error", "pad", "trim_to_shape"]))
+    low = 0 if policy == "error" else -1
+    region = {}
+    match draw(st.integers(0, 2)):
+        case 0:
+            region["roi_start"] = draw(st.lists(st.integers(low * 2, 4), min_size=length, max_size=length))
+        case 1:
+            region["rel_roi_start"] = draw(st.lists(fractions(low, 1), min_size=length, max_size=length))
+    match draw(st.integers(0, 4)):
+        case 0:
+            region["roi_end"] = draw(st.lists(st.integers(2, 8), min_size=length, max_size=length))
+        case 1:
+            region["rel_roi_end"] = draw(st.lists(fractions(0, 2), min_size=length, max_size=length))
+        case 2:
+            region["roi_shape"] = draw(st.lists(st.integers(0, 6), min_size=length, max_size=length))
+        case 3:
+            region["rel_roi_shape"] = draw(st.lists(fractions(0, 1), min_size=length, max_size=length))
+    return {**region, "roi_axes": axes, "out_of_bounds_policy": policy, "fill_value": draw(st.sampled_from([0, 3.5, -2.5, 30000]))}
+
+
+@settings(max_examples=150, **SETTINGS)
+@given(region=numpy_regions())
+def test_numpy_regions(numpy_tree, region):
+    region = {name: value for name, value in region.items() if not (name == "roi_axes" and not value)}
+    compare(lambda lib: lib.fn.readers.numpy(file_root=str(numpy_tree), **region), 3, 1)
+
+
+ITEMS = [
+    np.float16([1.5]), np.array(3.0), np.zeros((0, 3)), np.array([True, False]), np.zeros(2, "c8"), np.zeros(2, ">f4"), np.zeros(2, "S3"),
+    np.arange(6, dtype="u2").reshape(1, 1, 1, 1, 2, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=repr)
+def test_numpy_types(tmp_path, item):
+    np.save(tmp_path / "a.npy", item)
+    compare(lambda lib: lib.fn.readers.numpy(files=[str(tmp_path / "a.npy")]), 1, 1)

@@ -26,7 +26,9 @@ ALLOWED = {
     "data_node": {"fn", "types", "math"},  # nodes build operators: fn is the one way to do that
     "device": {"batch", "compiled", "types", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
-    "readers": {"batch", "compiled", "errors", "operators.base", "operators.random_streams", "types", "_notices"},
+    "readers": {
+        "batch", "compiled", "errors", "operators.base", "operators.random_streams", "operators.window_rules", "types", "_notices",
+    },
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
     "pickling": {"workers"},

@@ -1,0 +1,86 @@
+"""Readers of one file per sample without labels: which files, by directory, list or name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Spec
+from .base import ReaderOperator
+from .files import FileTable, matcher, sorted_entries
+from .indices import read_bytes
+
+
+def listing_args(file_filter: str) -> tuple[Arg, ...]:
+    """The arguments that name files."""
+    return (
+        Arg("file_root", "str", None, "Directory of the files, or what relative paths of `files` and `file_list` are relative to."),
+        Arg("file_list", "str", None, "Text file of paths, one per line; relative to `file_root`, or else to the list's directory."),
+        Arg("files", "str_list", None, "The paths."),
+        Arg("file_filter", "str", file_filter, "Shell pattern of file names in directory mode; it minds upper and lower case."),
+    )
+
+
+def scan_tree(root: str, pattern: str) -> list[str]:
+    """Files of `root` itself, then those one level below, in byte order; names relative to it."""
+    matches = matcher([pattern], True).match
+    top = sorted_entries(root)
+    names = [f"./{entry.name}" for entry in top if matches(entry.name) and not entry.is_dir()]
+    for folder in top:
+        if folder.is_dir():
+            inside = sorted_entries(os.path.join(root, folder.name))
+            names += [f"{folder.name}/{entry.name}" for entry in inside if matches(entry.name) and not entry.is_dir()]
+    return names
+
+
+def read_name_list(path: str) -> list[str]:
+    """One name per line, nothing stripped; empty lines are left out."""
+    return [os.fsdecode(line) for line in read_bytes(path, "file list").split(b"\n") if line]
+
+
+class ListedReader(ReaderOperator):
+    """Base of readers whose samples are files named by :func:`listing_args`."""
+
+    pre_permute = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        self._table: FileTable | None = None
+        super().__init__(spec, environment)
+
+    @property
+    def table(self) -> FileTable:
+        assert self._table is not None
+        return self._table
+
+    def discover(self) -> int:
+        root, file_list, files = (self.spec.constant(name) for name in ("file_root", "file_list", "files"))
+        if root is None and file_list is None and files is None:
+            raise RuntimeError("`file_root` argument is required when not using `files` or `file_list`.")
+        if files is not None and file_list is not None:
+            raise RuntimeError("File paths can be provided through `files` or `file_list` but not both.")
+        if files is not None:
+            names = list(files)
+        elif file_list is not None:
+            names = read_name_list(file_list)
+            root = root or os.path.dirname(file_list)
+        else:
+            names = scan_tree(root, self.spec.constant("file_filter"))
+        if not names:
+            raise RuntimeError(f"No files found. {f'The list {file_list!r} names none.' if file_list else f'Looked in {root!r}.'}")
+        self._table = FileTable(names, np.zeros(len(names), np.int32), root or "")
+        return len(names)
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        self._outputs: list[Batch] = []
+        yield from self.read(self.draw(arguments.count), arguments)
+
+    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
+        """Jobs that read these files and leave ``self._outputs``."""
+        raise TypeError("abstract")
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        outputs, self._outputs = self._outputs, []
+        return Planned(outputs)

@@ -1,0 +1,317 @@
+"""readers.numpy: arrays from .npy files, whole or in part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch, from_numpy_dtype
+from ..operators.base import (
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+    register,
+)
+from ..operators.window_rules import slice_windows
+from ..types.saturate import saturated
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .containers import BLOCK, RecordNames
+from .file import MAX_OPEN
+from .listed import ListedReader, listing_args
+
+_KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
+_POLICIES = ("error", "pad", "trim_to_shape")
+_ROI = ("roi_start", "rel_roi_start", "roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape")
+
+
+class _Region:
+    """The arguments of a slice, by the names of this reader."""
+
+    def __init__(self, arguments: Arguments, axes: list[int]):
+        self._arguments, self._axes, self.count = arguments, axes, arguments.count
+
+    def given(self, name: str) -> bool:
+        return name == "axes" or (name != "axis_names" and self._arguments.given(_roi_name(name)))
+
+    def vectors(self, name: str, length: int | None = None, dtype: Any = np.float32) -> np.ndarray:
+        if name == "axes":
+            return np.broadcast_to(np.array(self._axes, dtype), (self.count, len(self._axes)))
+        return self._arguments.vectors(_roi_name(name), length, dtype)
+
+
+def _roi_name(name: str) -> str:
+    return f"rel_roi_{name[4:]}" if name.startswith("rel_") else f"roi_{name}"
+
+
+@register
+class NumpyReader(ListedReader):
+    """See the schema."""
+
+    schema = Schema(
+        name="readers.numpy",
+        doc="""Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
+
+        With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
+        come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
+        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.""",
+        inputs=(0, 0),
+        outputs=1,
+        seeded=True,
+        aliases=("numpy_reader",),
+        args=(
+            *listing_args("*.npy"),
+            Arg("cache_header_information", "bool", False, "Keep the headers: files are expected not to change."),
+            Arg("fill_value", "float", 0.0, 'What lies outside of the array, for `out_of_bounds_policy` "pad".'),
+            Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".'),
+            Arg("register_buffers", "bool", True, "Applies to reading on the GPU; no effect."),
+            Arg("rel_roi_end", "float_list", None, "End of the region, as fractions of the extents.", tensor=True),
+            Arg("rel_roi_shape", "float_list", None, "Extents of the region, as fractions of the array's.", tensor=True),
+            Arg("rel_roi_start", "float_list", None, "Start of the region, as fractions of the extents.", tensor=True),
+            Arg("roi_axes", "int_list", [], "Axes that the region is given for; all by default."),
+            Arg("roi_end", "int_list", None, "End of the region.", tensor=True),
+            Arg("roi_shape", "int_list", None, "Extents of the region.", tensor=True),
+            Arg("roi_start", "int_list", None, "Start of the region.", tensor=True),
+            Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
+            *SHUFFLE_AFTER_EPOCH_ARGS,
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        from ..compiled.step import compile_all
+        from . import npy_kernels, record_kernels
+
+        self._kernels, self._reading = npy_kernels, record_kernels
+        compile_all(npy_kernels)
+        self._policy = spec.constant("out_of_bounds_policy")
+        if self._policy not in _POLICIES:
+            raise RuntimeError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {', '.join(_POLICIES)}")
+        _check_roi(spec)
+        self._direct = spec.constant("use_o_direct")
+        if self._direct and not spec.constant("dont_use_mmap"):
+            raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
+        self._headers: np.ndarray | None = None
+        super().__init__(spec, environment)
+
+    # --- one iteration
+
+    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
+        kernels, count = self._kernels, len(indices)
+        starts = np.ascontiguousarray(self.table.starts[indices])
+        descriptors, rows = np.full(count, -1, np.int64), self._known(indices)
+        ahead = int(self.spec.constant("read_ahead"))
+        context, keep = context_table([self.table.paths, starts, descriptors, rows, MAX_OPEN, int(self._direct), ahead, 0])
+        try:
+            explain = self._explain(indices)
+            yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, 7, keep=keep)])
+            self._remember(indices, rows)
+            yield self._elements(indices, rows, arguments, [self.table.paths, starts, descriptors])
+        finally:
+            kernels.close_all(descriptors.ctypes.data, count)
+        upcoming = self._ahead(count)
+        if upcoming is not None:
+            from . import file_kernels
+
+            begin = np.ascontiguousarray(self.table.starts[upcoming])
+            context, keep = context_table([self.table.paths, begin])
+            yield CompiledJob(len(upcoming), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
+
+    def _known(self, indices: np.ndarray) -> np.ndarray:
+        if not self.spec.constant("cache_header_information"):
+            return np.zeros((len(indices), self._kernels.HEADER_FIELDS), np.int64)
+        if self._headers is None:
+            self._headers = np.zeros((len(self.table), self._kernels.HEADER_FIELDS), np.int64)
+        found: np.ndarray = self._headers[indices]
+        return found
+
+    def _remember(self, indices: np.ndarray, rows: np.ndarray) -> None:
+        if self._headers is not None:
+            self._headers[indices] = rows
+
+    def _elements(self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: list[np.ndarray]) -> CompiledJob:
+        """The output, and the job that reads its elements."""
+        dtype, ndim = self._common(indices, rows)
+        width = dtype.itemsize
+        shapes = rows[:, 6 : 6 + ndim].copy()
+        self._check_sizes(indices, rows, shapes, width)
+        if not self._direct and not any(arguments.given(name) for name in _ROI) and (ndim < 2 or not rows[:, 2].any()):
+            return self._whole(indices, rows, shapes, dtype, files)
+        anchors, windows = self._regions(arguments, shapes)
+        output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
+        output.place(self.environment.allocate(int(output.sizes().sum())))
+        self._outputs = [output]
+        strides = np.where(rows[:, 2:3] != 0, _fortran_strides(shapes, width), _c_strides(shapes, width))
+        low = np.clip(anchors, 0, shapes)
+        extents = np.clip(anchors + windows, 0, shapes) - low
+        empty = (extents <= 0).any(1)
+        extents[empty] = 0
+        first = np.where(empty, 0, (low * strides).sum(1))
+        spans = np.where(empty, 0, ((extents - 1) * strides).sum(1) + width)
+        sizes = output.sizes()
+        # In place where the elements lie in the file as they lie in the output.
+        targets_in_place = (spans == sizes) & (extents == windows).all(1) & _same_order(extents, strides, width) & (not self._direct)
+        offsets = rows[:, 4] + first
+        before = offsets % BLOCK if self._direct else np.zeros_like(offsets)
+        needed = np.where(empty, 0, before + spans)
+        lengths = -(-needed // BLOCK) * BLOCK if self._direct else needed
+        room = np.where(targets_in_place, 0, -(-lengths // BLOCK) * BLOCK)
+        block = self.environment.allocate(int(room.sum()) + BLOCK) if room.any() else np.zeros(BLOCK, np.uint8)
+        temporary = -(-block.ctypes.data // BLOCK) * BLOCK + np.cumsum(room) - room
+        where = np.where(targets_in_place, output.addresses, temporary)
+        elements = np.where(targets_in_place, 0, temporary + before)
+        filled = np.where((extents == windows).all(1), 0, sizes)
+        out_strides = _c_strides(windows, width)
+        into = np.where(empty, 0, ((low - anchors) * out_strides).sum(1))
+        # A scalar is copied as a row of one.
+        scalar = np.array([[1], [width], [width]], np.int64)
+        geometry = np.stack([extents, strides, out_strides], 1) if ndim else np.tile(scalar, (len(rows), 1, 1))
+        fill = saturated(np.array([self.spec.constant("fill_value")]), output.dtype).astype(dtype)
+        bits = int.from_bytes(fill.tobytes(), "little", signed=False)
+        bits -= (bits >> 63) << 64
+        columns = [
+            *files, offsets - before, lengths, needed, where, elements, output.addresses, filled, into, np.ascontiguousarray(geometry),
+            max(1, ndim), width, bits, int(self._direct),
+        ]  # fmt: skip
+        context, keep = context_table(columns)
+        return CompiledJob(len(rows), [Step(self._kernels.read_array.address, context, self._explain(indices), keep=[*keep, block])])
+
+    def _whole(
+        self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: list[np.ndarray]
+    ) -> CompiledJob:
+        """As :meth:`_elements`, where all elements are wanted and lie as they should."""
+        output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
+        sizes = output.sizes()
+        output.place(self.environment.allocate(int(sizes.sum())))
+        self._outputs = [output]
+        none = np.zeros(len(rows), np.int64)
+        columns = [*files, rows[:, 4].copy(), sizes, sizes, output.addresses, none, output.addresses, none, none, none, 1, 1, 0, 0]
+        context, keep = context_table(columns)
+        return CompiledJob(len(rows), [Step(self._kernels.read_array.address, context, self._explain(indices), keep=keep)])
+
+    def _common(self, indices: np.ndarray, rows: np.ndarray) -> tuple[np.dtype, int]:
+        """Type and number of dimensions of all arrays of the batch."""
+        kinds, dimensions = rows[:, 1], rows[:, 3]
+        if (kinds == kinds[0]).all() and (dimensions == dimensions[0]).all():
+            return self._dtype(int(kinds[0]), indices, kinds), int(dimensions[0])
+        found = {int(code): self._dtype(int(code), indices, kinds) for code in np.unique(kinds)}
+        order = int(kinds[0])
+        other = np.array([found[int(code)] != found[order] for code in kinds])
+        if other.any():
+            sample = int(np.argmax(other))
+            raise SampleError(
+                sample,
+                "Inconsistent data: All samples in the batch must have the same data type. "
+                f'Got "{self._path(indices, 0)}" with data type {found[order]} and "{self._path(indices, sample)}" '
+                f"with {found[int(kinds[sample])]}",
+            )
+        if (dimensions != dimensions[0]).any():
+            sample = int(np.argmax(dimensions != dimensions[0]))
+            raise SampleError(
+                sample,
+                "Inconsistent data: All samples in the batch must have the same number of dimensions. "
+                f'Got "{self._path(indices, 0)}" with {dimensions[0]} and "{self._path(indices, sample)}" with {dimensions[sample]}',
+            )
+        return found[order], int(dimensions[0])
+
+    def _dtype(self, code: int, indices: np.ndarray, kinds: np.ndarray) -> np.dtype:
+        order, letter, size = chr(code >> 16), chr(code >> 8 & 0xFF), code & 0xFF
+        sample = int(np.argmax(kinds == code))
+        if f"{letter}{size}" not in _KINDS:
+            raise SampleError(sample, f"Unknown Numpy type string: {letter}{size}. File: {self._path(indices, sample)}")
+        if order == ">" and size > 1:
+            raise SampleError(sample, f"Big Endian files are not supported. File: {self._path(indices, sample)}")
+        return np.dtype(f"{letter}{size}")
+
+    def _check_sizes(self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, width: int) -> None:
+        volume = shapes.astype(np.float64).prod(1) * width  # in floats, because a hostile shape overflows integers
+        # An empty array may still have extents beyond all measure, which strides are made of.
+        largest = np.maximum(shapes, 1).astype(np.float64).prod(1) * width
+        wrong = (volume > rows[:, 5] - rows[:, 4]) | (largest > 2.0**60)
+        if wrong.any():
+            sample = int(np.argmax(wrong))
+            raise SampleError(
+                sample,
+                f"Failed to read file: {self._path(indices, sample)}: its header speaks of {volume[sample]:.0f} bytes of data, "
+                f"it has {rows[sample, 5] - rows[sample, 4]}",
+            )
+
+    def _regions(self, arguments: Arguments, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(anchors, extents) of what is wanted of each array."""
+        if not any(arguments.given(name) for name in _ROI) or not shapes.shape[1]:
+            return np.zeros_like(shapes), shapes
+        axes = self.spec.constant("roi_axes") or list(range(shapes.shape[1]))
+        anchors, windows = slice_windows(self.spec, [], _Region(arguments, axes), shapes, "")  # type: ignore[arg-type]
+        if self._policy == "trim_to_shape":
+            start = np.clip(anchors, 0, shapes)
+            return start, np.clip(anchors + windows, start, shapes) - start
+        outside = ((anchors < 0) | (anchors + windows > shapes)).any(1)
+        if self._policy == "error" and outside.any():
+            sample = int(np.argmax(outside))
+            raise SampleError(
+                sample,
+                f"Slice can't be placed out of bounds with current policy. Got: input_shape={shapes[sample].tolist()}, "
+                f"slice_anchor={anchors[sample].tolist()}, slice_shape={windows[sample].tolist()}",
+            )
+        if (windows.astype(np.float64).prod(1) > 2.0**40).any():
+            raise SampleError(int(np.argmax(windows.astype(np.float64).prod(1))), "the region has more than 2^40 elements")
+        return anchors, windows
+
+    # --- errors
+
+    def _path(self, indices: np.ndarray, sample: int) -> str:
+        return self.table.path(int(indices[sample]))
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        kernels = self._kernels
+        reasons = {
+            kernels.NOT_NUMPY: "it is not a NumPy file of a known version",
+            kernels.BAD_HEADER: "Error extracting header: it is not the dictionary that NumPy writes",
+            kernels.STRUCTURED: "arrays of structures are not supported",
+            kernels.TOO_LONG: "its header is absurdly long",
+            self._reading.SHORT_READ: "the file ends before its data does",
+        }
+
+        def explain(code: int, text: str, sample: int) -> str:
+            return f"Failed to read file: {self._path(indices, sample)}: {reasons.get(code) or os.strerror(code)}"
+
+        return explain
+
+
+def _check_roi(spec: Spec) -> None:
+    starts = [name for name in ("roi_start", "rel_roi_start") if spec.given(name)]
+    ends = [name for name in ("roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape") if spec.given(name)]
+    if len(starts) > 1:
+        raise RuntimeError('"roi_start" and "rel_roi_start" arguments are mutually exclusive')
+    if len(ends) > 1:
+        raise RuntimeError('"roi_end", "rel_roi_end", "roi_shape", and "rel_roi_shape" arguments are mutually exclusive')
+
+
+def _c_strides(shapes: np.ndarray, width: int) -> np.ndarray:
+    """Bytes between neighbours along each axis, the last axis fastest."""
+    strides = np.full(shapes.shape, width, np.int64)
+    if shapes.shape[1] > 1:
+        strides[:, :-1] = np.cumprod(shapes[:, :0:-1], 1)[:, ::-1] * width
+    return strides
+
+
+def _fortran_strides(shapes: np.ndarray, width: int) -> np.ndarray:
+    strides = np.full(shapes.shape, width, np.int64)
+    if shapes.shape[1] > 1:
+        strides[:, 1:] = np.cumprod(shapes[:, :-1], 1) * width
+    return strides
+
+
+def _same_order(extents: np.ndarray, strides: np.ndarray, width: int) -> np.ndarray:
+    """Whether the elements of each window follow one another as they do in C order (axes of one element count for nothing)."""
+    return ((strides == _c_strides(extents, width)) | (extents == 1)).all(1)
