@@ -59,10 +59,15 @@ class Batch:
     `values` is set when the whole batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws,
     constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
     `reused` says that the memory is used again in other iterations (constants): the user gets a copy.
+
+    In a branch of a conditional a batch is a sub-batch: `rows` int64[samples of the iteration] gives each sample's place in it, or -1.
+    `links` are batches whose samples it consists of (what splits and merges make of data that has no memory yet): addresses are
+    handed over sample by sample, while the pixels are made.
     """
 
     __slots__ = (
-        "_addresses", "alias_of", "contiguous", "device", "dtype", "layout", "owner", "reused", "shapes", "source_info", "values",
+        "_addresses", "alias_of", "contiguous", "device", "dtype", "layout", "links", "owner", "reused", "rows", "shapes", "source_info",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +93,8 @@ class Batch:
         self.values: np.ndarray | None = None
         self.alias_of: Batch | None = None
         self.reused = False
+        self.rows: np.ndarray | None = None
+        self.links: tuple[Batch, ...] = ()
 
     @classmethod
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
@@ -106,6 +113,7 @@ class Batch:
             device=source.device, source_info=source.source_info,
         )  # fmt: skip
         batch.alias_of = source if source.alias_of is None else source.alias_of
+        batch.rows = source.rows
         if source.values is not None and (len(shapes) == 0 or (shapes == shapes[0]).all()):
             extents = tuple(shapes[0]) if len(shapes) else ()
             batch.values = source.values.reshape(len(shapes), *extents).view(storage_dtype(dtype))
@@ -173,4 +181,11 @@ class Batch:
     @property
     def memory_owner(self) -> Any:
         """What keeps the memory alive: its own owner, or that of the batch it aliases."""
-        return self.owner if self.alias_of is None else self.alias_of.owner
+        root = self.alias_of or self
+        return [source.memory_owner for source in root.links] if root.links else root.owner
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the addresses are final: the memory is there, and not handed over sample by sample."""
+        root = self.alias_of or self
+        return root.owner is not None and not root.links

@@ -274,6 +274,15 @@ class Step:
     scratch_field: int | None = None
     """Index in `context` that receives the offset of this step's own scratch in the thread's scratch."""
     keep: Sequence[Any] = ()
+    inner: Step | None = None
+    """The step that this one calls, if it takes another's place."""
+
+    def place_scratch(self, offset: int) -> None:
+        """Tell the step where its scratch begins in the thread's."""
+        if self.inner is not None:
+            self.inner.place_scratch(offset)
+        elif self.scratch_field is not None:
+            self.context[self.scratch_field] = offset
 
 
 @dataclass
@@ -394,6 +403,8 @@ class Operator:
     """Positional inputs whose contents `prepare` or `plan` look at (argument inputs always are)."""
     eager: ClassVar[bool] = False
     """Outputs have their contents after `plan` (draws, constants, readers)."""
+    passes_on: ClassVar[bool] = False
+    """Outputs have their contents after `plan` if the inputs have."""
     barrier: ClassVar[bool] = False
     """Must be a segment of its own (user Python)."""
 
@@ -409,6 +420,10 @@ class Operator:
 
     # --- state
 
+    scope_argument: ClassVar[str | None] = None
+    """The argument that tells in which branch of a conditional the operator is; by default any input does."""
+    skips_empty: ClassVar[bool] = True
+    """In a branch of a conditional that no sample takes it is not asked at all."""
     stateful: ClassVar[bool] = False
 
     def advanced(self, samples: int) -> Any:

@@ -72,8 +72,8 @@ class CompiledSamples(Job):
         extra = 0
         for step in self.steps:
             extra = max(extra, step.scratch_bytes)
-            if step.scratch_field is not None:
-                step.context[step.scratch_field] = own_scratch
+            if step.scratch_bytes:
+                step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
         self._functions = np.array([step.function for step in self.steps], np.int64)
         self._contexts = np.array([step.context.ctypes.data for step in self.steps], np.int64)

@@ -10,10 +10,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ..batch import Batch
 from ..errors import operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
+from . import branches
 from .jobs import CompiledSamples, Job, PythonSamples
 
 log = logging.getLogger("asyncdali")
@@ -71,10 +74,11 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
+        self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
 
     def phases(self) -> Iterator[Job]:
         """Yields the jobs of this run; raises the error of the iteration."""
-        steps: list[tuple[BuiltOperator, Step]] = []
+        steps: list[tuple[BuiltOperator, Step | Batch]] = []
         fresh: list[tuple[int, Batch]] = []
         produced: dict[int, int] = {}
         try:
@@ -89,12 +93,12 @@ class SegmentRun:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
         if steps:
-            job = CompiledSamples(self.record.batch_size if not fresh else _samples(fresh, self.record), steps, slots, scratch)
+            job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch)
             job.is_pixels = True  # type: ignore[attr-defined]
             try:
                 yield job
             except SampleError as error:
-                raise self._wrap(error.owner, error) from error  # type: ignore[attr-defined]
+                raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
 
     def _one(self, built: BuiltOperator, steps: list, fresh: list, produced: dict) -> Iterator[Job]:
         """Prepare and plan one operator."""
@@ -103,6 +107,10 @@ class SegmentRun:
         inputs = [edges[edge] for edge in built.inputs]
         named = {name: edges[edge] for name, edge in built.arguments}
         count = len(inputs[0]) if inputs else (len(next(iter(named.values()))) if named else record.batch_size)
+        rows = self._rows(built)
+        if rows is not None and count == 0 and operator.skips_empty:
+            self._skip(built, produced, rows)
+            return
         arguments = Arguments(built.planned.spec, named, count)
         iteration = Iteration(record.index, record.batch_size, record.fed)
         for job in operator.prepare(inputs, arguments, iteration):
@@ -113,28 +121,45 @@ class SegmentRun:
             batch.device = operator.output_device
             if batch.source_info is None and inputs and len(inputs[0]) == len(batch):
                 batch.source_info = inputs[0].source_info
-            if batch.owner is None or batch.alias_of is not None:
+            if batch.rows is None:
+                batch.rows = rows
+            if batch.owner is None or batch.alias_of is not None or batch.links:
                 fresh.append((edge, batch))
+            if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
+                steps.append((built, batch))  # its addresses are handed over while the pixels are made
         produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
-        steps.extend((built, step) for step in planned.steps)
+        steps.extend((built, step if rows is None else branches.in_branch(step, rows)) for step in planned.steps)
+
+    def _skip(self, built: BuiltOperator, produced: dict[int, int], rows: np.ndarray) -> None:
+        """An operator in a branch that no sample takes: it is not asked, its outputs are empty."""
+        for edge in built.outputs:
+            batch = branches.nothing(rows)
+            batch.device = built.operator.output_device
+            self.record.edges[edge] = batch
+        produced[id(built.operator)] = 0
 
     def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
         """Memory for the outputs: pooled if someone outside the segment reads them, else a slot in each thread's scratch."""
-        kept = set()
-        for edge, batch in fresh:
-            if edge in self.segment.kept:
-                kept.add(id(batch.alias_of or batch))
+        kept: set[int] = set()
+        for edge, batch in reversed(fresh):  # consumers first: what a kept batch is linked to is kept
+            if edge in self.segment.kept or id(batch) in kept:
+                root = batch.alias_of or batch
+                kept.add(id(root))
+                kept.update(id(source.alias_of or source) for source in root.links)
         slots: list[tuple[int, int]] = []
         offset = 0
         for _, batch in fresh:
-            if batch.owner is not None or batch.alias_of is not None:
+            if batch.owner is not None or batch.alias_of is not None or batch.links:
                 continue
             sizes = batch.sizes()
             largest = int(sizes.max()) if len(sizes) else 0
             if id(batch) in kept or offset + largest > MAX_SCRATCH:
                 batch.place(self.executor.allocate(int(sizes.sum())))
             else:
-                slots.append((batch.addresses.ctypes.data, offset))
+                if batch.rows is None:
+                    slots.append((batch.addresses.ctypes.data, offset))
+                else:
+                    self._scratch_places[id(batch)] = offset
                 offset += -(-largest // 64) * 64
         return slots, offset
 
@@ -145,13 +170,28 @@ class SegmentRun:
                 spec = built.planned.spec
                 statistics.note(f"{spec.device.upper()}_{spec.name}", [self.record.edges[edge] for edge in built.outputs])
 
-    def _wrap(self, built: BuiltOperator, error: BaseException) -> BaseException:
+    def _wrap(self, built: BuiltOperator, error: BaseException, whole: bool = False) -> BaseException:
+        """The error for the user; `whole`: its sample is counted in the whole batch, not in that of a branch."""
         if not isinstance(error, Exception):
             return error
         source = None
         if isinstance(error, SampleError):
-            source = self._source_info(built, error.sample)
+            rows = self._rows(built)
+            source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)
+            if rows is not None and not whole:
+                error.sample = int(np.flatnonzero(rows == error.sample)[0])
         return operator_error(built.planned, error, self.record.index, source)
+
+    def _rows(self, built: BuiltOperator) -> np.ndarray | None:
+        """The branch of a conditional that an operator is in; None outside of branches."""
+        edges, scope = self.record.edges, built.operator.scope_argument
+        if scope is not None:
+            return next(edges[edge].rows for name, edge in built.arguments if name == scope)  # type: ignore[union-attr]
+        for edge in (*built.inputs, *(edge for _, edge in built.arguments)):
+            rows = edges[edge].rows  # type: ignore[union-attr]
+            if rows is not None:
+                return rows
+        return None
 
     def _source_info(self, built: BuiltOperator, sample: int) -> str | None:
         for edge in built.inputs:
@@ -162,7 +202,8 @@ class SegmentRun:
 
 
 def _samples(fresh: list[tuple[int, Batch]], record: Any) -> int:
-    return max((len(batch) for _, batch in fresh), default=record.batch_size)
+    """Samples of the job: a sub-batch has as many as the batch it is part of."""
+    return max((len(batch) if batch.rows is None else len(batch.rows) for _, batch in fresh), default=record.batch_size)
 
 
 def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator) -> Job:

@@ -1,0 +1,69 @@
+"""Sub-batches at work: steps that run for the samples of a branch, and addresses handed over sample by sample.
+
+The `rows` of a sub-batch say where the iteration's samples are in it; see ``Batch.rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import Step, context_table, no_explanation
+from ..types import DALIDataType
+
+
+def nothing(rows: np.ndarray) -> Batch:
+    """A sub-batch without samples, of no type."""
+    batch = Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
+    batch.rows = rows
+    return batch
+
+
+def in_branch(inner: Step, rows: np.ndarray) -> Step:
+    """A step for the samples of a branch."""
+    from ..compiled.branches import branch_step
+
+    table, keep = context_table([rows, inner.function, inner.context])
+
+    def explain(code: int, text: str, sample: int) -> str:
+        return inner.explain(code, text, int(rows[sample]))
+
+    return replace(inner, function=branch_step.address, context=table, explain=explain, keep=keep, inner=inner)
+
+
+def resolved(steps: Sequence[tuple[Any, Step | Batch]], scratch_places: Mapping[int, int]) -> list[tuple[Any, Step]]:
+    """Steps only: a batch stands for the steps that fill in its addresses.
+
+    `scratch_places`: sub-batches (by id) that are in the threads' scratch, at which offset.
+    """
+    result: list[tuple[Any, Step]] = []
+    for who, item in steps:
+        if isinstance(item, Step):
+            result.append((who, item))
+        elif item.links:
+            result.extend((who, _link(item, source)) for source in item.links)
+        elif id(item) in scratch_places:
+            result.append((who, _slot(item, scratch_places[id(item)])))
+    return result
+
+
+def _link(batch: Batch, source: Batch) -> Step:
+    from ..compiled.branches import link_step
+
+    table, keep = context_table([batch.addresses, _rows(batch), source.addresses, _rows(source)])
+    return Step(link_step.address, table, no_explanation, keep=keep)
+
+
+def _slot(batch: Batch, offset: int) -> Step:
+    from ..compiled.branches import slot_step
+
+    table, keep = context_table([batch.addresses, _rows(batch), offset])
+    return Step(slot_step.address, table, no_explanation, keep=keep)
+
+
+def _rows(batch: Batch) -> np.ndarray | int:
+    return 0 if batch.rows is None else batch.rows
