@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,11 @@ _OUTPUTS = (DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8, DALIDa
 
 
 class _BatchPlan(NamedTuple):
-    """Decisions about a batch, without the mirror flags: see ``normalize_kernels`` for `records`, `mean`, `factor`, `fills`."""
+    """Decisions about a batch, without the mirror flags; `normalisation` is a ``normalize_kernels.Normalisation``."""
 
     shapes: np.ndarray
     layout: str
-    records: np.ndarray
-    mean: np.ndarray
-    factor: np.ndarray
-    fills: np.ndarray
+    normalisation: Any
 
 
 @register
@@ -76,13 +73,8 @@ class CropMirrorNormalize(WindowOperator):
         source = inputs[0]
         plan = self._batch_plan(source, arguments)
         output = Batch(plan.shapes, self._dtype, plan.layout, device=source.device, source_info=source.source_info)
-        records = plan.records.copy()
-        records[:, 25] = arguments.scalars("mirror", np.int64) != 0
-        step = self._kernels.make_normalize_step(
-            source.addresses, output.addresses, records, storage_dtype(source.dtype), storage_dtype(self._dtype), plan.mean, plan.factor,
-            plan.fills,
-        )  # fmt: skip
-        return Planned([output], [step])
+        mirror = arguments.scalars("mirror", np.int64) != 0
+        return Planned([output], [plan.normalisation.step(source.addresses, output.addresses, mirror)])
 
     def _batch_plan(self, source: Batch, arguments: Arguments) -> _BatchPlan:
         """All that depends on shapes and constants; remembered while only `mirror` changes and the shapes are the same again."""
@@ -111,7 +103,7 @@ class CropMirrorNormalize(WindowOperator):
         mean, factor = self._normalisation(channels, arguments)
         records[:, 26] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
-        return _BatchPlan(shapes, out_layout, records, mean, factor, fills)
+        return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
 
     def _output_layout(self, layout: str, arguments: Arguments) -> str:
         wanted = self.spec.constant("output_layout")

@@ -62,11 +62,11 @@ def _two(crop: np.ndarray) -> np.ndarray:
     return crop[:, -2:]
 
 
-def check_windows(anchors: np.ndarray, windows: np.ndarray, extents: np.ndarray) -> None:
-    """SampleError for the first window that is empty or leaves its image; arguments int64[samples, 2] as (y, x)."""
+def check_windows(anchors: np.ndarray, windows: np.ndarray, extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(anchors, windows), or SampleError for the first window that is empty or leaves its image; arguments int64[samples, 2] as (y, x)."""
     wrong = crop_rules.outside(extents, anchors, windows) | (windows <= 0).any(axis=1)
     if not wrong.any():
-        return
+        return anchors, windows
     i = int(np.flatnonzero(wrong)[0])
     (y, x), (h, w) = anchors[i].tolist(), windows[i].tolist()
     height, width = extents[i].tolist()

@@ -86,11 +86,15 @@ class ImageDecoder(Operator):
         self._adjusts = bool(spec.constant("adjust_orientation"))
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
         self._ready: dict[int, np.ndarray] = {}
+        self._plain = False
 
     # --- windows, in the image as seen
 
     def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, window extents), int64[samples, 2] each as (y, x), for images of `extents`; the whole image here."""
+        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; the whole image here.
+
+        SampleError for a window that is empty or leaves its image.
+        """
         return np.zeros_like(extents), extents
 
     # --- one iteration
@@ -100,9 +104,11 @@ class ImageDecoder(Operator):
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         sizes = np.ascontiguousarray(source.shapes[:, 0])
-        headers = self._kernels.read_headers(source.addresses, sizes)
-        self._headers, self._sizes = headers, sizes
-        self._ready = {}
+        headers, plain = self._kernels.read_headers(source.addresses, sizes)
+        self._headers, self._sizes, self._ready = headers, sizes, {}
+        self._plain = plain and not self._whole_from_python
+        if self._plain:  # nearly always
+            return
         _refuse_impossible(headers, sizes)
         others = np.flatnonzero(~self._compiled_samples(headers))
         if len(others):
@@ -112,7 +118,7 @@ class ImageDecoder(Operator):
         """Which samples compiled code decodes: bool[samples]."""
         if self._whole_from_python:
             return np.zeros(len(headers), bool)
-        return (headers[:, 0] == self._kernels.IS_JPEG) & np.isin(headers[:, 3], (1, 3))
+        return (headers[:, 0] == self._kernels.IS_JPEG) & ((headers[:, 3] == 1) | (headers[:, 3] == 3))
 
     def _decode_now(self, source: Batch, header: np.ndarray, i: int) -> None:
         """Decode sample `i` whole, in final channels and type, as seen."""
@@ -146,23 +152,28 @@ class ImageDecoder(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, headers, ready = inputs[0], self._headers, self._ready
         self._ready = {}
-        stored_w, stored_h = headers[:, 1].copy(), headers[:, 2].copy()
-        orientation = headers[:, 4].copy() if self._adjusts else np.ones(len(source), np.int64)
+        stored = headers[:, 1:5].copy()  # width, height, components, orientation
+        if not self._adjusts:
+            stored[:, 3] = 1
         for i, image in ready.items():
-            stored_h[i], stored_w[i] = image.shape[:2]
-            orientation[i] = 1
-        seen = np.stack([stored_h, stored_w], axis=1)
-        turned = orientation >= 5
-        if turned.any():
-            seen[turned] = seen[turned, ::-1]
+            stored[i, :2] = image.shape[1::-1]
+            stored[i, 3] = 1
+        upright = self._plain or bool((stored[:, 3] == 1).all())
+        seen = stored[:, 1::-1]  # height, width
+        if not upright:
+            seen = np.where(stored[:, 3:] >= 5, stored[:, :2], seen)
         anchors, extents = self.windows(seen, inputs[1:], arguments)
-        check_windows(anchors, extents, seen)
         channels = self._channel_count(headers, ready)
-        output = Batch(np.column_stack([extents, channels]), self._dtype, "HWC", source_info=source.source_info)
+        shapes = np.empty((len(source), 3), np.int64)
+        shapes[:, :2], shapes[:, 2] = extents, channels
+        output = Batch(shapes, self._dtype, "HWC", source_info=source.source_info)
         geometry = np.empty((len(source), self._kernels.GEOMETRY_FIELDS), np.int64)
         geometry[:, 0] = self._kernels.JPEG
-        geometry[:, 1:5] = stored_windows(anchors, extents, stored_h, stored_w, orientation)
-        geometry[:, 5], geometry[:, 6], geometry[:, 7] = stored_w, stored_h, orientation
+        if upright:
+            geometry[:, 1:3], geometry[:, 3:5] = anchors[:, ::-1], extents[:, ::-1]
+        else:
+            geometry[:, 1:5] = stored_windows(anchors, extents, stored[:, 1], stored[:, 0], stored[:, 3])
+        geometry[:, 5:7], geometry[:, 7] = stored[:, :2], stored[:, 3]
         geometry[:, 8], geometry[:, 9] = headers[:, 5], channels * storage_dtype(self._dtype).itemsize
         geometry[:, 10] = headers[:, 3]
         addresses = source.addresses
@@ -173,20 +184,22 @@ class ImageDecoder(Operator):
                 geometry[i, 0] = self._kernels.READY
         return Planned([output], [self._step(source, addresses, geometry, output, ready)])
 
-    def _channel_count(self, headers: np.ndarray, ready: dict[int, np.ndarray]) -> np.ndarray:
-        """Channels of each output, int64[samples]."""
+    def _channel_count(self, headers: np.ndarray, ready: dict[int, np.ndarray]) -> np.ndarray | int:
+        """Channels of the outputs: of all, or int64[samples]."""
         if self._output_type in _CHANNELS:
-            return np.full(len(headers), _CHANNELS[self._output_type], np.int64)
+            return _CHANNELS[self._output_type]
         channels = headers[:, 3].copy()
         for i, image in ready.items():
             channels[i] = image.shape[2]
         return channels
 
     def _step(self, source: Batch, addresses: np.ndarray, geometry: np.ndarray, output: Batch, ready: dict[int, np.ndarray]) -> Step:
-        jpegs = geometry[geometry[:, 0] == self._kernels.JPEG]
+        jpegs = geometry if self._plain else geometry[geometry[:, 0] == self._kernels.JPEG]
         widest = int((jpegs[:, 5] * jpegs[:, 9]).max()) if len(jpegs) else 0
-        turned = jpegs[jpegs[:, 7] != 1]
-        turned_bytes = int((turned[:, 3] * turned[:, 4] * turned[:, 9]).max()) if len(turned) else 0
+        turned_bytes = 0
+        if not self._plain:
+            turned = jpegs[jpegs[:, 7] != 1]
+            turned_bytes = int((turned[:, 3] * turned[:, 4] * turned[:, 9]).max()) if len(turned) else 0
         scratch, orient_offset = self._kernels.scratch_bytes(widest, turned_bytes)
         table = self._table if self._table is not None else np.zeros(1, np.int64)
         context, keep = context_table(
@@ -240,8 +253,6 @@ def stored_windows(
 ) -> np.ndarray:
     """Windows of the image as seen, in stored coordinates: int64[samples, 4] of x, y, w, h (EXIF 2.3, tag 0x0112)."""
     y, x, h, w = anchors[:, 0], anchors[:, 1], extents[:, 0], extents[:, 1]
-    if (orientation == 1).all():
-        return np.stack([x, y, w, h], axis=1)
     turned = orientation >= 5
     sx, sy = np.where(turned, y, x), np.where(turned, x, y)
     sw, sh = np.where(turned, h, w), np.where(turned, w, h)
@@ -302,7 +313,7 @@ class DecodeImageCrop(ImageDecoder):
         check_crop(spec)
 
     def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        return crop_windows(self.spec, arguments, extents)
+        return check_windows(*crop_windows(self.spec, arguments, extents), extents)
 
 
 @register
@@ -330,7 +341,7 @@ class DecodeImageSlice(ImageDecoder):
         window_rules.check_slice(spec)
 
     def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        return window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW")
+        return check_windows(*window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
 
 
 @register
@@ -365,5 +376,4 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
         return constant("random_aspect_ratio"), constant("random_area"), constant("num_attempts")
 
     def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        anchors, windows = random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())
-        return anchors.astype(np.int64), windows.astype(np.int64)
+        return random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())

@@ -31,6 +31,7 @@ from ..compiled.intrinsics import (
     store_u8,
 )  # fmt: skip
 from ..compiled.step import callback, compiled, inlined, step
+from .image_headers import FREE_PIXELS
 
 # struct jpeg_decompress_struct, ABI 6.2, 64 bit.
 _STRUCT_BYTES, _ABI = 632, 62
@@ -333,27 +334,42 @@ def _scan(data, size, fields):
     store_i64(fields + 8 * _HORIENT, orientation)
 
 
+@inlined
+def _plain(fields, size):
+    """Whether a file is what nearly all are: an upright grey or colour JPEG of one scan, of a size that its data may well hold."""
+    pixels = load_i64(fields + 8 * _HW) * load_i64(fields + 8 * _HH)
+    kind, components = load_i64(fields + 8 * _FOUND), load_i64(fields + 8 * _COMPONENTS)
+    upright = load_i64(fields + 8 * _HORIENT) == 1 and load_i64(fields + 8 * _SCANS) == 1
+    return kind == IS_JPEG and (components == 1 or components == 3) and upright and 0 < pixels <= smaller(512 * size, FREE_PIXELS)
+
+
 @compiled(4)
 def scan_headers(addresses, sizes, count, headers):
-    """JPEG headers of a batch: int64[count, HEADER_FIELDS].
+    """JPEG headers of a batch: int64[count, HEADER_FIELDS]; gives the number of plain files (see `_plain`).
 
     The fields: found (NOT_JPEG, IS_JPEG, UNUSUAL), width, height, components, orientation, columns to decode beyond a window on each
     side (one MCU, because upsampling looks at neighbours; more for progressive files), frame marker (SOFn), number of scans.
     Only bytes of the samples are looked at, whatever they say.
     """
+    plain = 0
     for i in range(count):
-        _scan(load_i64(addresses + 8 * i), load_i64(sizes + 8 * i), headers + 8 * HEADER_FIELDS * i)
-    return 0
+        size = load_i64(sizes + 8 * i)
+        fields = headers + 8 * HEADER_FIELDS * i
+        _scan(load_i64(addresses + 8 * i), size, fields)
+        if _plain(fields, size):
+            plain += 1
+    return plain
 
 
 # --------------------------------------------------------------------------------------------------------------------- from Python
 
 
-def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """:data:`scan_headers` from Python: int64[samples, HEADER_FIELDS] for samples at `addresses` (int64) of `sizes` bytes (int64)."""
+def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """:data:`scan_headers` from Python: int64[samples, HEADER_FIELDS] for samples at `addresses` (int64) of `sizes` bytes (int64), and
+    whether all of them are plain files."""
     headers = np.empty((len(sizes), HEADER_FIELDS), np.int64)
-    scan_headers(addresses.ctypes.data, sizes.ctypes.data, len(sizes), headers.ctypes.data)
-    return headers
+    plain = scan_headers(addresses.ctypes.data, sizes.ctypes.data, len(sizes), headers.ctypes.data)
+    return headers, plain == len(sizes)
 
 
 def decode_whole(

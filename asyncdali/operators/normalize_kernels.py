@@ -240,26 +240,28 @@ def make_records(
     return records
 
 
-def make_normalize_step(
-    in_addresses: np.ndarray,
-    out_addresses: np.ndarray,
-    records: np.ndarray,
-    in_dtype: np.dtype,
-    out_dtype: np.dtype,
-    mean: np.ndarray,
-    multiplier: np.ndarray,
-    fills: np.ndarray,
-) -> Step:
-    """The step for a batch.
+class Normalisation:
+    """What the steps of all batches of equal shapes have in common.
 
-    records             from :func:`make_records`, with column 25 (mirror) and 26 (row of `mean`) set
+    records             from :func:`make_records`, with column 26 (row of `mean`) set
     mean, multiplier    float32[rows, channels]; shift already folded into the mean
     fills               out_dtype[output channels], values outside the input and of added channels
     """
-    # Whether the rows of the output are planes: width steps by one element.
-    planes = bool(len(records) == 0 or records[0, 8] == np.dtype(out_dtype).itemsize)
-    compiled = normalize_step(np.dtype(in_dtype).name, np.dtype(out_dtype).name, planes)
-    mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
-    fills = np.ascontiguousarray(fills, out_dtype)
-    table, keep = context_table((in_addresses, out_addresses, records, mean, multiplier, fills, mean.shape[1]))
-    return Step(compiled.address, table, no_explanation, keep=keep)
+
+    def __init__(
+        self, records: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype, mean: np.ndarray, multiplier: np.ndarray, fills: np.ndarray
+    ):
+        # Whether the rows of the output are planes: width steps by one element.
+        planes = bool(len(records) == 0 or records[0, 8] == np.dtype(out_dtype).itemsize)
+        self._compiled = normalize_step(np.dtype(in_dtype).name, np.dtype(out_dtype).name, planes)
+        self._records = records
+        mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
+        fills = np.ascontiguousarray(fills, out_dtype)
+        self._tables, self._keep = context_table((mean, multiplier, fills, mean.shape[1]))
+
+    def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
+        """The step for a batch; mirror bool[samples]."""
+        records = self._records.copy()
+        records[:, 25] = mirror
+        table, keep = context_table((in_addresses, out_addresses, records, *self._tables))
+        return Step(self._compiled.address, table, no_explanation, keep=[*keep, self._keep])

@@ -367,15 +367,16 @@ def crop_windows(
         ValueError: an impossible range, heights and widths of different shape, or an image of 2^31 or more pixels a side.
     """
     ranges = _checked_ranges(aspect, area, attempts)
-    tall, wide = np.ascontiguousarray(heights, np.int64), np.ascontiguousarray(widths, np.int64)
-    if tall.ndim != 1 or tall.shape != wide.shape:
-        raise ValueError(f"heights and widths have shapes {tall.shape} and {wide.shape}; expected two vectors of equal length")
-    samples = len(tall)
-    if samples and max(tall.max(), wide.max()) > 0x7FFFFFFF:
-        raise ValueError(f"the image is {max(tall.max(), wide.max())} pixels long; at most {0x7FFFFFFF} are possible")
-    anchors, extents = np.empty((samples, 2), np.int32), np.empty((samples, 2), np.int32)
+    if np.ndim(heights) != 1 or np.shape(heights) != np.shape(widths):
+        raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
+    sizes = np.array((heights, widths), np.int64)
+    samples = sizes.shape[1]
+    if samples and sizes.max() > 0x7FFFFFFF:
+        raise ValueError(f"the image is {sizes.max()} pixels long; at most {0x7FFFFFFF} are possible")
+    windows = np.empty((2, samples, 2), np.int32)
+    size_at, window_at = sizes.ctypes.data, windows.ctypes.data
     load_kernels().draw_windows(
-        position.key, position.hi, position.lo, position.phase, samples, tall.ctypes.data, wide.ctypes.data,
-        ranges.ctypes.data, attempts, anchors.ctypes.data, extents.ctypes.data,
+        position.key, position.hi, position.lo, position.phase, samples, size_at, size_at + 8 * samples,
+        ranges.ctypes.data, attempts, window_at, window_at + 8 * samples,
     )  # fmt: skip
-    return anchors, extents
+    return windows[0], windows[1]

@@ -112,7 +112,7 @@ class Resize(Operator):
         spatial = source.shapes[:, first : first + axes]
         geometry = self._geometry(spatial, arguments)
         shapes = source.shapes.copy()
-        shapes[:, first : first + axes] = np.where(spatial > 0, geometry.extents, 0)
+        shapes[:, first : first + axes] = geometry.extents * (spatial > 0)
         output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
         min_filter, mag_filter = self._filters(arguments)
         step = self._kernels.make_resize_step(
@@ -166,12 +166,16 @@ class Resize(Operator):
         names = ("resize_z", "resize_y", "resize_x")[3 - axes :]
         return np.stack([arguments.scalars(name) for name in names], axis=1)
 
-    def _filters(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(min, mag) filter per sample: the specific argument, else interp_type, else linear."""
-        chosen = []
-        for name in ("min_filter", "mag_filter"):
-            kinds = arguments.scalars(name if arguments.given(name) else "interp_type", np.int64)
-            if len(kinds) and (kinds.min() < 0 or kinds.max() > max(DALIInterpType)):
-                raise SampleError(int(np.flatnonzero((kinds < 0) | (kinds > max(DALIInterpType)))[0]), "Unknown interpolation type")
-            chosen.append(kinds)
-        return chosen[0], chosen[1]
+    def _filters(self, arguments: Arguments) -> tuple[np.ndarray | int, np.ndarray | int]:
+        """(min, mag) filter, of all samples or int64[samples]: the specific argument, else interp_type, else linear."""
+        return self._filter("min_filter", arguments), self._filter("mag_filter", arguments)
+
+    def _filter(self, name: str, arguments: Arguments) -> np.ndarray | int:
+        name = name if arguments.given(name) else "interp_type"
+        if not arguments.is_input(name):
+            return int(arguments.constant(name))
+        kinds = arguments.scalars(name, np.int64)
+        wrong = (kinds < 0) | (kinds > max(DALIInterpType))
+        if wrong.any():
+            raise SampleError(int(np.flatnonzero(wrong)[0]), "Unknown interpolation type")
+        return kinds

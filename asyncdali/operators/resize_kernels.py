@@ -507,18 +507,30 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 
 
 def scratch_bytes(records: np.ndarray, intervals: np.ndarray, volume: bool) -> int:
-    """Scratch that one thread needs for any sample of the batch: tap tables, four row buffers, and a plane for volumes."""
+    """Scratch that one thread needs for any sample of the batch: tap tables, four row buffers, and a plane for volumes.
+
+    From the largest lengths in the batch. An axis has at most 2 radius widen + 2 taps for each output, and ``out * widen`` is the
+    larger one of output and source length.
+    """
     if not len(records):
         return 0
-    extents, outs = records[:, 1:4], records[:, 5:8]
-    length = np.abs(intervals[:, :, 1] - intervals[:, :, 0])
-    widen = np.maximum(length / np.maximum(outs, 1), 1)
-    radius = _RADII[records[:, 8:10]].max(axis=1)
-    taps = np.minimum(np.ceil(2 * radius[:, None] * widen).astype(np.int64) + 1, np.maximum(extents, 1))
-    tables = (outs * (4 + 4 * taps) + 128).sum(axis=1)
-    row = 4 * extents[:, 2] * records[:, 4]
-    plane = row * extents[:, 1] + 64 if volume else 0
-    return int((tables + _ROWS * (row + 80) + plane).max()) + 64 + _HEAD_BYTES
+    radius = int(_RADII[records[:, 8:10]].max())
+    outs = records[:, 5:8].max(axis=0).tolist()
+    lengths = np.abs(intervals[:, :, 1] - intervals[:, :, 0]).max(axis=0).tolist()
+    tables = sum(12 * out + 8 * radius * (max(length, out) + 1) + 128 for out, length in zip(outs, lengths, strict=True))
+    rows = 4 * records[:, 3] * records[:, 4]
+    plane = int((rows * records[:, 2]).max()) + 64 if volume else 0
+    return int(tables) + _ROWS * (int(rows.max()) + 80) + plane + 64 + _HEAD_BYTES
+
+
+def _same_depth(records: np.ndarray, intervals: np.ndarray) -> bool:
+    """Whether all samples are resampled plane by plane."""
+    return bool(((records[:, 1] == records[:, 5]) & (intervals[:, 0, 0] == 0) & (intervals[:, 0, 1] == records[:, 1])).all())
+
+
+@cache
+def _resampling(in_dtype: np.dtype, out_dtype: np.dtype, volume: bool) -> Compiled:
+    return (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)
 
 
 def make_resize_step(
@@ -529,8 +541,8 @@ def make_resize_step(
     geometry: Geometry,
     in_dtype: np.dtype,
     out_dtype: np.dtype,
-    min_filter: np.ndarray,
-    mag_filter: np.ndarray,
+    min_filter: np.ndarray | int,
+    mag_filter: np.ndarray | int,
     antialias: bool,
 ) -> Step:
     """The step that resamples a batch.
@@ -539,21 +551,21 @@ def make_resize_step(
     shapes                        int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
     geometry                      see :func:`asyncdali.operators.resize_rules.geometry` (two or three axes)
     in_dtype                      uint8, int16, uint16 or float32; out_dtype the same, or float32
-    min_filter, mag_filter        integers[samples], DALIInterpType where an axis shrinks or does not
+    min_filter, mag_filter        DALIInterpType where an axis shrinks or does not, of all samples or integers[samples]
     """
     axes = geometry.extents.shape[1]
     records = np.ones((len(shapes), len(RECORD_FIELDS)), np.int64)
     intervals = np.zeros((len(shapes), 3, 2), np.float64)
     intervals[:, :, 1] = 1
-    records[:, 0] = shapes[:, :first_axis].prod(axis=1)
+    if first_axis > 0:
+        records[:, 0] = shapes[:, :first_axis].prod(axis=1)
     records[:, 4 - axes : 4] = shapes[:, first_axis : first_axis + axes]
-    records[:, 4] = shapes[:, first_axis + axes :].prod(axis=1)
+    if shapes.shape[1] > first_axis + axes:
+        records[:, 4] = shapes[:, first_axis + axes]
     records[:, 8 - axes : 8] = geometry.extents
     records[:, 8], records[:, 9], records[:, 10] = min_filter, mag_filter, antialias
     intervals[:, 3 - axes :, 0], intervals[:, 3 - axes :, 1] = geometry.lo, geometry.hi
-    same_depth = (records[:, 1] == records[:, 5]) & (intervals[:, 0, 0] == 0) & (intervals[:, 0, 1] == records[:, 1])
-    volume = axes == 3 and not same_depth.all()
-    factory = volume_step if volume else image_step
-    compiled = factory(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
+    volume = axes == 3 and not _same_depth(records, intervals)
+    compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), volume)
     table, keep = context_table((in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, 0, tap_tables.address))
     return Step(compiled.address, table, no_explanation, scratch_bytes(records, intervals, volume), _SCRATCH_FIELD, keep)

@@ -7,6 +7,7 @@ The formulas were found by probing DALI 2.4 with random arguments (``tests/parit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Geometry:
     hi: np.ndarray
 
 
+@cache
 def spatial_axes(layout: str) -> tuple[int, int]:
     """First spatial axis of `layout` and their number (2, or 3 with "D"); they are always adjacent."""
     first = min(layout.index(axis) for axis in "DHW" if axis in layout)

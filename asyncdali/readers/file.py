@@ -88,6 +88,7 @@ class FileReader(ReaderOperator):
         from . import file_kernels
 
         self._kernels = file_kernels
+        self._read_ahead = int(spec.constant("read_ahead"))
         compile_all(file_kernels)
         hint = max([*spec.constant("bytes_per_sample_hint"), 0])
         if hint:
@@ -99,6 +100,7 @@ class FileReader(ReaderOperator):
         self._table = self._list_files()
         if len(self._table) == 0:
             raise RuntimeError(f"No files found. {self._looked_for()}")
+        self._paths_at = self._table.paths.ctypes.data
         return len(self._table)
 
     def _looked_for(self) -> str:
@@ -148,9 +150,15 @@ class FileReader(ReaderOperator):
         indices = self.draw(count)
         table = self._table
         assert table is not None
-        starts = np.ascontiguousarray(table.starts[indices])
-        descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        context, keep = context_table([table.paths, starts, descriptors, sizes, int(self.spec.constant("read_ahead")), MAX_OPEN])
+        files = np.zeros((3, count), np.int64)
+        starts, descriptors, sizes = files
+        table.starts.take(indices, out=starts)
+        descriptors.fill(-1)
+        at = files.ctypes.data
+        starts_at, descriptors_at, sizes_at = at, at + 8 * count, at + 16 * count
+        paths_at = self._paths_at
+        keep = [files, table]
+        context = np.array([paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
         explain = self._explain(indices)
         ahead = self._ahead(count)
         try:
@@ -158,12 +166,12 @@ class FileReader(ReaderOperator):
             self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
             contents.place(self.environment.allocate(int(sizes.sum())))
-            context_read, keep = context_table([descriptors, sizes, contents.addresses, table.paths, starts])
-            yield CompiledJob(count, [Step(self._kernels.read_step.address, context_read, explain, keep=keep)])
+            context = np.array([descriptors_at, sizes_at, contents.addresses.ctypes.data, paths_at, starts_at], np.int64)
+            yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             if ahead is not None:
                 yield self._advise(ahead)
         finally:
-            self._kernels.close_all(descriptors.ctypes.data, count)
+            self._kernels.close_all(descriptors_at, count)
         self._contents = contents
         self._indices = indices
 

@@ -13,6 +13,8 @@ from ..device.threads import WorkerState
 from ..operators.base import PythonJob, SampleError, Step
 
 ERROR_TEXT_BYTES = 192
+_TEXT = ERROR_TEXT_BYTES // 8
+_TABLE, _FLAGS = 12, 3  # entries of the job table and flags behind it, see `compiled.driver`
 
 
 class Job:
@@ -75,23 +77,26 @@ class CompiledSamples(Job):
             if step.scratch_bytes:
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
-        self._functions = np.array([step.function for step in self.steps], np.int64)
-        self._contexts = np.array([step.context.ctypes.data for step in self.steps], np.int64)
-        self._slots = np.array(slots, np.int64).reshape(-1, 2).T.copy()
-        self._flags = np.zeros(3, np.int64)  # next sample, stop, failed
-        self._status = np.zeros(count, np.int64)
-        self._texts = np.zeros((count, ERROR_TEXT_BYTES), np.uint8)
-        flags = self._flags.ctypes.data
-        slot_arrays = self._slots.ctypes.data
-        self._table = np.array(
-            [
-                count, flags, len(self.steps), self._functions.ctypes.data, self._contexts.ctypes.data,
-                len(slots), slot_arrays, slot_arrays + 8 * len(slots),
-                self._status.ctypes.data, self._texts.ctypes.data, ERROR_TEXT_BYTES, flags + 8,
-            ],
-            np.int64,
-        )  # fmt: skip
-        self._address = self._table.ctypes.data
+        # One block of memory for all that the driver reads and writes: this runs several times a batch, and every array takes its time.
+        functions = _TABLE + _FLAGS
+        contexts = functions + len(steps)
+        slot_arrays = contexts + len(steps)
+        offsets = slot_arrays + len(slots)
+        status = offsets + len(slots)
+        texts = status + count
+        self._block = block = np.empty(texts + count * _TEXT, np.int64)
+        at = self._address = block.ctypes.data
+        block[:status] = [
+            count, at + 8 * _TABLE, len(steps), at + 8 * functions, at + 8 * contexts, len(slots), at + 8 * slot_arrays, at + 8 * offsets,
+            at + 8 * status, at + 8 * texts, ERROR_TEXT_BYTES, at + 8 * (_TABLE + 1), *[0] * _FLAGS,
+            *[step.function for step in self.steps], *[step.context.ctypes.data for step in self.steps],
+            *[address for address, _ in slots], *[offset for _, offset in slots],
+        ]  # fmt: skip
+        block[status:texts] = 0
+        block[texts::_TEXT] = 0  # texts are empty
+        self._flags = block[_TABLE:functions]  # next sample, stop, failed
+        self._status = block[status:texts]
+        self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
 
     def _run(self, thread: WorkerState) -> None:
         from ..compiled.driver import run_job

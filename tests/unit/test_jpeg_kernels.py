@@ -35,7 +35,7 @@ SIZES = [(1, 1), (1, 40), (40, 1), (7, 9), (16, 16), (17, 33), (64, 48), (99, 75
 
 def scan(data: bytes) -> dict[str, int]:
     array = np.frombuffer(data, np.uint8)
-    row = kernels.read_headers(np.array([array.ctypes.data]), np.array([array.size]))[0]
+    row = kernels.read_headers(np.array([array.ctypes.data]), np.array([array.size]))[0][0]
     names = ("found", "width", "height", "components", "orientation", "margin", "marker", "scans")
     return {name: int(value) for name, value in zip(names, row)}
 
