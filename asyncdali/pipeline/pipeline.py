@@ -105,7 +105,6 @@ class Pipeline:
 
     num_threads = property(lambda self: self._options.num_threads, doc="CPU worker threads.")
     device_id = property(lambda self: self._options.device_id, doc="GPU number, or None.")
-    seed = property(lambda self: self._options.seed, doc="Seed as given; None when not given or negative.")
     exec_pipelined = property(lambda self: self._options.exec_pipelined, doc="Whether iterations are computed ahead.")
     exec_async = property(lambda self: self._options.exec_async, doc="Whether scheduling returns at once.")
     exec_dynamic = property(lambda self: self._options.exec_dynamic, doc="True for the default executor, None or False otherwise.")
@@ -121,6 +120,11 @@ class Pipeline:
     enable_memory_stats = property(lambda self: self._options.enable_memory_stats, doc="As given.")
     py_num_workers = property(lambda self: self._options.py_num_workers, doc="Python worker processes.")
     py_start_method = property(lambda self: self._options.py_start_method, doc='"fork", "spawn" or "forkserver".')
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the operators' streams. Where none was given (or a negative one), the one drawn in :meth:`build`; None before."""
+        return self._options.seed if self._session is None or self._options.seed is not None else self._session.seed
 
     @property
     def is_restored_from_checkpoint(self) -> bool:

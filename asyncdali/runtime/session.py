@@ -54,7 +54,9 @@ class Session:
         self._check_scope(outputs, instances, pipeline)
         # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
         fuse = HostDevice.fuses_backends and options.stream_policy is not StreamPolicy.PER_OPERATOR
-        self.plan = build_plan(outputs, instances, pipeline, _Seeds(options.seed).entry, fuse)
+        seeds = _Seeds(options.seed)
+        self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
+        self.seed = seeds.seed
         count = len(self.plan.outputs)
         self.expected_dtype = options.expected("output_dtype", count)
         self.expected_ndim = options.expected("output_ndim", count)
@@ -315,12 +317,12 @@ class _Seeds:
     """The table of automatic operator seeds, made when the first entry is asked for."""
 
     def __init__(self, seed: int | None):
-        self._seed = secrets.randbits(62) if seed is None else int(seed)
+        self.seed = secrets.randbits(62) if seed is None else int(seed)
         self._table: list[int] | None = None
 
     def entry(self, index: int) -> int:
         if self._table is None:
             from ..operators.random_streams import seed_table
 
-            self._table = seed_table(self._seed)
+            self._table = seed_table(self.seed)
         return self._table[index]

@@ -583,3 +583,12 @@ def test_pipeline_def_and_pipeline_give_the_same():
 
     other = uniform_pipeline(lambda: (fn.random.uniform(), fn.random.normal()), seed=9)
     assert values(graph().run()) == values(other.run())
+
+
+def test_a_drawn_seed_is_reported_and_repeats_the_run():
+    pipeline = uniform_pipeline(seed=None)
+    assert pipeline.seed is None
+    first = [values(pipeline.run()) for _ in range(3)]
+    again = uniform_pipeline(seed=pipeline.seed)
+    assert [values(again.run()) for _ in range(3)] == first
+    assert uniform_pipeline(seed=7).seed == 7
