@@ -55,6 +55,7 @@ from .writing import read_table
 
 START_METHODS = ("fork", "spawn", "forkserver")
 LANDING = 512 * DONE_SIZE
+LOOK_EVERY = 64
 PIPE_SIZE = 1 << 18
 FAILED_STARTS = 3
 STACK_SECONDS = 1.0
@@ -121,6 +122,7 @@ class Engine:
         self._kinds = memoryview(self._landing).cast("I")
         self._cursor = 0
         self._backlog: dict[int, deque[Task]] = {}
+        self._watched: int | None = None
         self._started = False
         self.closed = False
         self._bytes = 0
@@ -332,6 +334,8 @@ class Engine:
             raise WorkerError(f"{ticket!r} was cancelled")
         if not ticket.complete:
             self._wait_for(ticket, timeout)
+        if ticket.number % LOOK_EVERY == 0:
+            self._look()
         error = error_of(ticket, [member.pid for member in self._members])
         if error is not None:
             raise error
@@ -342,13 +346,16 @@ class Engine:
         return batch
 
     def ready(self, ticket: Ticket) -> bool:
-        if ticket.complete or ticket.cancelled:
-            return True
-        with self._lock:
+        if not (ticket.complete or ticket.cancelled):
             self._check_open()
-            if not self._pumping:
-                self._pump(0)
-        return ticket.complete
+            self._look()
+        return ticket.complete or ticket.cancelled
+
+    def _look(self) -> None:
+        """Attend to what happened, without waiting. A death is seen by whoever waits; with enough results nobody may have to."""
+        with self._lock:
+            if not self._pumping and not self.closed:
+                self._attend(self._poll.poll(0))
 
     def _wait_for(self, ticket: Ticket, timeout: float | None) -> None:
         limit = None if timeout is None else time.monotonic() + timeout
@@ -515,9 +522,16 @@ class Engine:
     # ----------------------------------------------------------------------------------------------------------- processes
 
     def _watch_launcher(self) -> None:
+        """The helper's socket is another one after the helper died."""
         assert self._launcher is not None
-        if self._launcher.descriptor is not None:
-            self._poll.register(self._launcher.descriptor, select.POLLIN)
+        now = self._launcher.descriptor
+        if now == self._watched:
+            return
+        if self._watched is not None:
+            self._poll.unregister(self._watched)
+        self._watched = now
+        if now is not None:
+            self._poll.register(now, select.POLLIN)
 
     def _hear(self, news: list[News]) -> None:
         for item in news:
@@ -536,7 +550,7 @@ class Engine:
 
     def _welcome(self, born: Born) -> None:
         member = self._members[born.worker]
-        member.pid, member.pidfd, member.alive, member.ready = born.pid, born.pidfd, True, False
+        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # it may have said already that it is ready
         self._poll.register(born.pidfd, select.POLLIN)
 
     def _notice_death(self, pidfd: int) -> None:
@@ -575,6 +589,7 @@ class Engine:
                 os.eventfd_write(ring.tokens, max(1, ring.tail - ring.head))  # for those it may have taken with it
             member.condemned = 0
             member.failures += not member.ready
+            member.ready = False
             if not self._started and member.failures:
                 member.gone = manner
                 return
