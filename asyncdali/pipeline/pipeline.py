@@ -553,6 +553,22 @@ class Pipeline:
         with open(filename, "w", encoding="utf-8") as file:
             file.write(dot(self._built().plan, show_tensors, use_colors))
 
+    def save_graph_to_svg_file(self, filename: str | os.PathLike[str]) -> None:
+        """Draw the plan (builds): a column per stage, a frame per segment; hovering shows arguments and the user's line."""
+        from ..graph.drawing import svg
+
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(svg(self._built().plan))
+
+    def __str__(self) -> str:
+        """What runs, segment by segment; before building only that it is not built."""
+        head = f"{type(self).__name__}(batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id})"
+        if self._session is None:
+            return f"{head}, not built: {len(self._definition.instances)} operators"
+        from ..graph.drawing import text
+
+        return f"{head}\n{text(self._session.plan)}"
+
     # --- the graph as data
 
     def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | os.PathLike[str] | None = None) -> bytes:

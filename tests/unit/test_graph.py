@@ -7,6 +7,7 @@ import collections.abc
 import functools
 import json
 import pickle
+import xml.etree.ElementTree
 from collections.abc import Iterable
 
 import numpy as np
@@ -484,3 +485,23 @@ def test_expressions_say_that_they_are_not_here_yet(use):
         node = fn.random.uniform()
     with pytest.raises(TypeError, match="this version does not have yet"):
         use(node)
+
+
+def test_a_pipeline_prints_its_segments(tmp_path):
+    pipeline = Pipeline(batch_size=2, num_threads=1, device_id=0)
+    with pipeline:
+        data = fn.external_source(lambda: [np.zeros((4, 4, 3), np.uint8)] * 2, layout="HWC", name="data")
+        seen = fn.python_function(fn.flip(data, name="flipped"), function=lambda a: a, name="user")
+        pipeline.set_outputs(fn.flip(seen, vertical=1, name="again"), seen.gpu())
+    assert "not built" in str(pipeline)
+    pipeline.build()
+    text = str(pipeline)
+    assert "segment 0 (stage 0, cpu)" in text
+    assert "flipped: flip(data)" in text
+    assert "user: python_function(flipped" in text
+    assert "again: flip(user, vertical=1)" in text
+    assert text.index("flipped:") < text.index("user:") < text.index("again:")
+    pipeline.save_graph_to_svg_file(tmp_path / "plan.svg")
+    root = xml.etree.ElementTree.parse(tmp_path / "plan.svg").getroot()
+    words = " ".join(root.itertext())
+    assert all(name in words for name in ("flipped", "user", "again", "output 0", "output 1", "stage 1", "test_graph.py"))
