@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from . import data_node as data_node
     from . import external_source as external_source
     from . import fn as fn
+    from . import math as math
     from . import ops as ops
     from . import pickling as pickling
     from . import tensors as tensors
     from . import tfrecord as tfrecord
     from . import types as types
     from .data_node import DataNode as DataNode
+    from .data_node import newaxis as newaxis
     from .pipeline import Pipeline as Pipeline
     from .pipeline import pipeline_def as pipeline_def
     from .types import OperatorConcurrency as OperatorConcurrency
@@ -31,10 +33,11 @@ _NAMES = {
     "Pipeline": "pipeline",
     "pipeline_def": "pipeline",
     "DataNode": "data_node",
+    "newaxis": "data_node",
     "OperatorConcurrency": "types",
     "StreamPolicy": "types",
 }
-_MODULES = ("data_node", "external_source", "fn", "ops", "pickling", "pipeline", "tensors", "tfrecord", "types")
+_MODULES = ("data_node", "external_source", "fn", "math", "ops", "pickling", "pipeline", "tensors", "tfrecord", "types")
 
 __all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
 

@@ -5,8 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .graph.node import OperatorInstance
     from .types import DALIDataType
+
+    Unary = Callable[[Any], "DataNode"]
+    Binary = Callable[[Any, Any], "DataNode"]
+
+
+class NewAxis:
+    """What `newaxis` is: in ``node[newaxis]`` a new dimension of extent 1; ``newaxis("F")`` also names it in the layout."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str | None = None):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of a new axis is a single character, got {type(name).__name__}")
+        if name is not None and len(name) != 1:
+            raise ValueError(f"the name of a new axis is a single character, got {name!r}")
+        self.name = name
+
+    def __call__(self, name: str | None = None) -> NewAxis:
+        return NewAxis(name)
+
+    def __repr__(self) -> str:
+        return "newaxis" if self.name is None else f"newaxis({self.name!r})"
+
+
+newaxis = NewAxis()
 
 
 class DataNode:
@@ -19,6 +46,39 @@ class DataNode:
     __slots__ = ("device", "dtype", "index", "layout", "name", "ndim", "source")
     __array_ufunc__ = None  # numpy must not try to treat nodes as objects
     __hash__ = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:
+        __add__: Binary
+        __radd__: Binary
+        __sub__: Binary
+        __rsub__: Binary
+        __mul__: Binary
+        __rmul__: Binary
+        __truediv__: Binary
+        __rtruediv__: Binary
+        __floordiv__: Binary
+        __rfloordiv__: Binary
+        __mod__: Binary
+        __rmod__: Binary
+        __pow__: Binary
+        __rpow__: Binary
+        __and__: Binary
+        __rand__: Binary
+        __or__: Binary
+        __ror__: Binary
+        __xor__: Binary
+        __rxor__: Binary
+        __lshift__: Binary
+        __rlshift__: Binary
+        __rshift__: Binary
+        __rrshift__: Binary
+        __lt__: Binary
+        __le__: Binary
+        __gt__: Binary
+        __ge__: Binary
+        __neg__: Unary
+        __invert__: Unary
+        __abs__: Unary
 
     def __init__(
         self,
@@ -92,24 +152,47 @@ class DataNode:
     def __len__(self) -> NoReturn:
         raise TypeError("a DataNode has no len(): its batch exists only when the pipeline runs")
 
-    def __eq__(self, other: object) -> Any:
-        raise TypeError(
-            "comparing DataNodes builds an arithmetic expression, which this version does not have yet; "
-            "compare `node.name` or use `is` to tell nodes apart"
-        )
+    def __getitem__(self, item: Any) -> DataNode:
+        """Integers, slices, nodes in their places, and ``newaxis``; see ``graph.subscripts``."""
+        from .graph.subscripts import subscript
+
+        return subscript(self, item)
+
+    def __pos__(self) -> DataNode:
+        return self
 
 
-def _unavailable(symbol: str) -> Any:
-    def operate(self: DataNode, *others: Any) -> NoReturn:
-        raise TypeError(f"`{symbol}` on DataNodes builds an expression, which this version does not have yet")
+def _unary(name: str) -> Any:
+    def operate(self: DataNode) -> DataNode:
+        from .graph.arithmetic import operation
 
+        return operation(name, self)
+
+    operate.__name__, operate.__qualname__ = f"__{name}__", f"DataNode.__{name}__"
     return operate
 
 
-for _symbol, _names in {
-    "+": "add radd", "-": "sub rsub neg", "*": "mul rmul", "/": "truediv rtruediv", "//": "floordiv rfloordiv", "%": "mod rmod",
-    "**": "pow rpow", "&": "and rand", "|": "or ror", "^": "xor rxor", "~": "invert", "<<": "lshift rlshift", ">>": "rshift rrshift",
-    "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "!=": "ne", "[]": "getitem", "abs": "abs",
-}.items():  # fmt: skip
-    for _name in _names.split():
-        setattr(DataNode, f"__{_name}__", _unavailable(_symbol))
+def _binary(method: str, name: str, reflected: bool = False) -> Any:
+    def operate(self: DataNode, other: Any) -> DataNode:
+        from .graph.arithmetic import operation
+
+        return operation(name, other, self) if reflected else operation(name, self, other)
+
+    operate.__name__, operate.__qualname__ = f"__{method}__", f"DataNode.__{method}__"
+    return operate
+
+
+def _define_operators() -> None:
+    """The methods behind Python's operators; what they compute is told by ``operators.expressions_types``."""
+    names = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow"}
+    names.update({name: name for name in ("and", "or", "xor", "lshift", "rshift")})
+    for method, name in names.items():
+        setattr(DataNode, f"__{method}__", _binary(method, name))
+        setattr(DataNode, f"__r{method}__", _binary(f"r{method}", name, reflected=True))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(DataNode, f"__{name}__", _binary(name, name))
+    for name in ("neg", "invert", "abs"):
+        setattr(DataNode, f"__{name}__", _unary(name))
+
+
+_define_operators()

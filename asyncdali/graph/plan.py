@@ -14,6 +14,7 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Schema, Spec
+from .fusion import fuse_expressions, mark_early
 from .node import OperatorInstance
 
 TRANSFER = "_transfer"
@@ -33,6 +34,10 @@ class PlannedOperator:
     stage: int = 0
     attachment: Any = None
     """See ``OperatorInstance.attachment``."""
+    eager: bool = False
+    """Its outputs have their contents after planning."""
+    early: bool = False
+    """They have them although its kind need not (see ``fusion.mark_early``)."""
 
     @property
     def backend(self) -> str:
@@ -40,7 +45,7 @@ class PlannedOperator:
 
     def reads_contents(self) -> list[int]:
         """Edges whose contents this operator looks at before its compiled steps run."""
-        if self.kind.barrier:
+        if self.kind.barrier or self.early:
             return [*self.inputs, *self.arguments.values()]
         return [self.inputs[k] for k in self.kind.reads if k < len(self.inputs)] + list(self.arguments.values())
 
@@ -189,6 +194,8 @@ def build_plan(
         for node, number in zip(instance.outputs, twin.outputs, strict=True):
             edges[(id(instance), node.index, node.device)] = number
     out = [edge(node) for node in outputs]
+    operators = fuse_expressions(operators, out)
+    mark_early(operators)
     segments = cut_segments(operators, out, fuse_device)
     return Plan(operators, segments, out, next(counter))
 
@@ -219,13 +226,15 @@ def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], f
     producer: dict[int, PlannedOperator] = {}
     for planned in operators:
         contents = set(planned.reads_contents())
+        passed_on = planned.kind.passes_on and all(producer[edge].eager for edge in planned.inputs)
+        planned.eager = planned.kind.eager or planned.early or passed_on
         for edge in [*planned.inputs, *planned.arguments.values()]:
             source = producer[edge]
             cut = (
                 place(source) != place(planned)
                 or source.kind.barrier
                 or planned.kind.barrier
-                or (edge in contents and not source.kind.eager)
+                or (edge in contents and not source.eager)
             )
             planned.stage = max(planned.stage, source.stage + int(cut))
         for edge in planned.outputs:

@@ -479,14 +479,6 @@ def test_data_nodes_are_exported():
     assert isinstance(fn.random.uniform(), DataNode)
 
 
-@pytest.mark.parametrize("use", [lambda n: n + 1, lambda n: 2 * n, lambda n: n[0], lambda n: n < 3, lambda n: -n, lambda n: n != n, abs])
-def test_expressions_say_that_they_are_not_here_yet(use):
-    with Pipeline(**BASE):
-        node = fn.random.uniform()
-    with pytest.raises(TypeError, match="this version does not have yet"):
-        use(node)
-
-
 def test_a_pipeline_prints_its_segments(tmp_path):
     pipeline = Pipeline(batch_size=2, num_threads=1, device_id=0)
     with pipeline:

@@ -1,0 +1,119 @@
+"""Trees of arithmetic become one operator of the plan; and which operators must have their results while their segment is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..operators.base import Spec
+from ..operators.expressions import ArithmeticGenericOp
+from ..operators.expressions_programs import Input, Instruction, Literal, Operand, Program, Result, single
+
+if TYPE_CHECKING:
+    from .plan import PlannedOperator
+
+MAX_INSTRUCTIONS = 64
+MAX_INPUTS = 32
+
+
+def fuse_expressions(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> list[PlannedOperator]:
+    """`operators` (in topological order) with every tree of arithmetic operations as one of them.
+
+    An operation joins the tree of those that use its result if all of them are in the same tree and nobody else sees it.
+    """
+    users: dict[int, list[PlannedOperator]] = {}
+    seen = set(outputs)
+    for planned in operators:
+        for edge in planned.inputs:
+            users.setdefault(edge, []).append(planned)
+        seen.update(planned.arguments.values())
+    roots: dict[int, PlannedOperator] = {}
+    trees: dict[int, _Tree] = {}
+    for planned in reversed(operators):
+        if planned.kind is not ArithmeticGenericOp:
+            continue
+        edge = planned.outputs[0]
+        homes = {id(roots[id(user)]) if id(user) in roots else 0 for user in users.get(edge, [])}
+        tree = trees.get(homes.pop()) if len(homes) == 1 and edge not in seen and not planned.spec.constants.get("preserve") else None
+        if tree is None or not tree.take(planned):
+            tree = trees[id(planned)] = _Tree(planned)
+        roots[id(planned)] = tree.root
+    return [_whole(planned, trees) for planned in operators if roots.get(id(planned), planned) is planned]
+
+
+class _Tree:
+    """Operations that will be one; the root comes first, users before what they use."""
+
+    def __init__(self, root: PlannedOperator):
+        self.root = root
+        self.members = [root]
+        self._inputs = set(root.inputs)
+
+    def take(self, planned: PlannedOperator) -> bool:
+        """Add an operation that gives an input of this tree, unless that makes the tree too large or it runs on another device."""
+        inputs = (self._inputs - set(planned.outputs)) | set(planned.inputs)
+        if planned.backend != self.root.backend or len(self.members) >= MAX_INSTRUCTIONS or len(inputs) > MAX_INPUTS:
+            return False
+        self.members.append(planned)
+        self._inputs = inputs
+        return True
+
+
+def _whole(planned: PlannedOperator, trees: dict[int, _Tree]) -> PlannedOperator:
+    tree = trees.get(id(planned))
+    if tree is None:
+        return planned
+    place: dict[int, Operand] = {}
+    inputs: list[int] = []
+    instructions: list[Instruction] = []
+    for member in reversed(tree.members):
+        (own,) = single(member.spec.constants["op"], member.spec.constants["operands"]).instructions
+        operands: list[Operand] = []
+        for operand in own.operands:
+            if isinstance(operand, Literal):
+                operands.append(operand)
+                continue
+            edge = member.inputs[operand.index]
+            if edge not in place:
+                place[edge] = Input(len(inputs))
+                inputs.append(edge)
+            operands.append(place[edge])
+        place[member.outputs[0]] = Result(len(instructions))
+        instructions.append(Instruction(own.name, tuple(operands), _line(member.trace)))
+    spec = planned.spec
+    constants = {"program": Program(tuple(instructions)), "trace": planned.trace}
+    planned.spec = Spec(spec.schema, spec.name, spec.device, constants, (), len(inputs), 1)
+    planned.inputs = inputs
+    return planned
+
+
+def _line(trace: str) -> str:
+    """The innermost line of the user's program in a trace."""
+    return next((text.strip() for text in reversed(trace.splitlines()) if text.startswith("  File ")), "")
+
+
+def mark_early(operators: Sequence[PlannedOperator]) -> None:
+    """Set `early` of operators that can compute their results while planning, where something planned with them looks at these."""
+    producer: dict[int, PlannedOperator] = {}
+    able: set[int] = set()
+    for planned in operators:
+        relays = _can_be_early(planned) or planned.kind.passes_on
+        if planned.kind.eager or (relays and all(id(producer[edge]) in able for edge in _sources(planned))):
+            able.add(id(planned))
+        producer.update(dict.fromkeys(planned.outputs, planned))
+    wanted: set[int] = set()
+    for planned in reversed(operators):
+        if not wanted.isdisjoint(planned.outputs) and id(planned) in able and not planned.kind.eager:
+            wanted.update(_sources(planned))
+            if _can_be_early(planned):
+                planned.early = True
+                planned.spec.constants["early"] = True
+        wanted.update(planned.reads_contents())
+
+
+def _can_be_early(planned: PlannedOperator) -> bool:
+    return "early" in planned.spec.schema.by_name
+
+
+def _sources(planned: PlannedOperator) -> list[int]:
+    return [*planned.inputs, *planned.arguments.values()]

@@ -1,0 +1,157 @@
+"""Mathematical functions on nodes.
+
+At least one argument is a node or an array; others may be numbers, ``types.Constant``, arrays or flat lists. Integers give FLOAT where a
+function has no integer results. What the operators of nodes mean, and which element type they give, is told in docs/expressions.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .data_node import DataNode
+from .graph.arithmetic import operation as _operation
+
+
+def sqrt(input: Any) -> DataNode:
+    """Square root; NaN for negative numbers."""
+    return _operation("sqrt", input)
+
+
+def rsqrt(input: Any) -> DataNode:
+    """1 / sqrt(input)."""
+    return _operation("rsqrt", input)
+
+
+def cbrt(input: Any) -> DataNode:
+    """Cube root."""
+    return _operation("cbrt", input)
+
+
+def exp(input: Any) -> DataNode:
+    """e to the power of `input`."""
+    return _operation("exp", input)
+
+
+def log(input: Any) -> DataNode:
+    """Natural logarithm."""
+    return _operation("log", input)
+
+
+def log2(input: Any) -> DataNode:
+    """Logarithm to the base of 2."""
+    return _operation("log2", input)
+
+
+def log10(input: Any) -> DataNode:
+    """Logarithm to the base of 10."""
+    return _operation("log10", input)
+
+
+def abs(input: Any) -> DataNode:
+    """Absolute value, in the input's type."""
+    return _operation("abs", input)
+
+
+def fabs(input: Any) -> DataNode:
+    """Absolute value as a float."""
+    return _operation("fabs", input)
+
+
+def floor(input: Any) -> DataNode:
+    """The largest whole number that is not greater."""
+    return _operation("floor", input)
+
+
+def ceil(input: Any) -> DataNode:
+    """The smallest whole number that is not less."""
+    return _operation("ceil", input)
+
+
+def pow(base: Any, exponent: Any) -> DataNode:
+    """``base ** exponent``: integers wrap, and negative integer exponents give 0."""
+    return _operation("pow", base, exponent)
+
+
+def fpow(base: Any, exponent: Any) -> DataNode:
+    """`base` to the power of `exponent`, as a float also for integers."""
+    return _operation("fpow", base, exponent)
+
+
+def min(left: Any, right: Any) -> DataNode:
+    """The smaller one; `right` where one is NaN."""
+    return _operation("min", left, right)
+
+
+def max(left: Any, right: Any) -> DataNode:
+    """The larger one; `right` where one is NaN."""
+    return _operation("max", left, right)
+
+
+def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
+    """`value` between `lo` and `hi`; `hi` where these are the wrong way round."""
+    return _operation("clamp", value, lo, hi)
+
+
+def sin(input: Any) -> DataNode:
+    """Sine."""
+    return _operation("sin", input)
+
+
+def cos(input: Any) -> DataNode:
+    """Cosine."""
+    return _operation("cos", input)
+
+
+def tan(input: Any) -> DataNode:
+    """Tangent."""
+    return _operation("tan", input)
+
+
+def asin(input: Any) -> DataNode:
+    """Inverse sine."""
+    return _operation("asin", input)
+
+
+def acos(input: Any) -> DataNode:
+    """Inverse cosine."""
+    return _operation("acos", input)
+
+
+def atan(input: Any) -> DataNode:
+    """Inverse tangent."""
+    return _operation("atan", input)
+
+
+def atan2(x: Any, y: Any) -> DataNode:
+    """Angle of the point whose ordinate is `x` and whose abscissa is `y` (the names are DALI's)."""
+    return _operation("atan2", x, y)
+
+
+def sinh(input: Any) -> DataNode:
+    """Hyperbolic sine."""
+    return _operation("sinh", input)
+
+
+def cosh(input: Any) -> DataNode:
+    """Hyperbolic cosine."""
+    return _operation("cosh", input)
+
+
+def tanh(input: Any) -> DataNode:
+    """Hyperbolic tangent."""
+    return _operation("tanh", input)
+
+
+def asinh(input: Any) -> DataNode:
+    """Inverse hyperbolic sine."""
+    return _operation("asinh", input)
+
+
+def acosh(input: Any) -> DataNode:
+    """Inverse hyperbolic cosine."""
+    return _operation("acosh", input)
+
+
+def atanh(input: Any) -> DataNode:
+    """Inverse hyperbolic tangent."""
+    return _operation("atanh", input)
