@@ -1,0 +1,1 @@
+"""Where DALI's users look for what works with other libraries."""

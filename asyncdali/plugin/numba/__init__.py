@@ -1,0 +1,1 @@
+"""`asyncdali.plugin.numba.fn.experimental.numba_function`: the operator stands in ``asyncdali.fn.experimental``."""

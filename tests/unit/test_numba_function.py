@@ -1,0 +1,99 @@
+"""Functions compiled by Numba, as operators."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of, values
+
+from asyncdali import fn, types
+from asyncdali.plugin.numba.fn.experimental import numba_function
+
+DATA = [np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((1, 2), np.float32)]
+
+
+def source():
+    return fn.external_source(lambda k: [sample + k for sample in DATA])
+
+
+def transpose(out, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[j, i] = a[i, j] * 2
+
+
+def transposed(outs, ins):
+    for sample in range(len(outs[0])):
+        outs[0][sample][0] = ins[0][sample][1]
+        outs[0][sample][1] = ins[0][sample][0]
+
+
+def same(ndim=2, count=1, dtype=types.FLOAT, outputs=None):
+    outputs = count if outputs is None else outputs
+    return {"in_types": [dtype] * count, "out_types": [dtype] * outputs, "ins_ndim": [ndim] * count, "outs_ndim": [ndim] * outputs}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_shapes_from_setup(jit):
+    run, setup = (numba.njit(transpose), numba.njit(transposed)) if jit else (transpose, transposed)
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, setup_fn=setup, **same()), batch_size=2)
+    for k in range(3):
+        assert values(pipe.run())[0] == [((sample + k).T * 2).tolist() for sample in DATA]
+
+
+def test_several_arrays_of_several_kinds():
+    def run(total, scaled, a, b):
+        total[0] = 0
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                total[0] += a[i, j] * b[0]
+                scaled[i, j] = np.uint8(a[i, j])
+
+    def setup(outs, ins):
+        for k in range(len(outs[0])):
+            outs[0][k][0] = 1
+            outs[1][k][:] = ins[0][k]
+
+    pipe = pipeline_of(lambda: tuple(numba_function(
+        source(), fn.external_source(lambda: np.int32([[2], [3]])), run_fn=run, setup_fn=setup, in_types=[types.FLOAT, types.INT32],
+        ins_ndim=[2, 1], out_types=[types.FLOAT64, types.UINT8], outs_ndim=[1, 2])), batch_size=2)  # fmt: skip
+    assert values(pipe.run()) == [[[30.0], [6.0]], [[[0, 1, 2], [3, 4, 5]], [[1, 1]]]]
+
+
+def test_whole_batches():
+    def run(out, a):
+        for k in range(len(a)):
+            out[k][:] = a[k] + a[0][0, 1]
+
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, batch_processing=True, **same()), batch_size=2)
+    pipe.run()
+    assert values(pipe.run())[0] == [(DATA[0] + 3).tolist(), (DATA[1] + 3).tolist()]
+
+
+def test_an_exception_names_the_sample():
+    def run(out, a):
+        if a.shape[0] == 1:
+            raise ValueError("short")
+        out[:] = a
+
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, **same()), batch_size=2)
+    with pytest.raises(RuntimeError, match=r"(?s)iteration 0, sample 1.*run_fn.*exception"):
+        pipe.run()
+
+
+def test_declarations():
+    run = lambda out, a: None  # noqa: E731
+    for wrong, words in (
+        ({"outs_ndim": [1]}, "without `setup_fn`"), ({"ins_ndim": [2, 2]}, "in_types"),
+        ({"in_types": [types.FLOAT] * 2, "ins_ndim": [2] * 2}, "1 inputs"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            pipeline_of(lambda wrong=wrong: numba_function(source(), run_fn=run, **{**same(), **wrong}), batch_size=2).build()
+    with pytest.raises(TypeError, match=r"run_fn"):
+        pipeline_of(lambda: numba_function(source(), run_fn=5, **same()), batch_size=2).build()
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, **same(dtype=types.INT32)), batch_size=2)
+    with pytest.raises(ValueError, match=r"declared as INT32 with 2 dimensions.*FLOAT with 2"):
+        pipe.run()
+    with pytest.raises(RuntimeError, match=r"Could not serialize"):
+        pipeline_of(lambda: numba_function(source(), run_fn=run, **same()), batch_size=2).serialize()
