@@ -74,7 +74,7 @@ _ARGS = (
     Arg("in_types", "dtype_list", REQUIRED, "Element types of the inputs."),
     Arg("outs_ndim", "int_list", REQUIRED, "Numbers of dimensions of the outputs."),
     Arg("ins_ndim", "int_list", REQUIRED, "Numbers of dimensions of the inputs."),
-    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][dimension]``; without it shapes are the inputs'."),
+    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][dimension]``; by default as the inputs."),
     Arg("batch_processing", "bool", False, "The function is called once per batch, with a list of arrays for each output and input."),
 )
 

@@ -41,7 +41,8 @@ def step_of(run: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
         lines.append(f"    shape{k} = load_i64(context + {16 * k + 8}) + {8 * ndim} * sample")
         extents = [f"load_i64(shape{k} + {8 * axis})" for axis in range(ndim)]
         lines.append(f"    flat{k} = view{k}(load_i64(load_i64(context + {16 * k}) + 8 * sample), {' * '.join(extents) or '1'})")
-        lines.append(f"    array{k} = flat{k}.reshape(({', '.join(extents)}{',' if ndim == 1 else ''}))" if ndim else f"    array{k} = flat{k}")
+        reshaped = f".reshape(({', '.join(extents)},))" if ndim else ""
+        lines.append(f"    array{k} = flat{k}{reshaped}")
         names.append(f"array{k}")
     exec(_TEMPLATE.format(arrays="\n".join(lines), names=", ".join(names)), scope)
     return cfunc("int64(int64, int64, int64)")(scope["numba_step"])
