@@ -69,7 +69,7 @@ class _NumbaOperator(Operator):
 
 
 _ARGS = (
-    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs; arrays of one sample (of all: `batch_processing`)."),
+    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs, arrays of one sample each."),
     Arg("out_types", "dtype_list", REQUIRED, "Element types of the outputs."),
     Arg("in_types", "dtype_list", REQUIRED, "Element types of the inputs."),
     Arg("outs_ndim", "int_list", REQUIRED, "Numbers of dimensions of the outputs."),
