@@ -356,7 +356,7 @@ class Arguments:
     def vectors(self, name: str, length: int | None = None, dtype: Any = np.float32) -> np.ndarray:
         """A vector per sample: dtype[count, length]; one value is repeated `length` times.
 
-        With ``length=None`` all samples must agree on the length. Raises SampleError on another length.
+        With ``length=None`` all samples must agree on the length. Raises SampleError on another length, and for more than one dimension.
         """
         batch = self._inputs.get(name)
         if batch is None:
@@ -364,6 +364,8 @@ class Arguments:
             row = np.atleast_1d(np.asarray(value, dtype))
             row = self._fit(name, row, length, None)
             return np.broadcast_to(row, (self.count, len(row)))
+        if batch.ndim > 1 and self.count:
+            raise SampleError(0, f"argument '{name}' expects a vector per sample, got shape {tuple(batch.shapes[0].tolist())}")
         if batch.values is not None:
             rows = batch.values.reshape(self.count, -1).astype(dtype)
             if length is None or rows.shape[1] == length:

@@ -497,3 +497,12 @@ def test_a_pipeline_prints_its_segments(tmp_path):
     root = xml.etree.ElementTree.parse(tmp_path / "plan.svg").getroot()
     words = " ".join(root.itertext())
     assert all(name in words for name in ("flipped", "user", "again", "output 0", "output 1", "stage 1", "test_graph.py"))
+
+
+def test_an_argument_input_of_two_dimensions_is_no_vector():
+    pipeline = Pipeline(batch_size=2, num_threads=1)
+    with pipeline:
+        data = fn.external_source(lambda: [np.zeros((4, 4, 3), np.uint8)] * 2, layout="HWC")
+        pipeline.set_outputs(fn.resize(data, size=fn.external_source(lambda: [np.float32([[3, 3]])] * 2)))
+    with pytest.raises(RuntimeError, match=r"argument 'size' expects a vector per sample, got shape \(1, 2\)"):
+        pipeline.run()
