@@ -6,6 +6,7 @@ from typing import Any
 from ..data_node import DataNode
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
+from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 
@@ -90,6 +91,13 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
+def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
+
+    The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
+    no sample is cut. Then it is rounded up to a multiple of `align`.
+    """
+
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
@@ -127,6 +135,15 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
 
 def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Cuts a window out of samples with any number of dimensions.
+
+    The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
+    `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
+    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
+    input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+    """
 
 def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Removes axes of extent 1, given by number or by letter; the data are not copied."""

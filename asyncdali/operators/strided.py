@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, storage_dtype
+from ..types import DALIDataType
 from .base import Step, context_table, no_explanation
 
 _HEAD = 4  # strided_kernels.HEAD, which would bring Numba in
@@ -57,18 +58,20 @@ class Pieces:
         self._inputs.append(addresses)
         self._pieces.append((offset, target_offset, shared, extents, strides, self.targets if targets is None else targets))
 
-    def fill(self, values: np.ndarray, axis: int | None = None, where: np.ndarray | None = None) -> None:
-        """Fill the output (of the samples that `where` names) with `values` in its type: one value, or one per index of `axis`."""
-        strides = np.zeros_like(self.targets)
+    def fill(self, values: np.ndarray, axis: int | None = None, *, where: np.ndarray | None = None, per_sample: bool = False) -> None:
+        """Fill the output with `values` in its type: one value, one per index of `axis`, or one per sample.
+
+        where   bool[samples]: the samples that need it
+        """
+        extents, targets = self.output.shapes, self.targets
+        if not extents.shape[1]:  # scalars: an axis of extent 1 stands for none
+            extents, targets = np.ones((len(extents), 1), np.int64), np.zeros((len(extents), 1), np.int64)
+        strides = np.zeros_like(extents)
         if axis is not None and len(values) > 1:
             strides[:, axis] = values.itemsize
-        extents = self.output.shapes
-        if not extents.shape[1]:  # scalars need an axis to be left out by
-            extents = strides = np.ones((len(extents), 1), np.int64)
-            strides = np.zeros_like(extents)
         if where is not None:
             extents = np.where(where[:, None], extents, 0)
-        self.add(values, extents, strides, 0, strides if not self.targets.shape[1] else None)
+        self.add(values, extents, strides, np.arange(len(values)) * values.itemsize if per_sample else 0, targets)
 
     def step(self, function: Any) -> Step:
         """The step; `function` is one of ``strided_kernels``."""
@@ -84,6 +87,21 @@ class Pieces:
         pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
         table, keep = context_table((self.output.addresses, len(self._pieces), axes, records, pointers, self.output.itemsize))
         return Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+
+
+def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:
+    """Floats as elements of `dtype`, the way C converts them: without their fraction, the low bits of what is too large."""
+    numbers, target = np.asarray(values, np.float32), storage_dtype(dtype)
+    if target.kind not in "iu":
+        return numbers.astype(target)
+    whole = np.clip(np.trunc(np.nan_to_num(numbers.astype(np.float64))), -(2.0**63), 2.0**64 - 2048)
+    low = np.minimum(whole, 2.0**63 - 1024).astype(np.int64).astype(np.uint64)
+    return np.where(whole < 2.0**63, low, np.maximum(whole, 0).astype(np.uint64)).astype(target)
+
+
+def sized_name(dtype: DALIDataType) -> str:
+    """The unsigned integer that holds an element: kernels that only move elements know sizes, not types."""
+    return f"uint{8 * storage_dtype(dtype).itemsize}"
 
 
 def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
 from ..compiled.step import Compiled, inlined, step_variant
-from .convert_kernels import converter, storage, view
+from .convert_kernels import converter, float_to_half, load_value, storage, view
 
 # Context table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records int64[samples, pieces, 4 + 3 * axes], 4 address arrays of the
 # inputs int64[inputs], 5 bytes per element.
@@ -159,10 +159,25 @@ copy_step = Compiled(_pieces_step(_copy_plane, 0, 0), 3, ("copy",))
 """Moves elements of any size."""
 
 
+def _slicing_converter(in_dtype, out_dtype):
+    """``convert(element) -> element`` of slicing operators: floats lose their fraction, what is too large for float16 is its largest."""
+    if out_dtype != "float16" or in_dtype == "float16":
+        return converter(in_dtype, out_dtype, "truncate")
+    value, largest = load_value(in_dtype), np.float32(65504)
+
+    @inlined
+    def convert(element):
+        x = np.float32(value(element))
+        return float_to_half(largest if x > largest else -largest if x < -largest else x)
+
+    return convert
+
+
 @cache
-def converting_step(in_dtype: str, out_dtype: str, rounding: str = "round") -> Compiled:
-    """Moves elements and converts them (numpy names; rounding of floats to integers as in ``convert_kernels``)."""
-    view_in, view_out, convert = view(in_dtype), view(out_dtype), converter(in_dtype, out_dtype, rounding)
+def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Compiled:
+    """Moves elements and converts them (numpy names), by the rules of slicing operators or of ``cast``."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    convert = _slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
 
     @inlined
     def plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
@@ -176,5 +191,66 @@ def converting_step(in_dtype: str, out_dtype: str, rounding: str = "round") -> C
                 for k in range(count):
                     view_out(b + k * target, 1)[0] = convert(view_in(a + k * stride, 1)[0])
 
-    make = step_variant("convert", in_dtype, out_dtype, rounding)
+    make = step_variant("convert", in_dtype, out_dtype, slicing)
     return make(_pieces_step(plane, storage(in_dtype).itemsize, storage(out_dtype).itemsize))
+
+
+@inlined
+def _inside(index, extent, border):
+    """The index in 0..extent-1 that stands for `index`; borders as numbered in ``crop_rules``."""
+    if 0 <= index < extent:
+        return index
+    if border == 1:
+        return 0 if index < 0 else extent - 1
+    if border == 2:
+        return index % extent
+    period = max(2 * extent - (2 if border == 4 else 0), 1)
+    index %= period
+    return index if index < extent else period - index - (0 if border == 4 else 1)
+
+
+# Context table of bordered steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 4, axes], 3 axes, 4 border.
+# Record: extents of the output, extents of the input, where the window begins, strides of the input in bytes.
+
+
+@cache
+def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """A window of an input that goes on beyond its bounds."""
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), _slicing_converter(in_dtype, out_dtype)
+
+    @step_variant("border", in_dtype, out_dtype)
+    def bordered(context, sample, thread):
+        axes, border = load_i64(context + 24), load_i64(context + 32)
+        at = load_i64(context + 16) + 32 * axes * sample
+        extents, inputs = view_i64(at, axes), view_i64(at + 8 * axes, axes)
+        begins, strides = view_i64(at + 16 * axes, axes), view_i64(at + 24 * axes, axes)
+        source, total = load_i64(load_i64(context) + 8 * sample), 1
+        for k in range(axes):
+            total *= extents[k]
+            if inputs[k] <= 0:
+                total = 0
+        if total == 0:
+            return 0
+        # Innermost axes that stay whole are moved as one block.
+        left, block = axes, 1
+        while left > 1 and begins[left - 1] == 0 and extents[left - 1] == inputs[left - 1]:
+            left -= 1
+            block *= extents[left]
+        last = left - 1
+        width, begin, extent = extents[last], begins[last], inputs[last]
+        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), total)
+        at = 0
+        for row in range(total // (width * block)):
+            rest, base = row, source
+            for k in range(last - 1, -1, -1):
+                base += _inside(rest % extents[k] + begins[k], inputs[k], border) * strides[k]
+                rest //= extents[k]
+            line = view_in(base, extent * block)
+            for i in range(width):
+                first = _inside(i + begin, extent, border) * block
+                for c in range(block):
+                    out[at + c] = convert(line[first + c])
+                at += block
+        return 0
+
+    return bordered

@@ -6,6 +6,7 @@ from typing import Any
 from ..data_node import DataNode
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
+from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 
@@ -138,6 +139,16 @@ class Hue:
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Pad:
+    """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
+
+    The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
+    no sample is cut. Then it is rounded up to a multiple of `align`.
+    """
+
+    def __init__(self, *, align: int | Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., fill_value: float | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class PythonFunction:
     """Calls a Python function for each sample (or batch), in order, one call at a time.
 
@@ -192,6 +203,18 @@ class Saturation:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
 
     def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Slice:
+    """Cuts a window out of samples with any number of dimensions.
+
+    The window is given for the axes named by `axes` or `axis_names`, the other axes stay whole: by named arguments (`start` or
+    `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
+    `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
+    input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+    """
+
+    def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | None = ..., rel_start: float | Sequence[float] | None = ..., end: int | Sequence[int] | None = ..., rel_end: float | Sequence[float] | None = ..., shape: int | Sequence[int] | None = ..., rel_shape: float | Sequence[float] | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Squeeze:

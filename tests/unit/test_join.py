@@ -14,6 +14,11 @@ def source(samples, layout=None):
     return fn.external_source(lambda: samples, layout=layout)
 
 
+def nothing():
+    """An empty batch."""
+    return []
+
+
 def test_in_a_pipeline_on_both_devices():
     a = [np.arange(6, dtype=np.uint8).reshape(2, 3), np.arange(3, dtype=np.uint8).reshape(1, 3), np.zeros((0, 3), np.uint8)]
 
@@ -70,6 +75,10 @@ def test_many_inputs_and_many_axes():
         np.testing.assert_array_equal(ours("stack", parts, axis=axis).samples[0], np.stack([part[0] for part in parts], axis))
 
 
+def test_extents_add_up_without_elements():
+    assert ours("cat", [[np.zeros((0, 6))], [np.zeros((0, 1))]], axis=1).samples[0].shape == (0, 7)
+
+
 def test_squeeze_axes_from_the_back_and_per_sample():
     samples = [np.zeros((1, 3, 1), np.uint8)] * 2
     assert [sample.shape for sample in ours("squeeze", [samples], ["HWC"], axes=[-1]).samples] == [(1, 3)] * 2
@@ -83,7 +92,7 @@ def test_scalars_can_be_reinterpreted():
 
 def test_empty_batches():
     def graph():
-        x = fn.external_source(lambda: [], ndim=1, dtype=types.UINT8)
+        x = fn.external_source(nothing, ndim=1, dtype=types.UINT8)
         return fn.cat(x, x), fn.stack(x, x), fn.expand_dims(x, axes=0), fn.squeeze(x, axes=[0]), fn.reinterpret(x, dtype=types.INT8)
 
     pipe = pipeline_of(graph)
