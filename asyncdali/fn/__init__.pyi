@@ -26,6 +26,9 @@ def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None 
 def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
 
+def cast_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Converts the first input to the element type of the second one, by the rules of `cast`."""
+
 def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Joins the inputs along an existing axis.
 
@@ -68,6 +71,12 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in."""
 
+def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """Picks frames out of sequences: one output for each index in `element_map`.
+
+    The input must have a layout that begins with F, or none, and at least two dimensions.
+    """
+
 def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Inserts axes of extent 1; the data are not copied.
 
@@ -78,6 +87,12 @@ from ..external_source import external_source as external_source
 
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
+
+def full(input_0: Any, /, *, layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """The input, broadcast to the given shape."""
+
+def full_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes."""
 
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
@@ -91,11 +106,33 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
+def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
+
+def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
+
+    Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
+    they count as scalars, whatever their shape.
+    """
+
+def ones(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Samples of ones."""
+
+def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Ones of the shape, layout and (by default) type of the input."""
+
 def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
     The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
     no sample is cut. Then it is rounded up to a multiple of `align`.
+    """
+
+def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Marks the input as a sequence: its layout begins with F. The data are not copied.
+
+    An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
     """
 
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
@@ -136,6 +173,9 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
 def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
 
+def shapes(input_0: Any, /, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``."""
+
 def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Cuts a window out of samples with any number of dimensions.
 
@@ -154,3 +194,9 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
     """
+
+def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Samples of zeros."""
+
+def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Zeros of the shape, layout and (by default) type of the input."""

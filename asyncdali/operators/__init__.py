@@ -8,6 +8,7 @@ from .base import REGISTRY, Operator, Schema
 
 MODULES = (
     "operators.cast",
+    "operators.cast_like",
     "operators.color",
     "operators.color_twist",
     "operators.conditional",
@@ -17,9 +18,12 @@ MODULES = (
     "operators.crop_mirror_normalize",
     "operators.decoders",
     "operators.dims",
+    "operators.filled",
     "operators.expressions",
     "operators.flip",
+    "operators.frames",
     "operators.join",
+    "operators.lookup",
     "operators.numba_function",
     "operators.pad",
     "operators.properties",
@@ -29,6 +33,7 @@ MODULES = (
     "operators.reshape",
     "operators.resize",
     "operators.rotate",
+    "operators.shapes",
     "operators.slice",
     "operators.subscript",
     "readers.caffe",

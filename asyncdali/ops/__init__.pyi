@@ -35,6 +35,12 @@ class Cast:
     def __init__(self, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class CastLike:
+    """Converts the first input to the element type of the second one, by the rules of `cast`."""
+
+    def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Cat:
     """Joins the inputs along an existing axis.
 
@@ -101,6 +107,15 @@ class DlTensorPythonFunction:
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class ElementExtract:
+    """Picks frames out of sequences: one output for each index in `element_map`.
+
+    The input must have a layout that begins with F, or none, and at least two dimensions.
+    """
+
+    def __init__(self, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
 class ExpandDims:
     """Inserts axes of extent 1; the data are not copied.
 
@@ -116,6 +131,18 @@ class Flip:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
 
     def __init__(self, *, depthwise: int | None = ..., horizontal: int | None = ..., vertical: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Full:
+    """The input, broadcast to the given shape."""
+
+    def __init__(self, *, layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class FullLike:
+    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes."""
+
+    def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class GetProperty:
@@ -139,6 +166,34 @@ class Hue:
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class LookupTable:
+    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
+
+    def __init__(self, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class OneHot:
+    """Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
+
+    Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
+    they count as scalars, whatever their shape.
+    """
+
+    def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Ones:
+    """Samples of ones."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class OnesLike:
+    """Ones of the shape, layout and (by default) type of the input."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Pad:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 
@@ -147,6 +202,15 @@ class Pad:
     """
 
     def __init__(self, *, align: int | Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., fill_value: float | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PerFrame:
+    """Marks the input as a sequence: its layout begins with F. The data are not copied.
+
+    An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
+    """
+
+    def __init__(self, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class PythonFunction:
@@ -205,6 +269,12 @@ class Saturation:
     def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Shapes:
+    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Slice:
     """Cuts a window out of samples with any number of dimensions.
 
@@ -231,4 +301,16 @@ class Stack:
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Zeros:
+    """Samples of zeros."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ZerosLike:
+    """Zeros of the shape, layout and (by default) type of the input."""
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
