@@ -24,6 +24,16 @@ def caffe2(*, path: str | Sequence[str], num_labels: int | None = ..., label_typ
     vector as stored; 3, indices and weights, which give `num_labels` numbers (FLOAT); 4, no label and no output for it.
     """
 
+def coco(*, file_root: str | None = ..., annotations_file: str | None = ..., avoid_class_remapping: bool | None = ..., image_ids: bool | None = ..., images: str | Sequence[str] | None = ..., include_iscrowd: bool | None = ..., ltrb: bool | None = ..., masks: bool | None = ..., pixelwise_masks: bool | None = ..., polygon_masks: bool | None = ..., preprocessed_annotations: str | None = ..., ratio: bool | None = ..., save_preprocessed_annotations: bool | None = ..., save_preprocessed_annotations_dir: str | None = ..., size_threshold: float | None = ..., skip_empty: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """Reads encoded images and their annotations in the COCO format.
+
+    Images are ordered by their ids (or as listed in `images`). Outputs: the image's bytes (1-D UINT8), boxes (FLOAT, shape (n, 4), as
+    x, y, width, height or `ltrb`), labels (INT32, shape (n,)); then, if asked for, polygons (INT32, rows of box number, first vertex,
+    past the last vertex) and vertices (FLOAT, shape (m, 2)), or a mask of labels per pixel (INT32, HWC); then the image's id.
+
+    Labels count categories in the order of the file, from 1; an unknown category is 0.
+    """
+
 def file(*, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., labels: int | Sequence[int] | None = ..., file_filters: str | Sequence[str] | None = ..., dir_filters: str | Sequence[str] | None = ..., case_sensitive_filter: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
     """Reads (contents, label) pairs from files.
 

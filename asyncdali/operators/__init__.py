@@ -38,6 +38,7 @@ MODULES = (
     "operators.subscript",
     "readers.caffe",
     "readers.caffe2",
+    "readers.coco",
     "readers.file",
     "readers.mxnet",
     "readers.npy",

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-
-import numpy as np
+from collections.abc import Iterable
 
 from ..batch import Batch
-from ..operators.base import (
-    Arg,
-    Arguments,
-    CompiledJob,
-    Environment,
-    Iteration,
-    Planned,
-    PythonJob,
-    Schema,
-    Spec,
-    Step,
-    context_table,
-    no_explanation,
-    register,
-)
+from ..operators.base import Arg, Arguments, CompiledJob, Iteration, Planned, PythonJob, Schema, register
 from ..types import DALIDataType
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .contents import FileContentsReader
 from .files import FileTable, parse_file_list, scan_classes
 
 _FILTERS = [
@@ -33,26 +18,8 @@ _FILTERS = [
 ]  # fmt: skip
 
 
-class SampleNames(Sequence):
-    """The listed paths of a batch's samples; text is made only for those asked for."""
-
-    def __init__(self, table: FileTable, indices: np.ndarray):
-        self._table = table
-        self._indices = indices
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
-        return self._table.name(int(self._indices[index]))
-
-
-MAX_OPEN = 256
-"""Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
-
-
 @register
-class FileReader(ReaderOperator):
+class FileReader(FileContentsReader):
     """See the schema."""
 
     schema = Schema(
@@ -81,26 +48,12 @@ class FileReader(ReaderOperator):
         ),
     )
 
-    def __init__(self, spec: Spec, environment: Environment):
-        self._table: FileTable | None = None
-        super().__init__(spec, environment)
-        from ..compiled.step import compile_all
-        from . import file_kernels
-
-        self._kernels = file_kernels
-        self._read_ahead = int(spec.constant("read_ahead"))
-        compile_all(file_kernels)
-        hint = max([*spec.constant("bytes_per_sample_hint"), 0])
-        if hint:
-            environment.allocate(hint * environment.batch_size)
-
     # --- discovery
 
     def discover(self) -> int:
         self._table = self._list_files()
         if len(self._table) == 0:
             raise RuntimeError(f"No files found. {self._looked_for()}")
-        self._paths_at = self._table.paths.ctypes.data
         return len(self._table)
 
     def _looked_for(self) -> str:
@@ -146,65 +99,12 @@ class FileReader(ReaderOperator):
         return [DALIDataType.UINT8, DALIDataType.INT32]
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        count = arguments.count
-        indices = self.draw(count)
-        table = self._table
-        assert table is not None
-        files = np.zeros((3, count), np.int64)
-        starts, descriptors, sizes = files
-        table.starts.take(indices, out=starts)
-        descriptors.fill(-1)
-        at = files.ctypes.data
-        starts_at, descriptors_at, sizes_at = at, at + 8 * count, at + 16 * count
-        paths_at = self._paths_at
-        keep = [files, table]
-        context = np.array([paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
-        explain = self._explain(indices)
-        ahead = self._ahead(count)
-        try:
-            yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
-            self._refuse_empty(sizes, indices)
-            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
-            contents.place(self.environment.allocate(int(sizes.sum())))
-            context = np.array([descriptors_at, sizes_at, contents.addresses.ctypes.data, paths_at, starts_at], np.int64)
-            yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
-            if ahead is not None:
-                yield self._advise(ahead)
-        finally:
-            self._kernels.close_all(descriptors_at, count)
-        self._contents = contents
-        self._indices = indices
-
-    def _advise(self, indices: np.ndarray) -> CompiledJob:
-        """Have the system read the files of coming batches into its cache."""
-        assert self._table is not None
-        starts = np.ascontiguousarray(self._table.starts[indices])
-        context, keep = context_table([self._table.paths, starts])
-        return CompiledJob(len(indices), [Step(self._kernels.advise_step.address, context, no_explanation, keep=keep)])
-
-    def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
-        if self.spec.constant("dont_use_mmap") or sizes.all():
-            return
-        from ..operators.base import SampleError
-
-        sample = int(np.flatnonzero(sizes == 0)[0])
-        assert self._table is not None
-        raise SampleError(sample, f"File mapping failed: {self._table.path(int(indices[sample]))}: the file is empty")
-
-    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
-        def explain(code: int, text: str, sample: int) -> str:
-            assert self._table is not None
-            path = self._table.path(int(indices[sample]))
-            if code == self._kernels.SHORT_READ:
-                return f"File mapping failed: {path}: it became shorter while it was read"
-            return f"File mapping failed: {path}: {os.strerror(code)}"
-
-        return explain
+        self._indices = self.draw(arguments.count)
+        yield from self.read_contents(self._indices)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         contents, indices = self._contents, self._indices
         del self._contents, self._indices
-        assert self._table is not None
-        labels = Batch.from_values(self._table.labels[indices].reshape(-1, 1))
+        labels = Batch.from_values(self.table.labels[indices].reshape(-1, 1))
         labels.source_info = contents.source_info
         return Planned([contents, labels])

@@ -13,8 +13,8 @@ import numpy as np
 class FileTable:
     """Paths and labels of a data set, compactly: one block of bytes instead of millions of Python strings.
 
-    ``paths`` uint8, NUL-terminated full paths one after another; ``starts`` int64[count]; ``labels`` int32[count]. ``name(i)`` is the
-    path as listed.
+    ``paths`` uint8, NUL-terminated full paths one after another; ``paths_at`` their address; ``starts`` int64[count]; ``labels``
+    int32[count]. ``name(i)`` is the path as listed.
     """
 
     def __init__(self, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = ""):
@@ -29,6 +29,7 @@ class FileTable:
             full = [os.path.join(prefix, name) for name in encoded]
         block = b"\0".join(full) + b"\0"
         self.paths = self._names if full is encoded else np.frombuffer(block, np.uint8)
+        self.paths_at = self.paths.ctypes.data
         self.starts = _starts(full)
         self._name_starts = self.starts if full is encoded else _starts(encoded)
         self.labels = np.array(labels, np.int32)

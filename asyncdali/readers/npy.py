@@ -27,7 +27,7 @@ from ..operators.window_rules import slice_windows
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import BLOCK, RecordNames
-from .file import MAX_OPEN
+from .contents import MAX_OPEN
 from .listed import ListedReader, listing_args
 
 _KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")

@@ -52,7 +52,7 @@ def damaged(data: bytes, rng: np.random.Generator) -> bytes:
 def mutate(name: str, folder: Path, count: int) -> None:
     kind = KINDS[name]
     rng = np.random.default_rng(7)
-    arguments = kind.write(folder)
+    arguments = {**kind.write(folder), **kind.hostile}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     originals = {path: path.read_bytes() for path in files}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ class Kind:
     pre_permute: bool = False
     contained: bool = True
     after_epoch: bool = True
+    hostile: dict[str, Any] = field(default_factory=dict)
+    """Further arguments, with which damage gets further."""
     seal: Callable[..., bytes] | None = None
     """Makes the checksums of a damaged file right again, now and then, so that the damage gets further."""
 
@@ -132,12 +135,26 @@ def _write_numpy(folder: Path) -> dict[str, Any]:
     return {"file_root": str(folder)}
 
 
+def _write_coco(folder: Path) -> dict[str, Any]:
+    """Images listed in reverse; image k has k boxes."""
+    images = [{"id": 5 * k, "width": 20, "height": 10, "file_name": f"{k}.jpg"} for k in reversed(range(COUNT))]
+    shapes = [[[1, 2, 8, 2, 8, 9]], {"size": [10, 20], "counts": [5, 7, 188]}]
+    boxes = [{"image_id": 5 * k, "category_id": 3, "bbox": [1, 2, k + 1, 4], "segmentation": shapes[m % 2]}
+             for k in range(COUNT) for m in range(k)]  # fmt: skip
+    for k in range(COUNT):
+        (folder / f"{k}.jpg").write_bytes(content(k))
+    text = json.dumps({"images": images, "annotations": boxes, "categories": [{"id": 3}]})
+    (folder / "annotations.json").write_text(text)
+    return {"file_root": str(folder), "annotations_file": str(folder / "annotations.json")}
+
+
 KINDS = {kind.name: kind for kind in [
     Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord),
     Kind("caffe", _write_caffe, after_epoch=False),
     Kind("caffe2", _write_caffe2, after_epoch=False),
     Kind("mxnet", _write_mxnet),
     Kind("numpy", _write_numpy, number=lambda sample: int(sample[0][0, 0]), pre_permute=True, contained=False),
+    Kind("coco", _write_coco, pre_permute=True, contained=False, hostile={"pixelwise_masks": True}),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
 """Every reader that has landed."""

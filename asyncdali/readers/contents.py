@@ -1,0 +1,102 @@
+"""Reading the files of a batch whole, sizes first: what readers of one encoded file per sample share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
+from ..types import DALIDataType
+from .base import ReaderOperator
+from .files import FileTable
+
+
+class SampleNames(Sequence):
+    """The listed paths of a batch's samples; text is made only for those asked for."""
+
+    def __init__(self, table: FileTable, indices: np.ndarray):
+        self._table = table
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        return self._table.name(int(self._indices[index]))
+
+
+MAX_OPEN = 256
+"""Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
+
+
+class FileContentsReader(ReaderOperator):
+    """Base of readers whose first output is the bytes of a file; `discover` fills ``_table``."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        self._table: FileTable | None = None
+        super().__init__(spec, environment)
+        from ..compiled.step import compile_all
+        from . import file_kernels
+
+        self._kernels = file_kernels
+        self._read_ahead = int(spec.constant("read_ahead"))
+        compile_all(file_kernels)
+        hint = max([*spec.constant("bytes_per_sample_hint"), 0])
+        if hint:
+            environment.allocate(hint * environment.batch_size)
+
+    @property
+    def table(self) -> FileTable:
+        """The files, once they are found."""
+        assert self._table is not None
+        return self._table
+
+    def read_contents(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+        """Jobs that read these files; ``self._contents`` is the output then."""
+        count, table = len(indices), self.table
+        files = np.zeros((3, count), np.int64)
+        starts, descriptors, sizes = files
+        table.starts.take(indices, out=starts)
+        descriptors.fill(-1)
+        at = files.ctypes.data
+        starts_at, descriptors_at, sizes_at = at, at + 8 * count, at + 16 * count
+        keep = [files, table]
+        context = np.array([table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
+        explain = self._explain(indices)
+        ahead = self._ahead(count)
+        try:
+            yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
+            self._refuse_empty(sizes, indices)
+            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
+            contents.place(self.environment.allocate(int(sizes.sum())))
+            context = np.array([descriptors_at, sizes_at, contents.addresses.ctypes.data, table.paths_at, starts_at], np.int64)
+            yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
+            if ahead is not None:
+                yield self._advise(ahead)
+        finally:
+            self._kernels.close_all(descriptors_at, count)
+        self._contents = contents
+
+    def _advise(self, indices: np.ndarray) -> CompiledJob:
+        """Have the system read the files of coming batches into its cache."""
+        starts = np.ascontiguousarray(self.table.starts[indices])
+        context, keep = context_table([self.table.paths, starts])
+        return CompiledJob(len(indices), [Step(self._kernels.advise_step.address, context, no_explanation, keep=keep)])
+
+    def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
+        if self.spec.constant("dont_use_mmap") or sizes.all():
+            return
+        sample = int(np.flatnonzero(sizes == 0)[0])
+        raise SampleError(sample, f"File mapping failed: {self.table.path(int(indices[sample]))}: the file is empty")
+
+    def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
+        def explain(code: int, text: str, sample: int) -> str:
+            path = self.table.path(int(indices[sample]))
+            if code == self._kernels.SHORT_READ:
+                return f"File mapping failed: {path}: it became shorter while it was read"
+            return f"File mapping failed: {path}: {os.strerror(code)}"
+
+        return explain
