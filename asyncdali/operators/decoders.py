@@ -152,63 +152,33 @@ class ImageDecoder(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, headers, ready = inputs[0], self._headers, self._ready
         self._ready = {}
-        stored = headers[:, 1:5].copy()  # width, height, components, orientation
+        images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
         if not self._adjusts:
-            stored[:, 3] = 1
+            images[:, 3] = 1
         for i, image in ready.items():
-            stored[i, :2] = image.shape[1::-1]
-            stored[i, 3] = 1
-        upright = self._plain or bool((stored[:, 3] == 1).all())
-        seen = stored[:, 1::-1]  # height, width
-        if not upright:
-            seen = np.where(stored[:, 3:] >= 5, stored[:, :2], seen)
+            images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
+        seen = images[:, 1::-1]  # height, width
+        if not self._plain:
+            seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
         anchors, extents = self.windows(seen, inputs[1:], arguments)
-        channels = self._channel_count(headers, ready)
-        shapes = np.empty((len(source), 3), np.int64)
-        shapes[:, :2], shapes[:, 2] = extents, channels
-        output = Batch(shapes, self._dtype, "HWC", source_info=source.source_info)
-        geometry = np.empty((len(source), self._kernels.GEOMETRY_FIELDS), np.int64)
-        geometry[:, 0] = self._kernels.JPEG
-        if upright:
-            geometry[:, 1:3], geometry[:, 3:5] = anchors[:, ::-1], extents[:, ::-1]
-        else:
-            geometry[:, 1:5] = stored_windows(anchors, extents, stored[:, 1], stored[:, 0], stored[:, 3])
-        geometry[:, 5:7], geometry[:, 7] = stored[:, :2], stored[:, 3]
-        geometry[:, 8], geometry[:, 9] = headers[:, 5], channels * storage_dtype(self._dtype).itemsize
-        geometry[:, 10] = headers[:, 3]
+        channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
+        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
+        output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         addresses = source.addresses
         if ready:
             addresses = addresses.copy()
             for i, image in ready.items():
                 addresses[i] = image.ctypes.data
-                geometry[i, 0] = self._kernels.READY
-        return Planned([output], [self._step(source, addresses, geometry, output, ready)])
-
-    def _channel_count(self, headers: np.ndarray, ready: dict[int, np.ndarray]) -> np.ndarray | int:
-        """Channels of the outputs: of all, or int64[samples]."""
-        if self._output_type in _CHANNELS:
-            return _CHANNELS[self._output_type]
-        channels = headers[:, 3].copy()
-        for i, image in ready.items():
-            channels[i] = image.shape[2]
-        return channels
-
-    def _step(self, source: Batch, addresses: np.ndarray, geometry: np.ndarray, output: Batch, ready: dict[int, np.ndarray]) -> Step:
-        jpegs = geometry if self._plain else geometry[geometry[:, 0] == self._kernels.JPEG]
-        widest = int((jpegs[:, 5] * jpegs[:, 9]).max()) if len(jpegs) else 0
-        turned_bytes = 0
-        if not self._plain:
-            turned = jpegs[jpegs[:, 7] != 1]
-            turned_bytes = int((turned[:, 3] * turned[:, 4] * turned[:, 9]).max()) if len(turned) else 0
-        scratch, orient_offset = self._kernels.scratch_bytes(widest, turned_bytes)
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
         table = self._table if self._table is not None else np.zeros(1, np.int64)
         context, keep = context_table(
             [
-                table, addresses, self._sizes, geometry, output.addresses, _COLOR_SPACE.get(self._output_type, 2), int(self._fast_dct),
-                0, orient_offset,
+                table, addresses, self._sizes, windows.geometry, output.addresses, _COLOR_SPACE.get(self._output_type, 2),
+                int(self._fast_dct), 0, turned_at,
             ]
         )  # fmt: skip
-        return Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, [*keep, source, ready])
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, [*keep, source, ready])
+        return Planned([output], [step])
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
@@ -246,21 +216,6 @@ def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
         raise ValueError(f"JPEG of {components} components is not supported; 1, 3 and 4 are")
     if found != 1:
         raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
-
-
-def stored_windows(
-    anchors: np.ndarray, extents: np.ndarray, stored_h: np.ndarray, stored_w: np.ndarray, orientation: np.ndarray
-) -> np.ndarray:
-    """Windows of the image as seen, in stored coordinates: int64[samples, 4] of x, y, w, h (EXIF 2.3, tag 0x0112)."""
-    y, x, h, w = anchors[:, 0], anchors[:, 1], extents[:, 0], extents[:, 1]
-    turned = orientation >= 5
-    sx, sy = np.where(turned, y, x), np.where(turned, x, y)
-    sw, sh = np.where(turned, h, w), np.where(turned, w, h)
-    mirror_x = np.isin(orientation, (2, 3, 7, 8))
-    mirror_y = np.isin(orientation, (3, 4, 6, 7))
-    sx = np.where(mirror_x, stored_w - sx - sw, sx)
-    sy = np.where(mirror_y, stored_h - sy - sh, sy)
-    return np.stack([sx, sy, sw, sh], axis=1)
 
 
 _NOTES = """

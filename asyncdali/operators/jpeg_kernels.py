@@ -10,7 +10,7 @@ Bytes are loaded and copied by address here rather than through array views: the
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -361,6 +361,53 @@ def scan_headers(addresses, sizes, count, headers):
     return plain
 
 
+# ------------------------------------------------------------------------------------------------------------------------ windows
+
+# Table of place_windows (int64 each): 0 samples, 1 headers, 2 images int64[samples, 4] (width, height, components, orientation; orientation
+# 0: decoded already, as seen), 3 anchors int64[samples, 2] (y, x) and 4 extents (h, w) of windows in the image as seen, 5 channels
+# int64[samples], 6 bytes from one sample's channels to the next one's (0: all have the same), 7 bytes per element; filled in: 8 geometry
+# of decode_step, 9 output shapes int64[samples, 3], 10 bytes of the widest row to decode, 11 bytes of the largest window to be turned.
+
+
+@compiled(1)
+def place_windows(table):
+    """Geometry of :func:`decode_step`: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
+    header, image, anchor, extent = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24), load_i64(table + 32)
+    geometry, shape = load_i64(table + 64), load_i64(table + 72)
+    for i in range(load_i64(table)):
+        channels = load_i64(load_i64(table + 40) + load_i64(table + 48) * i)
+        width, height, orientation = load_i64(image), load_i64(image + 8), load_i64(image + 24)
+        pixel = channels * load_i64(table + 56)
+        y, x, h, w = load_i64(anchor), load_i64(anchor + 8), load_i64(extent), load_i64(extent + 8)
+        store_i64(shape, h)
+        store_i64(shape + 8, w)
+        store_i64(shape + 16, channels)
+        if orientation >= 5:
+            y, x, h, w = x, y, w, h
+        if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+            x = width - x - w
+        if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+            y = height - y - h
+        store_i64(geometry + 8 * _KIND, READY if orientation == 0 else JPEG)
+        store_i64(geometry + 8 * _X, x)
+        store_i64(geometry + 8 * _Y, y)
+        store_i64(geometry + 8 * _W, w)
+        store_i64(geometry + 8 * _H, h)
+        store_i64(geometry + 8 * _WIDTH, width)
+        store_i64(geometry + 8 * _HEIGHT, height)
+        store_i64(geometry + 8 * _ORIENTATION, larger(orientation, 1))
+        store_i64(geometry + 8 * _UNIT_W, load_i64(header + 8 * _MARGIN))
+        store_i64(geometry + 8 * _PIXEL, pixel)
+        store_i64(geometry + 8 * _COMPS, load_i64(image + 16))
+        if orientation >= 1:
+            store_i64(table + 80, larger(load_i64(table + 80), width * pixel))
+        if orientation >= 2:
+            store_i64(table + 88, larger(load_i64(table + 88), w * h * pixel))
+        header, image, anchor, extent = header + 8 * HEADER_FIELDS, image + 32, anchor + 16, extent + 16
+        geometry, shape = geometry + 8 * GEOMETRY_FIELDS, shape + 24
+    return 0
+
+
 # --------------------------------------------------------------------------------------------------------------------- from Python
 
 
@@ -370,6 +417,37 @@ def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, 
     headers = np.empty((len(sizes), HEADER_FIELDS), np.int64)
     plain = scan_headers(addresses.ctypes.data, sizes.ctypes.data, len(sizes), headers.ctypes.data)
     return headers, plain == len(sizes)
+
+
+class Windows(NamedTuple):
+    """What :func:`place_windows` found: geometry and output shapes, bytes of the widest row and of the largest window to turn."""
+
+    geometry: np.ndarray
+    shapes: np.ndarray
+    widest: int
+    turned: int
+
+
+def windows_of(
+    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
+) -> Windows:
+    """:func:`place_windows` from Python; its table describes the arguments. One value in `channels` is that of all samples."""
+    count = len(headers)
+    memory = np.empty(count * (GEOMETRY_FIELDS + 3 + 4), np.int64)
+    at = memory.ctypes.data
+    ends = count * GEOMETRY_FIELDS, count * (GEOMETRY_FIELDS + 3)
+    geometry, shapes = memory[: ends[0]].reshape(count, GEOMETRY_FIELDS), memory[ends[0] : ends[1]].reshape(count, 3)
+    windows = memory[ends[1] :].reshape(2, count, 2)
+    windows[0], windows[1] = anchors, extents
+    table = np.array(
+        [
+            count, headers.ctypes.data, images.ctypes.data, at + 8 * ends[1], at + 8 * (ends[1] + 2 * count), channels.ctypes.data,
+            8 if len(channels) > 1 else 0, itemsize, at, at + 8 * ends[0], 0, 0,
+        ],
+        np.int64,
+    )  # fmt: skip
+    place_windows(table.ctypes.data)
+    return Windows(geometry, shapes, int(table[10]), int(table[11]))
 
 
 def decode_whole(

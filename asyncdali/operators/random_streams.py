@@ -331,8 +331,9 @@ def normal(
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _checked_ranges(aspect: Sequence[float], area: Sequence[float], attempts: int) -> np.ndarray:
-    """float32[4] of both ranges; ValueError where they are empty or impossible."""
+@cache
+def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts: int) -> np.ndarray:
+    """float32[4] of both ranges, read-only; ValueError where they are empty or impossible."""
     for name, given in (("random_aspect_ratio", aspect), ("random_area", area)):
         if len(given) != 2:
             raise ValueError(f"`{name}` has {len(given)} values; expected two, the smallest and the largest")
@@ -344,6 +345,7 @@ def _checked_ranges(aspect: Sequence[float], area: Sequence[float], attempts: in
         raise ValueError(f"`random_area` is [{a0:g}, {a1:g}]; expected 0 <= smallest <= largest, and smallest <= 1")
     if attempts < 1:
         raise ValueError(f"`num_attempts` is {attempts}; at least 1 is needed")
+    ranges.flags.writeable = False
     return ranges
 
 
@@ -366,7 +368,7 @@ def crop_windows(
     Raises:
         ValueError: an impossible range, heights and widths of different shape, or an image of 2^31 or more pixels a side.
     """
-    ranges = _checked_ranges(aspect, area, attempts)
+    ranges = _checked_ranges(tuple(aspect), tuple(area), attempts)
     if np.ndim(heights) != 1 or np.shape(heights) != np.shape(widths):
         raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
     sizes = np.array((heights, widths), np.int64)

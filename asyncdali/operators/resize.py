@@ -77,6 +77,7 @@ class Resize(Operator):
         if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
             self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         self._kernels.tap_tables.compile()
+        self._kernels.fill_records.compile()
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
         return [known, DALIDataType.INT32][: self.spec.output_count]
 
@@ -111,14 +112,11 @@ class Resize(Operator):
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
         geometry = self._geometry(spatial, arguments)
-        shapes = source.shapes.copy()
-        shapes[:, first : first + axes] = geometry.extents * (spatial > 0)
-        output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
-        min_filter, mag_filter = self._filters(arguments)
-        step = self._kernels.make_resize_step(
-            source.addresses, output.addresses, source.shapes, first, geometry, storage_dtype(source.dtype), storage_dtype(dtype),
-            min_filter, mag_filter, bool(self.spec.constant("antialias")),
-        )  # fmt: skip
+        resampling = self._kernels.Resampling(
+            source.shapes, first, geometry, self._filters(arguments), bool(self.spec.constant("antialias"))
+        )
+        output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)
+        step = resampling.step(source.addresses, output.addresses, storage_dtype(source.dtype), storage_dtype(dtype))
         outputs = [output]
         if self.spec.output_count == 2:
             outputs.append(Batch.from_values(spatial.astype(np.int32)))
@@ -136,9 +134,7 @@ class Resize(Operator):
     def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
         axes = spatial.shape[1]
         if self._fixed is not None and len(self._fixed) in (1, axes):
-            extents = np.empty(spatial.shape, np.int64)
-            extents[:] = self._fixed
-            return rules.Geometry(extents, np.zeros(spatial.shape), spatial.astype(np.float64))
+            return rules.Geometry(np.array([self._fixed * (axes // len(self._fixed))], np.int64))
         limits = self.spec.constant("max_size")
         if limits is not None and len(limits) not in (1, axes):
             raise ValueError(f'Argument "max_size" expects either a single value or a list of {axes} elements. {len(limits)} given.')
@@ -166,16 +162,13 @@ class Resize(Operator):
         names = ("resize_z", "resize_y", "resize_x")[3 - axes :]
         return np.stack([arguments.scalars(name) for name in names], axis=1)
 
-    def _filters(self, arguments: Arguments) -> tuple[np.ndarray | int, np.ndarray | int]:
-        """(min, mag) filter, of all samples or int64[samples]: the specific argument, else interp_type, else linear."""
-        return self._filter("min_filter", arguments), self._filter("mag_filter", arguments)
-
-    def _filter(self, name: str, arguments: Arguments) -> np.ndarray | int:
-        name = name if arguments.given(name) else "interp_type"
-        if not arguments.is_input(name):
-            return int(arguments.constant(name))
-        kinds = arguments.scalars(name, np.int64)
-        wrong = (kinds < 0) | (kinds > max(DALIInterpType))
+    def _filters(self, arguments: Arguments) -> np.ndarray:
+        """(min, mag) filter, int64[2, samples], or [2, 1] for all samples: the specific argument, else interp_type, else linear."""
+        names = [name if arguments.given(name) else "interp_type" for name in ("min_filter", "mag_filter")]
+        if not any(arguments.is_input(name) for name in names):
+            return np.array([[arguments.constant(name)] for name in names], np.int64)
+        kinds = np.stack([arguments.scalars(name, np.int64) for name in names])
+        wrong = ((kinds < 0) | (kinds > max(DALIInterpType))).any(axis=0)
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "Unknown interpolation type")
         return kinds

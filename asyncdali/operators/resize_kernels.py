@@ -21,7 +21,20 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..compiled.intrinsics import call3, larger, load_i64, smaller, store_i64, view_f32, view_f64, view_i32, view_of
+from ..compiled.intrinsics import (
+    call3,
+    larger,
+    load_f64,
+    load_i32,
+    load_i64,
+    smaller,
+    store_f64,
+    store_i64,
+    view_f32,
+    view_f64,
+    view_i32,
+    view_of,
+)  # fmt: skip
 from ..compiled.step import Compiled, compiled, contracted, step_variant
 from .base import Step, context_table, no_explanation
 from .resize_rules import Geometry
@@ -65,7 +78,6 @@ def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 _TABLES, _DESCRIPTIONS = _filter_tables()
-_RADII = _DESCRIPTIONS[:, 2]
 
 
 # ------------------------------------------------------------------------------------------------------------------ tap tables
@@ -506,66 +518,107 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 # ----------------------------------------------------------------------------------------------------------------------- planning
 
 
-def scratch_bytes(records: np.ndarray, intervals: np.ndarray, volume: bool) -> int:
-    """Scratch that one thread needs for any sample of the batch: tap tables, four row buffers, and a plane for volumes.
+# Table of fill_records (int64 each): 0 samples, 1 ndim, 2 first spatial axis, 3 spatial axes, 4 input shapes, 5 output extents
+# int64[samples, axes], 6 bytes from a sample's extents to the next one's (0: all have the same), 7 and 8 source intervals lo and hi
+# float64[samples, axes] (0: the whole input), 9 and 10 filters int64[samples], 11 bytes from one filter to the next, 12 antialias,
+# 13 filter descriptions; filled in: 14 records, 15 intervals, 16 output shapes, 17 whether depth is resampled, 18 scratch for planes.
 
-    From the largest lengths in the batch. An axis has at most 2 radius widen + 2 taps for each output, and ``out * widen`` is the
-    larger one of output and source length.
+
+@compiled(1)
+def fill_records(table):
+    """What :class:`Resampling` needs to know of a batch; gives the scratch that a thread needs for any sample, but for planes."""
+    ndim, first, axes = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24)
+    shape, extents, lo, hi = load_i64(table + 32), load_i64(table + 40), load_i64(table + 56), load_i64(table + 64)
+    filters, filters_step = load_i64(table + 72), load_i64(table + 88)
+    record, interval, out_shape = load_i64(table + 112), load_i64(table + 120), load_i64(table + 128)
+    needed = 0
+    for i in range(load_i64(table)):
+        small, large = load_i64(filters + filters_step * i), load_i64(load_i64(table + 80) + filters_step * i)
+        descriptions = load_i64(table + 104)
+        radius = np.int64(larger(load_i32(descriptions + 12 * small + 8), load_i32(descriptions + 12 * large + 8)))
+        outer, channels, scratch = 1, 1, 64 + _HEAD_BYTES
+        for k in range(ndim):
+            extent = load_i64(shape + 8 * k)
+            store_i64(out_shape + 8 * k, extent)
+            if k < first:
+                outer *= extent
+            elif k >= first + axes:
+                channels *= extent
+        for axis in range(3):
+            k = axis - (3 - axes)
+            extent, out, begin, end = 1, 1, 0.0, 1.0
+            if k >= 0:
+                extent, out = load_i64(shape + 8 * (first + k)), load_i64(extents + 8 * k)
+                begin, end = 0.0, np.float64(extent)
+                if lo != 0:
+                    begin, end = load_f64(lo + 8 * k), load_f64(hi + 8 * k)
+                store_i64(out_shape + 8 * (first + k), out if extent > 0 else 0)
+            store_i64(record + 8 + 8 * axis, extent)
+            store_i64(record + 40 + 8 * axis, out)
+            store_f64(interval + 16 * axis, begin)
+            store_f64(interval + 16 * axis + 8, end)
+            if axis == 0 and (extent != out or begin != 0 or end != extent):
+                store_i64(table + 136, 1)
+            # At most 2 radius widen + 2 taps for each output, and out * widen is the larger one of output and source length.
+            scratch += 12 * out + 8 * radius * (larger(np.int64(abs(end - begin)), out) + 2) + 128
+        store_i64(record, outer)
+        store_i64(record + 32, channels)
+        store_i64(record + 64, small)
+        store_i64(record + 72, large)
+        store_i64(record + 80, load_i64(table + 96))
+        row = 4 * load_i64(record + 24) * channels
+        needed = larger(needed, scratch + _ROWS * (row + 80))
+        store_i64(table + 144, larger(load_i64(table + 144), row * load_i64(record + 16) + 64))
+        shape, out_shape, record, interval = shape + 8 * ndim, out_shape + 8 * ndim, record + 88, interval + 48
+        extents, lo, hi = extents + load_i64(table + 48), lo + 8 * axes if lo != 0 else 0, hi + 8 * axes
+    return needed
+
+
+class Resampling:
+    """What is decided about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
+
+    shapes       int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
+    geometry     see :func:`asyncdali.operators.resize_rules.geometry` (two or three axes); without `lo` and `hi` the whole input,
+                 with one row of extents that of all samples
+    filters      int64[2, samples] or [2, 1] for all samples: DALIInterpType where an axis shrinks and where it does not
     """
-    if not len(records):
-        return 0
-    radius = int(_RADII[records[:, 8:10]].max())
-    outs = records[:, 5:8].max(axis=0).tolist()
-    lengths = np.abs(intervals[:, :, 1] - intervals[:, :, 0]).max(axis=0).tolist()
-    tables = sum(12 * out + 8 * radius * (max(length, out) + 1) + 128 for out, length in zip(outs, lengths, strict=True))
-    rows = 4 * records[:, 3] * records[:, 4]
-    plane = int((rows * records[:, 2]).max()) + 64 if volume else 0
-    return int(tables) + _ROWS * (int(rows.max()) + 80) + plane + 64 + _HEAD_BYTES
 
+    def __init__(self, shapes: np.ndarray, first_axis: int, geometry: Geometry, filters: np.ndarray, antialias: bool):
+        count, ndim = shapes.shape
+        axes = geometry.extents.shape[1]
+        shapes, extents = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(geometry.extents, np.int64)
+        memory = np.empty(count * (len(RECORD_FIELDS) + 6 + ndim), np.int64)
+        records_at = memory.ctypes.data
+        intervals_at = records_at + 8 * count * len(RECORD_FIELDS)
+        self.shapes = memory[count * (len(RECORD_FIELDS) + 6) :].reshape(count, ndim)
+        lo_at = hi_at = 0
+        if geometry.lo is not None and geometry.hi is not None:
+            lo, hi = np.ascontiguousarray(geometry.lo, np.float64), np.ascontiguousarray(geometry.hi, np.float64)
+            lo_at, hi_at = lo.ctypes.data, hi.ctypes.data
+        filters_at = filters.ctypes.data
+        table = np.array(
+            [
+                count, ndim, first_axis, axes, shapes.ctypes.data, extents.ctypes.data, 8 * axes if len(extents) > 1 else 0, lo_at, hi_at,
+                filters_at, filters_at + filters.strides[0], filters.strides[1] if filters.shape[1] > 1 else 0, antialias,
+                _DESCRIPTIONS.ctypes.data, records_at, intervals_at, intervals_at + 48 * count, 0, 0,
+            ],
+            np.int64,
+        )  # fmt: skip
+        self._scratch = fill_records(table.ctypes.data)
+        self._volume = axes == 3 and bool(table[17])
+        if self._volume:
+            self._scratch += int(table[18])
+        self._memory, self._records_at, self._intervals_at = memory, records_at, intervals_at
 
-def _same_depth(records: np.ndarray, intervals: np.ndarray) -> bool:
-    """Whether all samples are resampled plane by plane."""
-    return bool(((records[:, 1] == records[:, 5]) & (intervals[:, 0, 0] == 0) & (intervals[:, 0, 1] == records[:, 1])).all())
+    def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
+        """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
+        compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
+        table, keep = context_table(
+            (in_addresses, out_addresses, self._records_at, self._intervals_at, _TABLES, _DESCRIPTIONS, 0, tap_tables.address)
+        )
+        return Step(compiled.address, table, no_explanation, self._scratch, _SCRATCH_FIELD, [*keep, self._memory])
 
 
 @cache
 def _resampling(in_dtype: np.dtype, out_dtype: np.dtype, volume: bool) -> Compiled:
     return (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)
-
-
-def make_resize_step(
-    in_addresses: np.ndarray,
-    out_addresses: np.ndarray,
-    shapes: np.ndarray,
-    first_axis: int,
-    geometry: Geometry,
-    in_dtype: np.dtype,
-    out_dtype: np.dtype,
-    min_filter: np.ndarray | int,
-    mag_filter: np.ndarray | int,
-    antialias: bool,
-) -> Step:
-    """The step that resamples a batch.
-
-    in_addresses, out_addresses   int64[samples], filled when the step runs
-    shapes                        int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
-    geometry                      see :func:`asyncdali.operators.resize_rules.geometry` (two or three axes)
-    in_dtype                      uint8, int16, uint16 or float32; out_dtype the same, or float32
-    min_filter, mag_filter        DALIInterpType where an axis shrinks or does not, of all samples or integers[samples]
-    """
-    axes = geometry.extents.shape[1]
-    records = np.ones((len(shapes), len(RECORD_FIELDS)), np.int64)
-    intervals = np.zeros((len(shapes), 3, 2), np.float64)
-    intervals[:, :, 1] = 1
-    if first_axis > 0:
-        records[:, 0] = shapes[:, :first_axis].prod(axis=1)
-    records[:, 4 - axes : 4] = shapes[:, first_axis : first_axis + axes]
-    if shapes.shape[1] > first_axis + axes:
-        records[:, 4] = shapes[:, first_axis + axes]
-    records[:, 8 - axes : 8] = geometry.extents
-    records[:, 8], records[:, 9], records[:, 10] = min_filter, mag_filter, antialias
-    intervals[:, 3 - axes :, 0], intervals[:, 3 - axes :, 1] = geometry.lo, geometry.hi
-    volume = axes == 3 and not _same_depth(records, intervals)
-    compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), volume)
-    table, keep = context_table((in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, 0, tap_tables.address))
-    return Step(compiled.address, table, no_explanation, scratch_bytes(records, intervals, volume), _SCRATCH_FIELD, keep)

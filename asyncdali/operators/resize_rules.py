@@ -22,13 +22,13 @@ SMALLEST_EXTENT = np.float32(1e-3)
 class Geometry:
     """What resize does along each spatial axis.
 
-    extents   int64[samples, axes], output extents
-    lo, hi    float64[samples, axes], the source interval [lo, hi) in pixels that the output covers; hi < lo flips
+    extents   int64[samples, axes], output extents; or one row for all samples
+    lo, hi    float64[samples, axes], the source interval [lo, hi) in pixels that the output covers; hi < lo flips; None: the whole input
     """
 
     extents: np.ndarray
-    lo: np.ndarray
-    hi: np.ndarray
+    lo: np.ndarray | None = None
+    hi: np.ndarray | None = None
 
 
 @cache
