@@ -11,8 +11,7 @@ import time
 import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerDied, WorkerPool
-
-from tests.helpers import worker_sources as ws
+from helpers import worker_sources as ws
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import threading
 import numpy as np
 import pytest
 from asyncdali_workers import BatchInfo, PoolClosed, SampleInfo, Source, WorkerError, WorkerPool
-
-from tests.helpers import worker_sources as ws
+from helpers import worker_sources as ws
 
 
 @pytest.fixture

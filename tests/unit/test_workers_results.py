@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import threading
 
 import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerCallbackError, WorkerError, WorkerPool
-
-from tests.helpers import worker_sources as ws
+from helpers import worker_sources as ws
 
 
 @pytest.fixture
@@ -363,13 +363,20 @@ def test_interrupts_leave_the_pool_usable(tmp_path):
 
     def source(iteration):
         if iteration == 0:
-            os.kill(os.getppid(), signal.SIGINT)
             open(gate).close()
         return np.full((1, 1), iteration)
 
+    def interrupt():
+        while not pool._engine._pumping:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
     with WorkerPool([Source(source, "batch", 1)], num_workers=1) as pool:
         tickets = [pool.submit(0, i, 0) for i in range(3)]
+        thread = threading.Thread(target=interrupt)
+        thread.start()
         with pytest.raises(KeyboardInterrupt):
             pool.receive(tickets[0], timeout=20)
+        thread.join()
         open(gate, "w").close()
         assert [int(pool.receive(ticket, 20).outputs[0].values[0, 0]) for ticket in tickets] == [0, 1, 2]

@@ -13,8 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from asyncdali_workers import Source, WorkerCallbackError, WorkerDied, WorkerPool, check_fork_allowed, pickle_by_value
-
-from tests.helpers import worker_sources as ws
+from helpers import worker_sources as ws
 
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -133,7 +132,9 @@ class Pickler:
         return value
 
 
-@pytest.mark.parametrize("pickler", [pickle, Pickler, Pickler(), (Pickler,), (Pickler, {"note": "x"}, {"expected": "x"}), [Pickler, None, None]])
+@pytest.mark.parametrize(
+    "pickler", [pickle, Pickler, Pickler(), (Pickler,), (Pickler, {"note": "x"}, {"expected": "x"}), [Pickler, None, None]]
+)
 def test_picklers(make_pool, pickler):
     assert value(make_pool(ws.whole_batch, start_method="spawn", pickler=pickler), 7) == [7, 7, 7]
 
@@ -198,7 +199,8 @@ GUARD
 
 
 def main_program(method, guard=True, pickler="None"):
-    return MAIN.replace("GUARD", "if __name__ == '__main__':" if guard else "if True:").replace("METHOD", method).replace("PICKLER", pickler)
+    condition = "if __name__ == '__main__':" if guard else "if True:"
+    return MAIN.replace("GUARD", condition).replace("METHOD", method).replace("PICKLER", pickler)
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
