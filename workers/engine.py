@@ -239,6 +239,7 @@ class Engine:
     # --------------------------------------------------------------------------------------------------------------- submit
 
     def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
+        self._check_open()  # before the lock, which in a forked child nobody may ever release
         with self._lock:
             self._check_open()
             asked = self.sources[source]
@@ -254,11 +255,15 @@ class Engine:
             if reason is not None:
                 ticket.answers = {number: Answer(None, reason) for number in range(len(slices))}
                 return ticket
+            tail = ring.tail
             self._tickets[ticket.number] = ticket
             try:
                 self._enqueue(ring, ticket.tasks)
             except BaseException:
-                self.cancel(ticket)
+                if ring.tail == tail:
+                    self._tickets.pop(ticket.number, None)  # no worker has seen it
+                else:
+                    self.cancel(ticket)
                 raise
             return ticket
 
@@ -309,11 +314,10 @@ class Engine:
         for number, backlog in self._backlog.items():
             ring = self._rings[number]
             while backlog and ring.room():
-                task = backlog[0]
-                ring.write(0, task)
-                ring.publish(1)
-                os.eventfd_write(ring.tokens, 1)
-                backlog.popleft()
+                with uninterrupted():  # published once
+                    ring.write(0, backlog.popleft())
+                    ring.publish(1)
+                    os.eventfd_write(ring.tokens, 1)
 
     def _hopeless(self, ticket: Ticket) -> BaseException | None:
         """Why no worker will ever run this."""
@@ -359,6 +363,7 @@ class Engine:
 
     def _wait_for(self, ticket: Ticket, timeout: float | None) -> None:
         limit = None if timeout is None else time.monotonic() + timeout
+        self._check_open()
         with self._lock:
             while not ticket.complete:
                 self._check_open()
@@ -400,8 +405,8 @@ class Engine:
                 return
             self._look_after_hung()
             left = self._until_next_look(timeout)
-            self._lock.release()
             try:
+                self._lock.release()  # within the try: an interrupt right after it must find the lock taken again
                 events = self._poll.poll(None if left is None else max(0, left * 1000))
             finally:
                 self._lock.acquire()
@@ -419,8 +424,9 @@ class Engine:
             if descriptor == self._results:
                 continue
             if self._launcher is not None and descriptor == self._launcher.descriptor:
-                self._hear(self._launcher.collect())
-                self._watch_launcher()
+                with uninterrupted():  # news is told once
+                    self._hear(self._launcher.collect())
+                    self._watch_launcher()
             else:
                 self._notice_death(descriptor)
         self._look_after_hung()
@@ -446,14 +452,8 @@ class Engine:
     def _read_landing(self) -> None:
         """Note the records that have landed. They are removed all together, so that an interrupt cannot lose one."""
         while self._cursor < LANDING and self._kinds[self._cursor // 4]:
-            done = Done._make(DONE.unpack_from(self._landing, self._cursor))
-            if done.table:
-                with uninterrupted():
-                    self._note(done)
-                    self._cursor += DONE_SIZE
-            else:
-                self._note(done)
-                self._cursor += DONE_SIZE
+            self._note(Done._make(DONE.unpack_from(self._landing, self._cursor)))
+            self._cursor += DONE_SIZE
 
     def _note(self, done: Done) -> None:
         if done.kind == READY:
@@ -465,28 +465,38 @@ class Engine:
             return
         ticket = self._tickets.get(done.task // SLICES)
         number = done.task % SLICES
-        if ticket is None or number in ticket.answers:
+        if ticket is None:
+            return
+        if number in ticket.answers:  # an interrupt came in between
+            self._settle(ticket, number, ticket.answers[number])
             return
         answer = Answer(done)
-        if done.table:
-            try:
-                self._read_answer(answer, done)
-            except Exception as error:
-                answer.error = combined(type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
+        extents = self._read_answer(answer, done) if done.table else []
         if ticket.source.dedicated:
             self._follow_stream(ticket, answer)
-        self._settle(ticket, number, answer)
+        if not extents:
+            self._settle(ticket, number, answer)
+            return
+        with uninterrupted():  # memory changes hands once
+            try:
+                self._take_over(answer, extents)
+            except Exception as error:
+                answer.error = combined(type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
+            self._settle(ticket, number, answer)
 
-    def _read_answer(self, answer: Answer, done: Done) -> None:
+    def _read_answer(self, answer: Answer, done: Done) -> list[tuple[int, int]]:
         extents, outputs, answer.data = read_table(os.pread(self._memory, done.table_size, done.table))
+        if done.kind == OK:
+            answer.outputs = outputs
+        return extents
+
+    def _take_over(self, answer: Answer, extents: list[tuple[int, int]]) -> None:
         self._overflows += len(extents)
         for offset, size in extents:
             if size > 0:
                 answer.leases.append(self._slots.take_over(offset, size))
             else:
                 self._slots.reclaim(offset, -size)
-        if done.kind == OK:
-            answer.outputs = outputs
 
     def _settle(self, ticket: Ticket, number: int, answer: Answer | None) -> None:
         ticket.answers[number] = answer
@@ -770,14 +780,19 @@ class Engine:
     def close(self) -> None:
         if self.closed or os.getpid() != self._pid:
             return
-        self.closed = True
-        self._end_workers()
-        if self._launcher is not None:
-            self._launcher.close()
-        self._descriptors.close_all()
-        if self._started:
-            self._slots.close()
-        self._tickets.clear()
+        locked = self._lock.acquire(timeout=1)  # who waits for a batch does not hold it
+        try:
+            self.closed = True
+            self._end_workers()
+            if self._launcher is not None:
+                self._launcher.close()
+            self._descriptors.close_all()
+            if self._started:
+                self._slots.close()
+            self._tickets.clear()
+        finally:
+            if locked:
+                self._lock.release()
 
     def _end_workers(self) -> None:
         """Ask all at once, then kill all at once."""

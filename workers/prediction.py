@@ -16,6 +16,9 @@ SLICE_NANOSECONDS = 2_000_000
 """Slices are cut to last about this long: long against what a slice costs, short against the time that another worker may wait."""
 WORTH_SHARING = 60_000
 """Batches quicker than this (nanoseconds) are not shared among workers."""
+SLOW_SAMPLE = 10_000_000
+"""Samples that take this long (nanoseconds) may well differ as much: each is a slice."""
+SLICES_PER_WORKER = 8
 SPARE = 1.25
 
 Key = list[Any]
@@ -75,7 +78,10 @@ class Prediction:
         work = self._sample_time * count
         if work < WORTH_SHARING or (work < SLICE_NANOSECONDS / 4 and queued >= self._workers):
             return 1
-        return min(count, max(self.parts, int(work / SLICE_NANOSECONDS)), 512)
+        wanted = int(work / SLICE_NANOSECONDS)
+        if queued >= self._workers and self._sample_time < SLOW_SAMPLE:
+            wanted = min(wanted, SLICES_PER_WORKER * self._workers)  # while others wait nobody is idle, and each slice wakes the parent
+        return min(count, max(self.parts, wanted), 512)
 
     def took(self, nanoseconds: int, samples: int) -> None:
         if samples:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import os
 import threading
+import weakref
 from collections import deque
-from typing import Any
 
 from .control import END, END_LOCK, Control
+from .interrupts import uninterrupted
 from .system import PAGE, Mapping, commit, locked, punch, up
 
 WINDOW = 64
@@ -18,7 +20,7 @@ WINDOW = 64
 class Extent:
     """A piece of the shared file, mapped into this process."""
 
-    __slots__ = ("__weakref__", "committed", "mapping", "offset", "part_capacity", "parts", "per_part", "schema", "size")
+    __slots__ = ("__weakref__", "committed", "mapping", "offset", "part_capacity", "parts", "per_part", "returned", "schema", "size")
 
     def __init__(self, descriptor: int, offset: int, size: int):
         self.offset, self.size = offset, size
@@ -27,22 +29,25 @@ class Extent:
         self.committed = 0  # bytes from its start that are backed by memory for sure
         self.parts, self.per_part = 1, 1  # for statistics: slices, samples in one, and bytes for them
         self.part_capacity = 0
+        self.returned = -1  # when, in the order of returns
 
 
 class Lease:
     """An extent in use. Whatever needs the memory holds the lease; when the last holder drops it, the extent returns."""
 
-    __slots__ = ("__weakref__", "_pid", "_returned", "extent")
+    __slots__ = ("__weakref__", "extent")
 
-    def __init__(self, extent: Extent, returned: deque[Extent]):
+    def __init__(self, extent: Extent):
         self.extent = extent
-        self._returned = returned
-        self._pid = os.getpid()
 
-    def __del__(self, _getpid: Any = os.getpid) -> None:
-        # It may run on any thread at any time: nothing but this. In a forked child the memory is the parent's business.
-        if _getpid() == self._pid:
-            self._returned.append(self.extent)
+
+class _Return(weakref.ref):  # type: ignore[type-arg]
+    """Sees a lease go, and appends itself to a deque: no more than that, and no line of Python, so it may happen on any thread at any
+    instant, and no interrupt can prevent it. In a forked child the deque is a copy that nobody looks at."""
+
+    __slots__ = ("extent",)
+
+    extent: Extent
 
 
 def size_class(size: int) -> int:
@@ -90,18 +95,21 @@ class Holes:
 
 
 class Slots:
-    """Extents for batches: the last one returned is the first to be used again, while its pages are in the caches."""
+    """Extents for batches: the last one returned is the first to be used again, while its pages are in the caches.
+
+    Lending can be cut off by an interrupt between any two steps: an extent leaves the free ones last, and finding it returned when it is
+    still among them does no harm. The rarer changes are not interrupted.
+    """
 
     def __init__(self, control: Control):
         self._control = control
         self._lock = threading.Lock()
-        self._returned: deque[Extent] = deque()
-        self._free: dict[int, list[Extent]] = {}
+        self._returned: deque[_Return] = deque()
+        self._lent: set[_Return] = set()
+        self._free: dict[int, list[Extent]] = {}  # by size, in the order of their return
         self._holes = Holes()
         self._extents: set[Extent] = set()
-        self._age: deque[Extent] = deque()
-        self.free_bytes = 0
-        self.total_bytes = 0
+        self._clock = itertools.count()
         self.taken_over = 0
         self.kept = 0  # extents that are never let go: those made at the start
         self._window = WINDOW
@@ -112,12 +120,22 @@ class Slots:
         block = size_class(size)
         with self._lock:
             self._collect()
-            extent = self._take(block)
+            extent = self._find(block)
             if extent is None:
-                self._trim(block)
-                extent = self._make(block)
+                with uninterrupted():
+                    self._trim(block)
+                    extent = self._make(block)
+            lease = self._lease(extent)
             self._age_out()
-            return Lease(extent, self._returned)
+            return lease
+
+    def _lease(self, extent: Extent) -> Lease:
+        lease = Lease(extent)
+        returning = _Return(lease, self._returned.append)
+        returning.extent = extent
+        self._lent.add(returning)
+        self._free[extent.size].pop()
+        return lease
 
     def take_over(self, offset: int, size: int) -> Lease:
         """Memory that a worker took at the end of the file becomes ours."""
@@ -130,7 +148,7 @@ class Slots:
             extent.committed = size
             self._register(extent)
             self.taken_over += 1
-            return Lease(extent, self._returned)
+            return self._lease(extent)
 
     def reclaim(self, offset: int, size: int) -> None:
         """Memory that a worker took before it died."""
@@ -145,34 +163,35 @@ class Slots:
     def close(self) -> None:
         """Unmap what is free. What is lent stays until its holders are gone."""
         with self._lock:
-            self._collect()
+            self._returned.clear()
+            self._lent.clear()
             self._free.clear()
-            self._age.clear()
             self._extents.clear()
 
     # ------------------------------------------------------------------------------------------------- with the lock held
 
     def _collect(self) -> None:
-        while self._returned:
-            extent = self._returned.popleft()
-            self._free.setdefault(extent.size, []).append(extent)
-            self._age.append(extent)
-            self.free_bytes += extent.size
+        returned = self._returned
+        while returned:
+            returning = returned[0]
+            extent = returning.extent
+            free = self._free[extent.size]
+            if extent not in free:
+                extent.returned = next(self._clock)
+                free.append(extent)
+            self._lent.discard(returning)
+            returned.popleft()
 
-    def _take(self, block: int) -> Extent | None:
+    def _find(self, block: int) -> Extent | None:
         """A free extent of this class, or of one at most a half larger."""
-        found = block if self._free.get(block) else None
-        if found is None:
-            larger = [size for size, extents in self._free.items() if extents and block < size <= block + block // 2]
-            found = min(larger) if larger else None
-        if found is None:
-            return None
-        extent = self._free[found].pop()
-        self._age.remove(extent)
-        self.free_bytes -= found
-        return extent
+        free = self._free.get(block)
+        if free:
+            return free[-1]
+        larger = [size for size, extents in self._free.items() if extents and block < size <= block + block // 2]
+        return self._free[min(larger)][-1] if larger else None
 
     def _make(self, size: int) -> Extent:
+        """A new extent, which is free as yet."""
         offset = self._holes.take(size)
         if offset is None:
             offset = self._grow(size)
@@ -186,7 +205,7 @@ class Slots:
 
     def _register(self, extent: Extent) -> None:
         self._extents.add(extent)
-        self.total_bytes += extent.size
+        self._free.setdefault(extent.size, []).append(extent)
 
     def _grow(self, size: int) -> int:
         control = self._control
@@ -198,27 +217,38 @@ class Slots:
             control.header[END] = max(offset + size, end)
         return offset
 
+    def _oldest(self) -> Extent | None:
+        """The free extent that was not used for the longest time."""
+        return min((free[0] for free in self._free.values() if free), key=lambda extent: extent.returned, default=None)
+
     def _trim(self, block: int) -> None:
         """Before growing, let go of free extents beyond half of what is in use (other sizes, from earlier batches)."""
-        while self._age and self.free_bytes > (self.total_bytes - self.free_bytes) // 2 + block:
-            self._let_go()
+        free = sum(size * len(extents) for size, extents in self._free.items())
+        total = sum(extent.size for extent in self._extents)
+        while free > (total - free) // 2 + block and (extent := self._oldest()) is not None:
+            free -= extent.size
+            total -= extent.size
+            self._let_go(extent)
 
     def _age_out(self) -> None:
         """After a peak: extents that stayed free over many batches are let go."""
-        self._never_needed = min(self._never_needed, len(self._age))
+        free = sum(map(len, self._free.values()))
+        self._never_needed = min(self._never_needed, free)
         self._window -= 1
-        if self._window <= 0:
-            for _ in range(min(self._never_needed, len(self._extents) - self.kept)):
-                self._let_go()
-            self._window, self._never_needed = WINDOW, len(self._age)
+        if self._window > 0:
+            return
+        surplus = min(self._never_needed, len(self._extents) - self.kept)
+        self._window, self._never_needed = WINDOW, free
+        with uninterrupted():
+            for _ in range(surplus):
+                extent = self._oldest()
+                if extent is not None:
+                    self._let_go(extent)
 
-    def _let_go(self) -> None:
-        """The free extent that was not used for the longest time goes back to the system."""
-        extent = self._age.popleft()
+    def _let_go(self, extent: Extent) -> None:
+        """Back to the system."""
         self._free[extent.size].remove(extent)
         self._extents.discard(extent)
-        self.free_bytes -= extent.size
-        self.total_bytes -= extent.size
         self._release(extent.offset, extent.size)
 
     def _release(self, offset: int, size: int) -> None:

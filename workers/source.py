@@ -55,6 +55,8 @@ class Source:
         for what, least in (("batch_size", 1), ("prefetch", 1), ("snapshot_every", 0), ("discard", 0)):
             if getattr(self, what) < least:
                 raise ValueError(f"{self.name}: {what} is {getattr(self, what)}; at least {least} is needed")
+        if self.num_outputs is not None and self.num_outputs < 1:
+            raise ValueError(f"{self.name}: num_outputs is {self.num_outputs}; it must be positive, or None")
         if self.kind == "stream":
             if not (is_generator_function(self.callback) or is_iterable(self.callback) or callable(self.callback)):
                 raise TypeError(f"{self.name}: a stream is an iterable or a generator function, not {type(self.callback).__name__}")

@@ -137,6 +137,12 @@ class SpawnLauncher(Launcher):
     def status(self, pid: int) -> int | None:
         return _wait(self._processes.pop(pid))
 
+    def close(self) -> None:
+        for process in self._processes.values():  # replacements that nobody has seen yet
+            process.kill()
+            process.wait()
+        self._processes.clear()
+
 
 class ForkServerLauncher(ZygoteLauncher):
     """One fresh interpreter unpickles the sources and forks all workers."""

@@ -27,8 +27,7 @@ class Stream:
 
     def pull(self, epoch: int) -> Any:
         """The next batch. Raises StopIteration at the end."""
-        if self._iterator is None:
-            self._start()
+        self.prepare()
         if self._stopped != NEVER and not (self.source.cycle == "raise" and epoch > self._stopped):
             raise StopIteration
         self._stopped = NEVER
@@ -67,8 +66,10 @@ class Stream:
 
     # ----------------------------------------------------------------------------------------------------------- positions
 
-    def _start(self) -> None:
-        """Make the iterator and bring it to where the stream is to go on."""
+    def prepare(self) -> None:
+        """At first: make the iterator and bring it to where the stream is to go on."""
+        if self._iterator is not None:
+            return
         source, block = self.source, self._block
         state, discard = source.state, source.discard
         self.pulls = block[PULLED]

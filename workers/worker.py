@@ -103,15 +103,19 @@ class Worker:
         else:
             count, table, table_size, size, needed, pulls = written
             busy = time.monotonic_ns() - start
-            self._answer(OK, task.task, count, table, table_size, busy, size, needed, 0, pulls)
             claim[SAMPLES] += count
-            claim[BUSY] += busy
-        claim[TASKS] += 1
+            self._count(busy)
+            self._answer(OK, task.task, count, table, table_size, busy, size, needed, 0, pulls)
         claim[SINCE] = 0
         if claim[EXTENTS]:
             for word in range(EXTENTS, EXTENTS + 2 * NOTED_EXTENTS):
                 claim[word] = 0
         claim[TASK_ID] = 0
+
+    def _count(self, busy: int) -> None:
+        """Before the answer: who has the batch finds it counted."""
+        self.claim[TASKS] += 1
+        self.claim[BUSY] += busy
 
     def _check_identity(self) -> None:
         """A callable forked, and its child failed: that is no worker, and has nothing to tell."""
@@ -144,7 +148,7 @@ class Worker:
 
     def _fail(self, task: Task, failure: Failure, start: int) -> None:
         busy = time.monotonic_ns() - start
-        self.claim[BUSY] += busy
+        self._count(busy)
         pulls = self._runners[task.source].pulls() if task.source in self._runners else 0
         if isinstance(failure.error, StopIteration):
             self._answer(STOP, task.task, 0, 0, 0, busy, 0, 0, failure.sample, pulls)

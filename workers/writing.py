@@ -129,26 +129,36 @@ class OutputWriter:
 
     def add(self, index: int, value: Any) -> None:
         """Sample `index` of the slice."""
-        expected = self.expected
-        if type(value) is np.ndarray and expected is not None and value.dtype == expected.dtype and value.shape == expected.shape:
-            if self.dtype is not expected.dtype or self.layout is not None:
-                self._agree(index, value, None)
-            self.dense[index, ...] = value  # type: ignore[index]
-            self.bytes += expected.sample_bytes
-            return
+        if type(value) is np.ndarray:
+            expected = self.expected
+            if expected is not None and value.dtype == expected.dtype and value.shape == expected.shape:
+                if self.dtype is not expected.dtype or self.layout is not None:
+                    self._agree(index, value, None)
+                self.dense[index, ...] = value  # type: ignore[index]
+                self.bytes += expected.sample_bytes
+                return
+            if value.dtype == self.dtype and value.ndim == self.ndim and self.layout is None:
+                self._put_elsewhere(index, value)
+                return
         self._put(index, sample_array(value), layout_of(value))
 
     def _put(self, index: int, array: np.ndarray, layout: str | None) -> None:
         self._agree(index, array, layout)
-        self.bytes += array.nbytes
         expected = self.expected
         if expected is not None and array.dtype == expected.dtype and array.shape == expected.shape:
+            self.bytes += array.nbytes
             self.dense[index, ...] = array  # type: ignore[index]
             return
-        mapping, at = self.area.place(array.nbytes)
-        if array.nbytes:
-            np.ndarray(array.shape, array.dtype, mapping.bytes, at)[...] = array
-        self.elsewhere[index] = (mapping.offset + at, array.shape)
+        self._put_elsewhere(index, array)
+
+    def _put_elsewhere(self, index: int, array: np.ndarray) -> None:
+        size = array.nbytes
+        self.bytes += size
+        mapping, at = self.area.place(size)
+        shape = array.shape
+        if size:
+            np.ndarray(shape, array.dtype, mapping.bytes, at)[...] = array
+        self.elsewhere[index] = (mapping.offset + at, shape)
 
     def _agree(self, index: int, array: np.ndarray, layout: str | None) -> None:
         """All samples of a batch have one type, rank and layout."""

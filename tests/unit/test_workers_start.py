@@ -203,8 +203,10 @@ def main_program(method, guard=True, pickler="None"):
     return MAIN.replace("GUARD", condition).replace("METHOD", method).replace("PICKLER", pickler)
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-@pytest.mark.parametrize("way", ["script", "script without guard", "-c", "stdin", "-m"])
+WAYS = [("spawn", way) for way in ("script", "script without guard", "-c", "stdin", "-m")] + [("forkserver", "script"), ("forkserver", "-c")]
+
+
+@pytest.mark.parametrize("method, way", WAYS)
 def test_functions_of_main(tmp_path, method, way):
     program = main_program(method, guard=way != "script without guard")
     (tmp_path / "program.py").write_text(program)
