@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -324,3 +325,13 @@ def test_no_fork_once_cuda_is_initialised(tmp_path):
 
 def test_a_fork_is_allowed_without_cuda():
     check_fork_allowed()
+
+
+# ------------------------------------------------------------------------------------------------------------- documentation
+
+
+def test_the_example_of_the_documentation():
+    text = (Path(__file__).resolve().parent.parent.parent / "docs" / "workers.md").read_text()
+    example = text.partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-1].strip("[]").split() == ["1296", "1369", "1444", "1521"], done.stderr
