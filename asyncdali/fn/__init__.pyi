@@ -10,6 +10,12 @@ from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 
+def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
+
+    Streams are DALI's for the same seed.
+    """
+
 def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -133,6 +139,12 @@ def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None =
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
     An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
+    """
+
+def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """A batch of the samples that `indices` name; samples may be left out or occur more than once.
+
+    The data are not copied: equal samples share their memory.
     """
 
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:

@@ -26,6 +26,7 @@ MODULES = (
     "operators.lookup",
     "operators.numba_function",
     "operators.pad",
+    "operators.permutation",
     "operators.properties",
     "operators.python_function",
     "operators.random",

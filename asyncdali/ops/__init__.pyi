@@ -10,6 +10,15 @@ from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 
+class BatchPermutation:
+    """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
+
+    Streams are DALI's for the same seed.
+    """
+
+    def __init__(self, *, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Brightness:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -211,6 +220,15 @@ class PerFrame:
     """
 
     def __init__(self, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PermuteBatch:
+    """A batch of the samples that `indices` name; samples may be left out or occur more than once.
+
+    The data are not copied: equal samples share their memory.
+    """
+
+    def __init__(self, *, indices: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class PythonFunction:

@@ -1,0 +1,97 @@
+"""batch_permutation and permute_batch: in pipelines, across checkpoints, wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of, values
+from helpers.tensor_parity import Failed, ours
+
+from asyncdali import fn, types
+
+PICTURES = [np.random.default_rng(k).integers(0, 255, (20 + k, 30, 3), np.uint8) for k in range(6)]
+
+
+def mixed(device):
+    """Pictures and labels in one random order, between operators that touch pixels."""
+
+    def graph():
+        pictures = fn.external_source(lambda: PICTURES, layout="HWC")
+        labels = fn.external_source(lambda: [np.int32(k) for k in range(6)])
+        order = fn.batch_permutation(seed=5)
+        pictures = pictures.gpu() if device == "gpu" else pictures
+        small = fn.crop(pictures, crop=[10, 10])
+        moved = fn.flip(fn.permute_batch(small, indices=order))
+        return moved, fn.permute_batch(labels, indices=order), order, fn.permute_batch(small, indices=[0, 0, 0, 1, 2, 3])
+
+    return pipeline_of(graph, batch_size=6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_pictures_follow_their_order(device):
+    pipe = mixed(device)
+    with pipe:
+        for _ in range(3):
+            moved, labels, order, doubled = pipe.run()
+            order = order.as_array()
+            assert sorted(order) == list(range(6)) and labels.as_array().tolist() == order.tolist()
+            for i, k in enumerate(order):
+                y, x = np.floor((np.array(PICTURES[k].shape[:2]) - 10) * 0.5 + 0.5).astype(int)
+                np.testing.assert_array_equal(np.asarray(moved.as_cpu()[i]), PICTURES[k][y : y + 10, x : x + 10][:, ::-1])
+            assert np.array_equal(np.asarray(doubled.as_cpu()[0]), np.asarray(doubled.as_cpu()[2]))
+
+
+def test_known_answers():
+    """Values of the stream's description (N = 8, seed 42)."""
+
+    def graph():
+        plain = fn.batch_permutation(seed=42)
+        return plain, fn.batch_permutation(seed=42, no_fixed_points=True), fn.batch_permutation(seed=42, allow_repetitions=True)
+
+    pipe = pipeline_of(graph, batch_size=8)
+    with pipe:
+        drawn = values(pipe.run())
+    assert drawn == [[4, 3, 6, 7, 0, 1, 5, 2], [5, 4, 3, 0, 7, 6, 1, 2], [4, 3, 0, 2, 7, 2, 4, 3]]
+
+
+def test_what_the_flags_promise():
+    def graph():
+        both = fn.batch_permutation(no_fixed_points=True, allow_repetitions=True)
+        return fn.batch_permutation(no_fixed_points=True), both, fn.batch_permutation(allow_repetitions=True)
+
+    pipe = pipeline_of(graph, batch_size=11)
+    with pipe:
+        for _ in range(20):
+            moved, both, _ = (output.as_array() for output in pipe.run())
+            assert sorted(moved) == list(range(11)) and (moved != np.arange(11)).all() and (both != np.arange(11)).all()
+
+
+def test_a_checkpoint_resumes_the_stream():
+    with pipeline_of(lambda: fn.batch_permutation(), enable_checkpointing=True) as first:
+        first.run()
+        saved, following = first.checkpoint(), values(first.run())
+    with pipeline_of(lambda: fn.batch_permutation(), enable_checkpointing=True, checkpoint=saved) as second:
+        assert values(second.run()) == following
+
+
+def test_origins_are_permuted():
+    from helpers.tensor_parity import batch, plan
+
+    data = batch([np.zeros(1), np.ones(1)])
+    data.source_info = ["a", "b"]
+    assert plan("permute_batch", [data], {}, {"indices": [1, 0]}).outputs[0].source_info == ["b", "a"]
+
+
+def test_empty_batches():
+    pipe = pipeline_of(lambda: fn.permute_batch(fn.external_source(lambda: [][:], ndim=1, dtype=types.UINT8), indices=np.int32([])))
+    with pipe:
+        assert len(pipe.run()[0]) == 0
+
+
+@pytest.mark.parametrize(
+    "indices, message",
+    [([0], "1 indices for a batch of 2 samples"), ([0, 2], "must be in 0 to 1, got 2"), ([-1, 0], "must be in 0 to 1, got -1")],
+)
+def test_errors_say_what_was_given(indices, message):
+    result = ours("permute_batch", [[np.zeros(1), np.ones(1)]], indices=indices)
+    assert isinstance(result, Failed) and message in result.message
