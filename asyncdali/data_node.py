@@ -36,6 +36,15 @@ class NewAxis:
 newaxis = NewAxis()
 
 
+def _here(node: DataNode) -> DataNode:
+    """In a branch of an `if` on nodes: the samples of that branch."""
+    if node.source.homes is None:
+        return node
+    from .graph.conditionals import here
+
+    return here(node)
+
+
 class DataNode:
     """One output of one operator instance, on a device. It holds no data.
 
@@ -110,7 +119,7 @@ class DataNode:
 
     def gpu(self) -> DataNode:
         """The same data on the GPU (itself if it is there); a copy is made once when something needs it."""
-        return self._on("gpu")
+        return _here(self)._on("gpu")
 
     def cpu(self) -> DataNode:
         """The same data on the CPU (itself if it is there).
@@ -123,7 +132,7 @@ class DataNode:
                 "this pipeline doesn't support transition from GPU to CPU: it was made with exec_dynamic=False "
                 "(or with exec_async/exec_pipelined off or separate queue depths). Use exec_dynamic=True."
             )
-        return self._on("cpu")
+        return _here(self)._on("cpu")
 
     def shape(self, *, dtype: DALIDataType | None = None, device: str = "cpu") -> DataNode:
         """Shape of each sample: a 1-D tensor of length ndim, INT64 unless `dtype` says otherwise."""

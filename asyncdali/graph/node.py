@@ -42,6 +42,8 @@ class OperatorInstance:
         self.constants = constants
         self.explicit_name = explicit_name
         self.twin_of = twin_of
+        self.homes: Any = None
+        """With conditional execution: where each output may be used, and whose samples it has (see ``conditionals``)."""
         self.attachment: Any = None
         """A Python object that the operator works with when it runs (a source); no part of the graph as data."""
         self.trace = context.user_trace()
@@ -230,6 +232,9 @@ def _make_one(
     if set_index:
         name, explicit = None, False  # a name given to input sets is that of the first
     instance = OperatorInstance(
+    scopes = None if pipeline is None else pipeline._definition.scopes
+    if scopes is not None:
+        checked, nodes = scopes.entered(schema, checked, nodes)
         schema, name or _automatic_name(schema, pipeline), device, checked, nodes, constants,
         explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
     )  # fmt: skip
@@ -238,6 +243,8 @@ def _make_one(
     elif instance.preserve:
         raise RuntimeError(
             f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
+    if scopes is not None:
+        scopes.made(instance)
             "in a @pipeline_def function or inside `with pipeline:`"
         )
     return instance
@@ -282,3 +289,5 @@ class Definition:
 
     def add(self, instance: OperatorInstance) -> None:
         self.instances.append(instance)
+        self.scopes: Any = None
+        """With conditional execution, while the graph is defined: ``conditionals.Conditionals``."""

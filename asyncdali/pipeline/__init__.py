@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ..graph.rewrite.marks import do_not_convert
 from .decorator import pipeline_def
 from .pipeline import Pipeline
 
-__all__ = ["Pipeline", "pipeline_def"]
+__all__ = ["Pipeline", "do_not_convert", "pipeline_def"]

@@ -33,10 +33,20 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
         if conditionals.pop("enable_conditionals", False):
             raise RuntimeError("enable_conditionals is not available in this version")
         if conditionals.pop("debug", False):
-            raise RuntimeError("debug mode (debug=True) is not available in this version: pipelines always run as a graph")
+            if conditionals.pop("enable_conditionals", False):
+                raise RuntimeError("enable_conditionals=True cannot be combined with debug=True: in debug mode `if` is Python's own")
+            from .debug import DebugPipeline
+
+            return DebugPipeline(function, args, function_arguments, **conditionals)
+        rewrites = conditionals.pop("enable_conditionals", False)
         pipeline = Pipeline(**conditionals)
         with pipeline:
-            outputs = function(*args, **function_arguments)
+            if rewrites:
+                from .conversion import trace
+
+                outputs = trace(pipeline, function, args, function_arguments)
+            else:
+                outputs = function(*args, **function_arguments)
         if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
             pipeline.set_outputs(*outputs)
         elif outputs is not None:

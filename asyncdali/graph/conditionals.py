@@ -1,0 +1,283 @@
+"""Scopes: which samples of the batch a node has, while both branches of a condition are traced.
+
+The whole batch is the root scope; a condition cuts a scope in two. A node belongs to the scope it was made in. Used in a deeper scope
+it is split (once per node and scope); used anywhere else it has escaped from its branch, which is an error. Operators without inputs
+(draws, readers, sources, constants) run for the whole batch wherever they are written; their results are split where they are used.
+
+`Conditionals` belongs to one pipeline definition (``Definition.scopes``) and is asked by ``graph.node`` for every operator made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..types import ScalarConstant
+from . import context
+from . import node as nodes
+
+SCOPE_ARGUMENT = "_scope"
+"""Argument input of operators without inputs whose result depends on the batch size: in a branch they get a node of it."""
+
+
+class Scope:
+    """Some of the samples: those of `parent` for which `predicate` is (`side`), or is not, true; see `cut`.
+
+    `twin` is another scope with the same samples, reached on another way: nodes of either can be used in both.
+    """
+
+    __slots__ = ("pair", "parent", "predicate", "side", "splits", "twin")
+
+    def __init__(self, parent: Scope | None = None, predicate: DataNode | None = None, side: bool = True):
+        self.parent = parent
+        self.predicate = predicate
+        self.side = side
+        self.twin: Scope | None = None
+        self.pair: tuple[Scope, Scope] = (self, self)
+        self.splits: dict[tuple[int, int, str], list[DataNode]] = {}
+
+    def way_from(self, outer: Scope) -> list[Scope] | None:
+        """The scopes to be entered one after the other to come from `outer` to this one; None when `outer` does not contain it."""
+        if self is outer:
+            return []
+        if self.parent is None:
+            return None
+        way = self.parent.way_from(outer)
+        if way is not None:
+            return [*way, self]
+        return None if self.twin is None else self.twin.way_from(outer)
+
+    def top(self) -> Scope:
+        """The whole batch."""
+        return self if self.parent is None else self.parent.top()
+
+
+def cut(parent: Scope, predicate: DataNode) -> tuple[Scope, Scope]:
+    """The samples of `parent` for which a node is true, and the others; both share their splits."""
+    true, false = Scope(parent, predicate, True), Scope(parent, predicate, False)
+    true.pair = false.pair = (true, false)
+    false.splits = true.splits
+    return true, false
+
+
+class Conditionals:
+    """The scopes of one pipeline definition."""
+
+    def __init__(self) -> None:
+        self.root = Scope()
+        self.current = self.root
+        self.open: list[Any] = []
+        """What is being traced: calls, branches, loop bodies (see ``graph.rewrite.runtime``)."""
+        self._home: Scope | None = None
+
+    # --- what graph.node asks
+
+    def entered(self, schema: Any, inputs: list[DataNode], arguments: dict[str, DataNode]) -> tuple[list[DataNode], dict[str, DataNode]]:
+        """The inputs of an operator about to be made in the current scope."""
+        if self._home is not None:
+            return inputs, arguments
+        if not inputs and not arguments and SCOPE_ARGUMENT in schema.by_name and self.current is not self.root:
+            return inputs, {SCOPE_ARGUMENT: self._any_node()}
+        return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
+
+    def made(self, instance: Any) -> None:
+        """A new operator's outputs have a home: where they may be used, and whose samples they have."""
+        home = self._home or self.current
+        batch = home if instance.inputs or instance.argument_inputs else self.root
+        instance.homes = [(home, batch)] * len(instance.outputs)
+
+    def _any_node(self) -> DataNode:
+        predicate = self.current.predicate
+        assert predicate is not None and self.current.parent is not None
+        return self.bring(predicate)
+
+    # --- nodes in scopes
+
+    def homes_of(self, node: DataNode) -> tuple[Scope, Scope]:
+        """Where a node may be used, and whose samples it has."""
+        homes = node.source.homes
+        if homes is None:
+            return self.root, self.root
+        valid, batch = homes[node.index]
+        if valid.top() is self.root:
+            return valid, batch
+        if valid.parent is None:
+            return self.root, self.root  # made in another definition, outside its branches
+        raise _escaped(node, "another pipeline's branch")
+
+    def bring(self, node: DataNode, scope: Scope | None = None) -> DataNode:
+        """The samples of `scope` (the current one) of a node; RuntimeError when it was made in a branch that is not around it."""
+        scope = scope or self.current
+        valid, batch = self.homes_of(node)
+        if batch is scope:
+            return node
+        if scope.way_from(valid) is None:
+            raise _escaped(node, "a branch")
+        way = scope.way_from(batch)
+        assert way is not None
+        for step in way:
+            node = self._split(node, step)
+        return node
+
+    def _split(self, node: DataNode, scope: Scope) -> DataNode:
+        key = (id(node.source), node.index, node.device)
+        pair = scope.splits.get(key)
+        if pair is None:
+            parent, predicate = scope.parent, scope.predicate
+            assert parent is not None and predicate is not None
+            pair = self.raw("_conditional.split", [node], {"predicate": self.bring(predicate, parent)}, parent)
+            pair[0].source.homes = [(part, part) for part in scope.pair]
+            scope.splits[key] = pair
+            for part in pair:
+                part.ndim, part.dtype, part.layout = node.ndim, node.dtype, node.layout
+        return pair[0 if scope.side else 1]
+
+    def raw(self, name: str, inputs: list[Any], arguments: dict[str, Any], home: Scope) -> Any:
+        """An operator of the machinery itself: inputs are used as they are, its outputs belong to `home`."""
+        from ..operators.base import REGISTRY
+
+        previous, self._home = self._home, home
+        try:
+            return nodes.make(REGISTRY[name].schema, inputs, arguments)
+        finally:
+            self._home = previous
+
+    def logical_not(self, node: DataNode, home: Scope) -> DataNode:
+        """Whether a number is zero."""
+        return self.raw("_conditional.not_", [self.bring(node, home)], {}, home)
+
+    @contextmanager
+    def within(self, scope: Scope) -> Iterator[None]:
+        """Operators made inside the block belong to `scope`."""
+        previous, self.current = self.current, scope
+        try:
+            yield
+        finally:
+            self.current = previous
+
+    # --- merging
+
+    def merge(self, values: tuple[Any, Any], scopes: tuple[Scope, Scope], predicate: DataNode, home: Scope, what: str) -> Any:
+        """What is `values[0]` where `predicate` is true and `values[1]` elsewhere: nodes, numbers, arrays, and tuples, lists, dicts of them.
+
+        ValueError when the structures differ ("Divergent data found"), TypeError for what cannot be data. `what` names the value.
+        """
+        first, second = values
+        if _shape_of(first) != _shape_of(second):
+            raise ValueError(
+                f"Divergent data found in different branches of `if/else`: {what} does not have the same nesting structure in both. "
+                f"Tuples, lists and dictionaries must have the same lengths and keys in both branches, and None must be None in both; "
+                f"here it is {_describe(first)} where the condition is true and {_describe(second)} where it is not."
+            )
+        return self._merged(first, second, scopes, predicate, home, what)
+
+    def _merged(self, first: Any, second: Any, scopes: tuple[Scope, Scope], predicate: DataNode, home: Scope, what: str) -> Any:
+        if first is None:
+            return None
+        if isinstance(first, dict):
+            return _like(first, {
+                key: self._merged(value, second[key], scopes, predicate, home, f"{what}[{key!r}]") for key, value in first.items()
+            })  # fmt: skip
+        if isinstance(first, (list, tuple)):
+            pairs = enumerate(zip(first, second, strict=True))
+            return _like(first, [self._merged(one, two, scopes, predicate, home, f"{what}[{k}]") for k, (one, two) in pairs])
+        if not is_data(first) and not is_data(second) and (first is second or (isinstance(first, str) and first == second)):
+            return first
+        parts = [self.bring(self._as_node(value, what, scope), scope) for value, scope in zip((first, second), scopes)]
+        merged = self.raw("_conditional.merge", parts, {"predicate": self.bring(predicate, home)}, home)
+        for name in ("ndim", "dtype", "layout"):
+            if getattr(parts[0], name) == getattr(parts[1], name):
+                setattr(merged, name, getattr(parts[0], name))
+        return merged
+
+    def _as_node(self, value: Any, what: str, scope: Scope) -> DataNode:
+        from .constants import constant_node, output_constant
+
+        if isinstance(value, DataNode):
+            return value
+        if isinstance(value, ScalarConstant):
+            raise TypeError(
+                f"{what} is a ScalarConstant in a branch of an `if` on nodes; use a plain number, or types.Constant(..., device='cpu')"
+            )
+        try:
+            array, dtype = output_constant(value)
+        except TypeError as error:
+            raise TypeError(
+                f"{what} is a {type(value).__name__} in a branch of an `if` on nodes: the branches' values are merged into one node, which "
+                f"takes DataNodes, numbers and arrays (and tuples, lists, dictionaries of them)"
+            ) from error
+        with self.within(scope):
+            return constant_node(array, dtype)
+
+
+def active() -> Conditionals | None:
+    """The scopes of the pipeline being defined on this thread, if it was asked to understand conditions."""
+    pipeline = context.current()
+    return None if pipeline is None else pipeline._definition.scopes
+
+
+def here(node: DataNode) -> DataNode:
+    """The node, or its part in the branch that is being traced."""
+    scopes = active()
+    return node if scopes is None or scopes.current is scopes.root else scopes.bring(node)
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value is merged as data: nodes, numbers and arrays."""
+    return isinstance(value, (DataNode, ScalarConstant, bool, int, float, np.generic, np.ndarray)) or hasattr(value, "__array__")
+
+
+def holds_data(value: Any) -> bool:
+    """Whether there is data in a value: see `is_data`; also in tuples, lists, dictionaries."""
+    if isinstance(value, dict):
+        return any(holds_data(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(holds_data(item) for item in value)
+    return is_data(value)
+
+
+def frozen(value: Any) -> Any:
+    """A value as it is now: containers (and arrays) are copied, what is in them is not."""
+    if isinstance(value, dict) and type(value) is dict:
+        return {key: frozen(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and (type(value) in (list, tuple) or hasattr(value, "_fields")):
+        return _like(value, [frozen(item) for item in value])
+    return value.copy() if type(value) is np.ndarray else value
+
+
+def _like(model: Any, items: Any) -> Any:
+    """A container of the kind of `model`."""
+    if isinstance(model, dict):
+        return items
+    return type(model)(*items) if hasattr(model, "_fields") else type(model)(items)
+
+
+def _shape_of(value: Any) -> Any:
+    """The structure of nested tuples, lists and dictionaries; None is structure too."""
+    if isinstance(value, dict):
+        return dict, {key: _shape_of(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [_shape_of(item) for item in value]
+    return "None" if value is None else "*"
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_describe(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(_describe(item) for item in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    return "None" if value is None else "*"
+
+
+def _escaped(node: DataNode, where: str) -> RuntimeError:
+    lines = node.source.format_trace()
+    return RuntimeError(
+        f"{node!r} was made in {where} of an `if` on nodes and has only the samples of that branch; it cannot be used outside. "
+        "It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the branch "
+        f"instead, and use that after the `if`. It was made at:\n{lines}"
+    )

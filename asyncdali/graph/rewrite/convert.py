@@ -1,0 +1,154 @@
+"""Functions and their rewritten selves: what a pipeline function calls is rewritten when it is called."""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import functools
+import logging
+import sys
+import types
+from typing import Any
+
+from .. import conditionals
+from . import runtime
+from .marks import MARK, UNCONVERTED
+from .source import NotFound, definition
+from .transform import PREFIX, RUNTIME, rewritten
+
+_CHECKED_LIBRARIES = frozenset({
+    "asyncdali", "asyncdali_workers", "numpy", "pandas", "PIL", "matplotlib", "scipy", "numba", "torch", "jax", "tensorflow", "cupy", "cv2",
+    "pytest", "_pytest", "cloudpickle",
+})  # fmt: skip
+_OWN_EXCEPTION = "asyncdali.auto_aug"
+"""Our functions that are written as users write theirs."""
+
+_FUTURE = functools.reduce(lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0)
+_HEAP_TYPE = 1 << 9
+
+_log = logging.getLogger("asyncdali")
+
+_codes: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
+"""id of a function's code -> that code (so that the id stays its own), and the rewritten one; None: left alone."""
+
+
+def call(function: Any) -> Any:
+    """What rewritten code calls instead of `function`."""
+    scopes = conditionals.active()
+    if scopes is None:
+        return function
+    if isinstance(function, type):
+        return _class(function, scopes)
+    return converted(function)
+
+
+def _class(kind: type, scopes: Any) -> Any:
+    """A class; in a branch its new objects belong to the branch. ``super`` must be called from the user's frame."""
+    in_branch = scopes.open and any(entry.symbolic or entry.block.split_up for entry in scopes.open)
+    if not in_branch or kind is super or not (kind.__flags__ & _HEAP_TYPE or kind in (dict, list)):
+        return kind
+    return lambda *args, **kwargs: runtime.born(kind(*args, **kwargs))
+
+
+def converted(function: Any) -> Any:
+    """`function` with conditions on nodes understood, or itself when there is nothing to be done or it is not to be touched."""
+    if isinstance(function, types.FunctionType):
+        return _function(function)
+    if isinstance(function, types.MethodType):
+        inner = converted(function.__func__)
+        return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+    if type(function) is functools.partial:
+        inner = converted(function.func)
+        return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
+    if isinstance(function, (types.BuiltinFunctionType, type)) or not callable(function):
+        return function
+    method = getattr(type(function), "__call__", None)
+    if isinstance(method, types.FunctionType):
+        inner = _function(method)
+        return function if inner is method else types.MethodType(inner, function)
+    return function
+
+
+def _function(function: types.FunctionType) -> Any:
+    given = function.__dict__
+    if given and (given.get(MARK) is function.__code__ or UNCONVERTED in given):
+        return function
+    code = function.__code__
+    known = _codes.get(id(code))
+    if known is None:
+        known = _codes[id(code)] = (code, None if _excluded(function) else _rewritten_code(function))
+    return function if known[1] is None else _with_code(function, known[1])
+
+
+def _excluded(function: types.FunctionType) -> bool:
+    """Whether a function belongs to a library that has no nodes in its hands."""
+    name = function.__globals__.get("__name__") or function.__module__ or ""
+    if name.startswith(_OWN_EXCEPTION):
+        return False
+    first = name.partition(".")[0]
+    return first in _CHECKED_LIBRARIES or (first in sys.stdlib_module_names and first not in ("functools", "__main__"))
+
+
+def _with_code(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    """`function` with other code; variables of the functions around it stay shared."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    cells[RUNTIME] = _runtime_cell
+    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, tuple(cells[k] for k in code.co_freevars))
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__, made.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    made.__dict__.update(function.__dict__)
+    setattr(made, MARK, code)
+    return made
+
+
+def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
+    try:
+        node, class_name = definition(function)
+        return _compiled(function.__code__, rewritten(node, class_name), class_name)
+    except Exception as error:
+        reason = str(error) if isinstance(error, NotFound) else f"{type(error).__name__}: {error}"
+        code = function.__code__
+        _log.warning(
+            "%s (%s, line %d) could not be rewritten for conditional execution and runs as it is; conditions on DataNodes will fail "
+            "in it: %s", function.__qualname__, code.co_filename, code.co_firstlineno, reason,
+        )  # fmt: skip
+        return None
+
+
+def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.CodeType:
+    """The code of a rewritten definition, as if it stood where the original does."""
+    name = node.name if not isinstance(node, ast.Lambda) else "<lambda>"
+    body: list[ast.stmt] = [ast.Expr(node) if isinstance(node, ast.Lambda) else node]
+    if class_name is not None:  # private names are mangled with it
+        body = [ast.ClassDef(class_name, [], [], body, [])]
+        if sys.version_info >= (3, 12):
+            body[0].type_params = []  # type: ignore[attr-defined]
+    outside = [ast.arg(item) for item in (RUNTIME, *(free for free in code.co_freevars))]
+    factory = ast.FunctionDef(PREFIX + "factory", ast.arguments([], outside, None, [], [], None, []), body, [])
+    if sys.version_info >= (3, 12):
+        factory.type_params = []  # type: ignore[attr-defined]
+    module = ast.fix_missing_locations(ast.copy_location(ast.Module([ast.copy_location(factory, node)], []), node))
+    made: Any = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+    path = [PREFIX + "factory", *([class_name] if class_name is not None else []), name]
+    for step in path:
+        made = next(item for item in made.co_consts if isinstance(item, types.CodeType) and item.co_name == step)
+    changes: dict[str, Any] = {"co_firstlineno": code.co_firstlineno}
+    if hasattr(code, "co_qualname"):
+        changes["co_qualname"] = code.co_qualname
+    return made.replace(**changes)
+
+
+def made(function: Any) -> Any:
+    """A function that rewritten code has just made: it is rewritten already."""
+    if isinstance(function, types.FunctionType):
+        setattr(function, MARK, function.__code__)
+    return function
+
+
+_SEEN = (
+    "UNDEFINED", "and_", "assert_node", "born", "choose", "enter", "is_node", "not_", "or_", "plain", "set_attribute", "set_item",
+)  # fmt: skip
+_runtime_cell = types.CellType(types.SimpleNamespace(
+    call=call, made=made, slice=slice, **{name: getattr(runtime, name) for name in _SEEN}
+))  # fmt: skip

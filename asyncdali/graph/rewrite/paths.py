@@ -1,0 +1,142 @@
+"""Which samples leave a block early: a tree of conditions with `return`, `continue` and "goes on" at its leaves.
+
+Where a branch of a node's `if` returns (or continues a loop) and the other goes on, what follows is traced for the samples that go on, and
+the values of the others are kept here until they are needed: at the end of the function, or of the loop's body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...data_node import DataNode
+from ..conditionals import Conditionals, Scope, cut
+
+
+class Leaf:
+    """Samples that arrive somewhere together. `kind`: "falls" (goes on), "return" or "continue" (of `loop`)."""
+
+    def __init__(self, scope: Scope, kind: str = "falls", value: Any = None, loop: Any = None, line: int = 0):
+        self.scope = scope
+        self.kind = kind
+        self.value = value
+        self.loop = loop
+        self.line = line
+        self.writes: dict[Any, Any] = {}
+        """What these samples wrote into objects that are known outside (see ``writes``)."""
+        self.then: Tree | None = None
+        """What became of samples that went on."""
+        self.done = False
+        """Joined with others again."""
+
+
+class Fork:
+    """A condition, in a scope; the ways of the samples for which it is true (in ``regions[0]``), and of the others."""
+
+    def __init__(self, scope: Scope, predicate: DataNode, regions: tuple[Scope, Scope], sides: tuple[Tree, Tree]):
+        self.scope = scope
+        self.predicate = predicate
+        self.regions = regions
+        self.sides = sides
+
+
+class Joined:
+    """Leaves of `inner` were joined into one: samples with `mask` are at `leaf`, the others at the leaves that are left."""
+
+    def __init__(self, scope: Scope, inner: Tree, mask: DataNode, leaf: Leaf):
+        self.scope = scope
+        self.inner = inner
+        self.mask = mask
+        self.regions = cut(scope, mask)
+        self.regions[0].twin = leaf.scope
+        self.leaf = leaf
+
+
+Tree = Leaf | Fork | Joined
+Merger = Callable[[tuple[Any, Any], tuple[Scope, Scope], DataNode, Scope], Any]
+
+
+class Found:
+    """What `gather` found: nothing, a value for all samples, or a value for those with a mask; `scope` is the value's."""
+
+    def __init__(self, share: Any, value: Any = None, scope: Scope | None = None):
+        self._share = share
+        self.value = value
+        self._scope = scope
+
+    @property
+    def none(self) -> bool:
+        return self._share is False
+
+    @property
+    def all(self) -> bool:
+        return self._share is True
+
+    @property
+    def scope(self) -> Scope:
+        assert self._scope is not None
+        return self._scope
+
+    def mask(self) -> Any:
+        """True, False or a BOOL node; made when it is first asked for."""
+        if callable(self._share):
+            self._share = self._share()
+        return self._share
+
+
+def leaves(tree: Tree) -> Iterator[Leaf]:
+    """All leaves that samples still wait at."""
+    if isinstance(tree, Fork):
+        for side in tree.sides:
+            yield from leaves(side)
+    elif isinstance(tree, Joined):
+        yield from leaves(tree.leaf)
+        yield from leaves(tree.inner)
+    elif tree.then is not None:
+        yield from leaves(tree.then)
+    elif not tree.done:
+        yield tree
+
+
+def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], value: Callable[[Leaf], Any], merge: Merger) -> Found:
+    """The values of the chosen leaves, merged in the order of the samples."""
+    if isinstance(tree, Leaf):
+        if tree.then is not None:
+            return gather(scopes, tree.then, chosen, value, merge)
+        return Found(True, value(tree), tree.scope) if not tree.done and chosen(tree) else Found(False)
+    if isinstance(tree, Fork):
+        true, false = (gather(scopes, side, chosen, value, merge) for side in tree.sides)
+        return _combined(scopes, tree, tree.predicate, true, false, merge)
+    joined = gather(scopes, tree.leaf, chosen, value, merge)
+    inner = gather(scopes, tree.inner, chosen, value, merge)
+    if not inner.none:
+        if all(chosen(leaf) for leaf in leaves(tree.inner)):
+            inner = Found(True, inner.value, inner.scope)
+        else:
+            share, others = inner.mask, tree.regions[1]
+            inner = Found(lambda: scopes.bring(share(), others), inner.value, inner.scope)
+    return _combined(scopes, tree, tree.mask, joined, inner, merge)
+
+
+def _combined(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found, merge: Merger) -> Found:
+    """What was found on the two sides of a condition, as one."""
+    if true.none and false.none:
+        return Found(False)
+    if true.all and false.all:
+        return Found(True, merge((true.value, false.value), (true.scope, false.scope), predicate, tree.scope), tree.scope)
+    if true.none or false.none:
+        found = false if true.none else true
+        return Found(lambda: _mask(scopes, tree, predicate, true, false), found.value, found.scope)
+    mask = _mask(scopes, tree, predicate, true, false)
+    region = cut(tree.scope, mask)[0]
+    value = merge((true.value, false.value), (true.scope, false.scope), scopes.bring(predicate, region), region)
+    return Found(mask, value, region)
+
+
+def _mask(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found) -> DataNode:
+    """Of the samples of the tree: was something found for them?"""
+    if true.none and false.all:
+        return scopes.logical_not(predicate, tree.scope)
+    if true.all and false.none:
+        return scopes.logical_not(scopes.logical_not(predicate, tree.scope), tree.scope)
+    return scopes.merge((true.mask(), false.mask()), tree.regions, predicate, tree.scope, "a condition")

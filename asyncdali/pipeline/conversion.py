@@ -1,0 +1,23 @@
+"""pipeline_def with `enable_conditionals=True`: the graph function is rewritten and traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..data_node import DataNode
+from ..graph.conditionals import Conditionals
+from ..graph.rewrite.convert import converted
+
+
+def trace(pipeline: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The outputs of a graph function with conditions on nodes; RuntimeError for an output that has only a branch's samples."""
+    scopes = pipeline._definition.scopes = Conditionals()
+    try:
+        outputs = converted(function)(*args, **kwargs)
+        for output in outputs if isinstance(outputs, (tuple, list)) else [outputs]:
+            if isinstance(output, DataNode):
+                scopes.bring(output, scopes.root)
+        return outputs
+    finally:
+        pipeline._definition.scopes = None
