@@ -204,7 +204,8 @@ def main_program(method, guard=True, pickler="None"):
     return MAIN.replace("GUARD", condition).replace("METHOD", method).replace("PICKLER", pickler)
 
 
-WAYS = [("spawn", way) for way in ("script", "script without guard", "-c", "stdin", "-m")] + [("forkserver", "script"), ("forkserver", "-c")]
+WAYS = [("spawn", way) for way in ("script", "script without guard", "-c", "stdin", "-m")]
+WAYS += [("forkserver", way) for way in ("script", "-c")]
 
 
 @pytest.mark.parametrize("method, way", WAYS)
