@@ -51,12 +51,29 @@ def mxnet(*, path: str | Sequence[str], index_path: str | Sequence[str], shuffle
     UINT8) and the labels (FLOAT, shape (1,) or as many as the record has).
     """
 
+def nemo_asr(*, manifest_filepaths: str | Sequence[str], downmix: bool | None = ..., dtype: DALIDataType | None = ..., max_duration: float | None = ..., min_duration: float | None = ..., quality: float | None = ..., read_idxs: bool | None = ..., read_sample_rate: bool | None = ..., read_text: bool | None = ..., sample_rate: float | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+    `duration` and `offset` in seconds and `text`.
+
+    Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+    transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+    WAV files are read by this library, FLAC and OGG if `soundfile` is installed.
+    """
+
 def numpy(*, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., file_filter: str | None = ..., cache_header_information: bool | None = ..., fill_value: float | None = ..., out_of_bounds_policy: str | None = ..., register_buffers: bool | None = ..., rel_roi_end: float | Sequence[float] | DataNode | None = ..., rel_roi_shape: float | Sequence[float] | DataNode | None = ..., rel_roi_start: float | Sequence[float] | DataNode | None = ..., roi_axes: int | Sequence[int] | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., roi_start: int | Sequence[int] | DataNode | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
 
     With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
     come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
     the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.
+    """
+
+def sequence(*, file_root: str, sequence_length: int, image_type: DALIImageType | None = ..., step: int | None = ..., stride: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.
+
+    Every directory below `file_root` is a stream; its images in the order of their names are its frames. A sequence has
+    `sequence_length` of them, `stride` apart; one starts every `step` frames, as long as it is complete.
     """
 
 def tfrecord(*, path: str | Sequence[str], features: Any, index_path: str | Sequence[str] | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:

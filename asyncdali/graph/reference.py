@@ -88,7 +88,10 @@ def stub_files() -> dict[str, str]:
                 lines += [f"from . import {name} as {name}" for name in modules if "." not in name]
             lines += ["", *[render(schema) for schema in own]]
             path = f"{style}/__init__.pyi" if module == "" else f"{style}/{module.replace('.', '/')}.pyi"
-            files[path] = "\n".join(lines)
+            text = "\n".join(lines)
+            if "\nclass Sequence:" in text:  # an operator of that name
+                text = text.replace("Sequence[", "_Sequence[").replace("import Sequence\n", "import Sequence as _Sequence\n")
+            files[path] = text
     return files
 
 

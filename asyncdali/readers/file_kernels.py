@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from numba import types
 
-from ..compiled.intrinsics import load_i32, load_i64, store_i64
+from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
+from .record_kernels import open_file, read_at
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _close = types.ExternalFunction("close", types.int32(types.int32))
@@ -102,3 +103,29 @@ def advise_step(context, sample, thread):
         _advise(fd, 0, 0, _WILL_NEED)
         _close(fd)
     return 0
+
+
+@step
+def copy_path(context, sample, thread):
+    """A path from a sample, NUL-terminated. Context: addresses of the texts, their lengths, where to; int64[samples] each."""
+    at = 8 * sample
+    length, target = load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at)
+    copy_bytes(target, load_i64(load_i64(context) + at), length)
+    store_u8(target + length, 0)
+    return 0
+
+
+@step
+def read_direct_step(context, sample, thread):
+    """Read each file past the system's cache. Status: errno, or SHORT_READ.
+
+    Context: sizes, sizes rounded up to whole blocks, aligned destinations (int64[samples] each), address of the paths, their starts.
+    """
+    at = 8 * sample
+    fd = open_file(load_i64(context + 24) + load_i64(load_i64(context + 32) + at), 1)
+    if fd < 0:
+        return -fd
+    size = load_i64(load_i64(context) + at)
+    code = read_at(fd, 0, load_i64(load_i64(context + 8) + at), size, load_i64(load_i64(context + 16) + at))
+    _close(fd)
+    return code

@@ -7,17 +7,13 @@ from numba import types
 
 from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
-from .record_kernels import read_at
+from .record_kernels import open_file, read_at
 
-_open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _close = types.ExternalFunction("close", types.int32(types.int32))
 _lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
-_OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
-_DIRECT = 0o40000
-_INVALID = 22
 _SEEK_END, _WILL_NEED = 2, 3
 
 NOT_NUMPY, BAD_HEADER, STRUCTURED, TOO_LONG = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
@@ -31,19 +27,6 @@ size of the file; the shape."""
 _FIRST_READ = 4096
 _LONGEST = 1 << 16
 SCRATCH = _LONGEST + 2 * _FIRST_READ
-
-
-@inlined
-def open_file(path, direct):
-    """A descriptor, or minus an errno. File systems without O_DIRECT refuse it: they are read as usual."""
-    fd = np.int64(-1)
-    if direct != 0:
-        fd = np.int64(_open(path, _OPEN_FLAGS | _DIRECT))
-        if fd < 0 and load_i32(_errno()) != _INVALID:
-            return -np.int64(load_i32(_errno()))
-    if fd < 0:
-        fd = np.int64(_open(path, _OPEN_FLAGS))
-    return fd if fd >= 0 else -np.int64(load_i32(_errno()))
 
 
 @inlined

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from ..compiled.intrinsics import load_i32, load_i64
 from ..compiled.step import inlined, step
 
+_open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
-_INTERRUPTED = 4
+_OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
+_DIRECT = 0o40000
+_INTERRUPTED, _INVALID = 4, 22
 _WILL_NEED = 3
 SHORT_READ = 1 << 20
 """Status: the file ended before the record."""
+
+
+@inlined
+def open_file(path, direct):
+    """A descriptor, or minus an errno. File systems without O_DIRECT refuse it: they are read as usual."""
+    fd = np.int64(-1)
+    if direct != 0:
+        fd = np.int64(_open(path, _OPEN_FLAGS | _DIRECT))
+        if fd < 0 and load_i32(_errno()) != _INVALID:
+            return -np.int64(load_i32(_errno()))
+    if fd < 0:
+        fd = np.int64(_open(path, _OPEN_FLAGS))
+    return fd if fd >= 0 else -np.int64(load_i32(_errno()))
 
 
 @inlined

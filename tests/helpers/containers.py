@@ -155,3 +155,20 @@ def recordio(image: bytes, label: Any, number: int = 0) -> bytes:
     several = isinstance(label, (list, tuple))
     payload = struct.pack("<IfQQ", len(label) if several else 0, 0 if several else label, number, 0)
     return record_parts(payload + (struct.pack(f"<{len(label)}f", *label) if several else b"") + image)
+
+
+# --- FITS
+
+
+def fits(*images: np.ndarray | None, **cards: Any) -> bytes:
+    """A file of units; None is one without data, `cards` are added to each."""
+    out = b""
+    for number, image in enumerate(images):
+        head = {"SIMPLE": "T"} if number == 0 else {"XTENSION": "'IMAGE   '"}
+        bits = 8 if image is None else {"u1": 8, "i2": 16, "i4": 32, "i8": 64, "f4": -32, "f8": -64}[image.dtype.str[1:]]
+        shape = () if image is None else image.shape[::-1]
+        head |= {"BITPIX": bits, "NAXIS": len(shape), **{f"NAXIS{k + 1}": extent for k, extent in enumerate(shape)}}
+        text = "".join(f"{name:<8}= {value!s:>20}".ljust(80) for name, value in {**head, **cards}.items()) + "END".ljust(80)
+        data = b"" if image is None else image.astype(image.dtype.newbyteorder(">")).tobytes()
+        out += text.ljust(-(-len(text) // 2880) * 2880).encode() + data + bytes(-len(data) % 2880)
+    return out

@@ -32,6 +32,8 @@ class Kind:
     pre_permute: bool = False
     contained: bool = True
     after_epoch: bool = True
+    in_dali: bool = True
+    """Whether DALI reads it on a machine without a GPU."""
     hostile: dict[str, Any] = field(default_factory=dict)
     """Further arguments, with which damage gets further."""
     seal: Callable[..., bytes] | None = None
@@ -148,6 +150,46 @@ def _write_coco(folder: Path) -> dict[str, Any]:
     return {"file_root": str(folder), "annotations_file": str(folder / "annotations.json")}
 
 
+def _write_sequence(folder: Path) -> dict[str, Any]:
+    """Streams of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey of a frame tells the number."""
+    from PIL import Image
+
+    for part, count in enumerate(PARTS):
+        stream = folder / str(part)
+        stream.mkdir()
+        for k in range(count + 2):
+            Image.fromarray(np.full((4, 5, 3), sum(PARTS[:part]) + k, np.uint8)).save(stream / f"{k:02d}.png")
+    return {"file_root": str(folder), "sequence_length": 3}
+
+
+def _write_nemo(folder: Path) -> dict[str, Any]:
+    """WAV files of Python's own writer; two manifests."""
+    import wave
+
+    lines = []
+    for k in range(COUNT):
+        with wave.open(str(folder / f"{k}.wav"), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(8000)
+            file.writeframes(np.full(10 + k, 100 * k, "<i2").tobytes())
+        lines.append(json.dumps({"audio_filepath": str(folder / f"{k}.wav"), "duration": 1.0, "text": f"text {k}"}))
+    (folder / "a.json").write_text("\n".join(lines[:6]))
+    (folder / "b.json").write_text("\n".join(lines[6:]) + "\n")
+    return {"manifest_filepaths": [str(folder / "a.json"), str(folder / "b.json")]}
+
+
+def _write_fits(folder: Path) -> dict[str, Any]:
+    """One image per file, in its second unit."""
+    for k in range(COUNT):
+        (folder / f"{k}.fits").write_bytes(containers.fits(None, np.full((k + 1, 2), k, np.int16)))
+    return {"file_root": str(folder)}
+
+
+def _call_fits(lib: Any, arguments: dict[str, Any]) -> Any:
+    return lib.fn.experimental.readers.fits(**arguments)
+
+
 KINDS = {kind.name: kind for kind in [
     Kind("tfrecord", _write_tfrecord, _call_tfrecord, seal=_seal_tfrecord),
     Kind("caffe", _write_caffe, after_epoch=False),
@@ -155,6 +197,11 @@ KINDS = {kind.name: kind for kind in [
     Kind("mxnet", _write_mxnet),
     Kind("numpy", _write_numpy, number=lambda sample: int(sample[0][0, 0]), pre_permute=True, contained=False),
     Kind("coco", _write_coco, pre_permute=True, contained=False, hostile={"pixelwise_masks": True}),
+    Kind("sequence", _write_sequence, number=lambda sample: int(sample[0][0, 0, 0, 0]), pre_permute=True, contained=False,
+         after_epoch=False),
+    Kind("nemo_asr", _write_nemo, number=lambda sample: round(float(sample[0][0]) * 327.68), pre_permute=True, contained=False),
+    Kind("fits", _write_fits, _call_fits, number=lambda sample: int(sample[0][0, 0]), pre_permute=True, contained=False,
+         in_dali=False),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
 """Every reader that has landed."""

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
 
 import nvidia.dali as dali
-import nvidia.dali.fn
-import nvidia.dali.tfrecord  # noqa: F401  dali.tfrecord
 
 import asyncdali
 import asyncdali.tfrecord
@@ -35,7 +33,7 @@ ORDERS = st.fixed_dictionaries(
 SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
-@pytest.fixture(scope="module", params=sorted(KINDS))
+@pytest.fixture(scope="module", params=sorted(name for name, kind in KINDS.items() if kind.in_dali))
 def data(request, tmp_path_factory):
     kind = KINDS[request.param]
     return kind, kind.write(tmp_path_factory.mktemp(kind.name.replace(".", "_")))
@@ -516,3 +514,116 @@ def test_coco_folders_of_the_other_library(coco_data, tmp_path, extra):
     for folder in folders:
         arguments = {"file_root": str(coco_data), "preprocessed_annotations": str(folder), **extra}
         assert not isinstance(compare(lambda lib, arguments=arguments: lib.fn.readers.coco(**arguments), 5, 4), type)
+
+
+# --- sequence, io.file.read
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory):
+    """Streams of 3, 7 and 5 frames, losslessly stored; one hidden, one with something else among its frames."""
+    from PIL import Image
+
+    root = tmp_path_factory.mktemp("streams")
+    rng = np.random.default_rng(1)
+    for name, count in (("a", 3), ("b b", 7), ("c", 5), (".hidden", 4)):
+        (root / name).mkdir()
+        for k in range(count):
+            Image.fromarray(rng.integers(0, 256, (6, 8, 3)).astype(np.uint8)).save(root / name / f"{k}.{'PNG' if k % 2 else 'png'}")
+    (root / "a/notes.txt").write_text("no image")
+    return root
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"step": 3, "stride": 2}, {"sequence_length": 1}, {"stride": 3, "sequence_length": 2},
+                  {"sequence_length": 8}, {"sequence_length": 0}, {"image_type": "BGR"}, {"image_type": "GRAY"}, {"random_shuffle": True}],
+    ids=str,
+)  # fmt: skip
+def test_sequences(streams, arguments):
+    arguments = {"sequence_length": 3, **arguments}
+
+    def make(lib):
+        kind = {"image_type": getattr(lib.types, arguments["image_type"])} if "image_type" in arguments else {}
+        return lib.fn.readers.sequence(file_root=str(streams), **{**arguments, **kind})
+
+    compare(make, 2, 6)
+
+
+FILE_PATHS = [[b"a", b"b"], [b"a\0more", b"b"], [b"empty", b"a"], [b"gone", b"a"], [b"", b"a"], [b".", b"a"]]
+
+
+@pytest.mark.parametrize("paths", FILE_PATHS, ids=str)
+@pytest.mark.parametrize("arguments", [{}, {"dont_use_mmap": True}], ids=str)
+def test_io_file_read(tmp_path, monkeypatch, paths, arguments):
+    for name, data in ((b"a", b"first"), (b"b", b"second" * 999), (b"empty", b"")):
+        (tmp_path / name.decode()).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+
+    def make(lib):
+        names = lib.fn.external_source(lambda: [np.frombuffer(path, np.uint8) for path in paths])
+        return lib.fn.io.file.read(names, **arguments)
+
+    compare(make, 2, 2)
+
+
+# --- nemo_asr
+
+
+@pytest.fixture(scope="module")
+def speech(tmp_path_factory):
+    """WAV files of Python's own writer."""
+    import wave
+
+    root = tmp_path_factory.mktemp("speech")
+    rng = np.random.default_rng(1)
+    for name, shape in (("mono", (8000, 1)), ("stereo", (4000, 2)), ("short", (100, 1))):
+        with wave.open(str(root / f"{name}.wav"), "wb") as file:
+            file.setparams((shape[1], 2, 8000, 0, "NONE", ""))
+            file.writeframes(rng.integers(-32768, 32768, shape).astype("<i2").tobytes())
+    entries = [
+        {"audio_filepath": f"{root}/mono.wav", "duration": 1.0, "text": "größer"},
+        {"audio_filepath": f"{root}/mono.wav", "offset": 0.10019, "duration": 0.25019, "text": ""},
+        {"audio_filepath": f"{root}/short.wav"}, {"audio_filepath": f"{root}/mono.wav", "offset": 0.9999, "duration": 9, "text": "x"},
+        {"audio_filepath": f"{root}/mono.wav", "duration": -1, "offset": -3},
+    ]  # fmt: skip
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in entries]
+    (root / "a.json").write_text("\n".join([lines[0], "no json", *lines[1:], '{"text": "no path"}']))
+    (root / "b.json").write_text("\n".join(lines[:2]))
+    (root / "stereo.json").write_text(json.dumps({"audio_filepath": f"{root}/stereo.wav", "duration": 0.25}))
+    (root / "late.json").write_text(json.dumps({"audio_filepath": f"{root}/mono.wav", "offset": 1.5}))
+    (root / "gone.json").write_text(json.dumps({"audio_filepath": f"{root}/gone.wav"}))
+    return root
+
+
+SPEECH = [
+    {}, {"read_sample_rate": False}, {"read_text": False, "read_idxs": True}, {"min_duration": 0.5},
+    {"max_duration": 0.5, "read_idxs": True},
+    {"dtype": "INT16"}, {"dtype": "INT32"}, {"dtype": "UINT8"}, {"quality": 101.0}, {"random_shuffle": True}, {"min_duration": 99.0},
+    {"files": ["stereo"]}, {"files": ["stereo"], "downmix": False}, {"files": ["a", "b"], "downmix": False}, {"files": ["late"]},
+    {"files": ["gone"]}, {"files": ["none"]}, {"files": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", SPEECH, ids=str)
+def test_nemo_asr(speech, arguments):
+    arguments = dict(arguments)
+    paths = [f"{speech}/{name}.json" for name in arguments.pop("files", ["a", "b"])]
+
+    def make(lib):
+        dtype = {"dtype": getattr(lib.types, arguments["dtype"])} if "dtype" in arguments else {}
+        return lib.fn.readers.nemo_asr(manifest_filepaths=paths, **{**arguments, **dtype})
+
+    compare(make, 1, 8)
+
+
+@pytest.mark.parametrize("rate, quality", [(5000, 50), (11025, 80), (16000, 0), (8000, 50), (12345.6, 100)])
+def test_resampled_speech(speech, rate, quality):
+    """The same filter, looked up in a table by DALI and computed by us."""
+    columns = []
+    for lib in LIBRARIES:
+        arguments = {"manifest_filepaths": [f"{speech}/b.json"], "sample_rate": rate, "quality": quality}
+        columns.append(graph(lib, lambda lib, arguments=arguments: lib.fn.readers.nemo_asr(**arguments), 2).run())
+    for ours, theirs in zip(*(column[0] for column in columns), strict=True):
+        assert np.asarray(ours).shape == np.array(theirs).shape
+        np.testing.assert_allclose(np.asarray(ours), np.array(theirs), atol=5e-3)
+    assert np.asarray(columns[0][1][0]) == np.array(columns[1][1][0]) == 8000

@@ -27,7 +27,8 @@ ALLOWED = {
     "device": {"batch", "compiled", "types", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
-        "batch", "compiled", "errors", "operators.base", "operators.random_streams", "operators.window_rules", "types", "_notices",
+        "batch", "compiled", "errors", "operators.base", "operators.random_streams", "operators.window_rules",
+        "operators.image_formats", "types", "_notices",
     },
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},

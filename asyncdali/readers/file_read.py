@@ -1,0 +1,120 @@
+"""io.file.read: the files that the pipeline's own data names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..batch import Batch
+from ..operators.base import (
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+    register,
+)
+from ..types import DALIDataType
+from .containers import BLOCK
+from .contents import MAX_OPEN
+
+
+class _Names(Sequence):
+    """Paths of a batch, as text when asked for."""
+
+    def __init__(self, block: np.ndarray, starts: np.ndarray):
+        self._block, self._starts = block, starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        start = int(self._starts[index])
+        stop = start + int(np.argmin(self._block[start:] != 0))
+        return os.fsdecode(self._block[start:stop].tobytes())
+
+
+@register
+class FileRead(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="io.file.read",
+        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.""",
+        args=(
+            Arg("dont_use_mmap", "bool", False, "Files may be empty."),
+            Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
+        ),
+    )
+    reads = (0,)
+    eager = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from ..compiled.step import compile_all
+        from . import file_kernels
+
+        self._kernels = file_kernels
+        compile_all(file_kernels)
+        self._direct = spec.constant("use_o_direct")
+        if self._direct and not spec.constant("dont_use_mmap"):
+            raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        source, kernels = inputs[0], self._kernels
+        if source.dtype not in (DALIDataType.UINT8, DALIDataType.INT8):
+            raise ValueError(f"expected paths as texts of UINT8 or INT8, got {source.dtype.name}")
+        count, lengths = len(source), source.sizes()
+        starts = np.cumsum(lengths + 1) - (lengths + 1)
+        paths = np.empty(int((lengths + 1).sum()), np.uint8)
+        names = self._names = _Names(paths, starts)
+        context, keep = context_table([source.addresses, lengths, starts + paths.ctypes.data])
+        yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
+        descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        try:
+            context, keep = context_table([paths, starts, descriptors, sizes, 0, 0 if self._direct else MAX_OPEN])
+            yield CompiledJob(count, [Step(kernels.open_step.address, context, self._explain, keep=keep)])
+            if not self.spec.constant("dont_use_mmap") and not sizes.all():
+                sample = int(np.argmin(sizes))
+                raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
+            output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
+            yield self._read_direct(output, sizes, paths, starts) if self._direct else self._read(output, sizes, paths, starts, descriptors)
+        finally:
+            kernels.close_all(descriptors.ctypes.data, count)
+        self._output = output
+
+    def _read(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray, descriptors: np.ndarray) -> CompiledJob:
+        output.place(self.environment.allocate(int(sizes.sum())))
+        context, keep = context_table([descriptors, sizes, output.addresses, paths, starts])
+        return CompiledJob(len(sizes), [Step(self._kernels.read_step.address, context, self._explain, keep=keep)])
+
+    def _read_direct(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> CompiledJob:
+        room = -(-sizes // BLOCK) * BLOCK
+        block = self.environment.allocate(int(room.sum()) + BLOCK)
+        output.addresses[:] = -(-block.ctypes.data // BLOCK) * BLOCK + np.cumsum(room) - room
+        output.owner = block
+        context, keep = context_table([sizes, room, output.addresses, paths, starts])
+        return CompiledJob(len(sizes), [Step(self._kernels.read_direct_step.address, context, self._explain, keep=keep)])
+
+    def _explain(self, code: int, text: str, sample: int) -> str:
+        reason = "it became shorter while it was read" if code == self._kernels.SHORT_READ else os.strerror(code)
+        return f"File mapping failed: {self._names[sample]}: {reason}"
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        output = self._output
+        del self._output
+        return Planned([output])

@@ -1,0 +1,191 @@
+"""readers.nemo_asr: speech and transcripts from NeMo manifests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._notices import warn
+from ..batch import Batch, storage_dtype
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Planned,
+    PythonJob,
+    Schema,
+    Spec,
+    register,
+)
+from ..types import DALIDataType
+from .audio import as_type, read_audio, resample
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
+from .containers import RecordNames
+from .indices import read_bytes
+
+_SUPPORTED = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a manifest."""
+
+    path: str
+    duration: float
+    offset: float
+    text: bytes
+    index: int
+
+
+def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
+    """The entries of a manifest whose duration is within the limits (0: none); lines that are not entries are passed over."""
+    entries: list[Entry] = []
+    try:
+        data = read_bytes(path, "NEMO ASR manifest file")
+    except RuntimeError as error:
+        raise RuntimeError(f'Could not open NEMO ASR manifest file: "{path}": {error}') from error
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = _entry(json.loads(line), len(entries))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            warn(f"{path} line {number} is not a manifest entry and is left out: {error}", UserWarning)
+            continue
+        if (shortest > 0 and entry.duration < shortest) or (longest > 0 and entry.duration > longest):
+            continue
+        entries.append(entry)
+    return entries
+
+
+def _entry(data: Any, index: int) -> Entry:
+    if not isinstance(data, dict) or not isinstance(data.get("audio_filepath"), str) or "\0" in data["audio_filepath"]:
+        raise ValueError("it has no audio_filepath")
+    duration, offset = float(data.get("duration", -1.0)), float(data.get("offset", 0.0))
+    if not math.isfinite(duration) or not math.isfinite(offset):
+        raise ValueError("its duration or offset is not a number")
+    text = data.get("text", "")
+    if not isinstance(text, str):
+        raise ValueError("its text is not a string")
+    return Entry(data["audio_filepath"], duration, offset, text.encode("utf-8", "surrogatepass"), index)
+
+
+def _output_count(constants: dict[str, Any]) -> int:
+    return 1 + constants.get("read_sample_rate", True) + constants.get("read_text", True) + constants.get("read_idxs", False)
+
+
+@register
+class NemoAsrReader(ReaderOperator):
+    """See the schema."""
+
+    schema = Schema(
+        name="readers.nemo_asr",
+        doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
+        `duration` and `offset` in seconds and `text`.
+
+        Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
+        transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
+
+        WAV files are read by this library, FLAC and OGG if `soundfile` is installed.""",
+        inputs=(0, 0),
+        outputs=_output_count,
+        seeded=True,
+        aliases=("nemo_asr_reader",),
+        deprecated={"normalize_text": None},
+        args=(
+            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests."),
+            Arg("downmix", "bool", True, "Average the channels."),
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the audio: INT16, INT32 or FLOAT."),
+            Arg("max_duration", "float", 0.0, "Leave out entries that are longer (seconds; 0: none).", stream=True),
+            Arg("min_duration", "float", 0.0, "Leave out entries that are shorter (seconds; 0: none).", stream=True),
+            Arg("quality", "float", 50.0, "Quality of resampling, 0 to 100."),
+            Arg("read_idxs", "bool", False, "A further output: the entry's number."),
+            Arg("read_sample_rate", "bool", True, "A further output: the sampling rate of the file."),
+            Arg("read_text", "bool", True, "A further output: the transcript."),
+            Arg("sample_rate", "float", -1.0, "Sampling rate of the output, if positive."),
+            *SHUFFLE_AFTER_EPOCH_ARGS,
+            *READER_ARGS,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        constant = spec.constant
+        if not constant("manifest_filepaths"):
+            raise RuntimeError("`manifest_filepaths` can not be empty")
+        self._dtype: DALIDataType = constant("dtype")
+        if self._dtype not in _SUPPORTED:
+            raise RuntimeError(f"Unsupported output type: {self._dtype.name}. Supported types are INT16, INT32 and FLOAT.")
+        if not 0 <= constant("quality") <= 100:
+            raise RuntimeError(f"Resampling quality must be in [0..100] range, got {constant('quality')}")
+        if constant("sample_rate") > 0 and not 1 <= constant("sample_rate") <= 1e7:
+            raise ValueError(f"`sample_rate` is {constant('sample_rate')}; it must be 1 to 10 million")
+        super().__init__(spec, environment)
+
+    def discover(self) -> int:
+        constant = self.spec.constant
+        entries: list[Entry] = []
+        for path in constant("manifest_filepaths"):
+            entries += read_manifest(path, constant("min_duration"), constant("max_duration"))
+        if not entries:
+            raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
+        self._entries = entries
+        return len(entries)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        constant = self.spec.constant
+        rate: list[DALIDataType | None] = [DALIDataType.FLOAT] * constant("read_sample_rate")
+        return [self._dtype, *rate, *[DALIDataType.UINT8] * constant("read_text"), *[DALIDataType.INT64] * constant("read_idxs")]
+
+    # --- one iteration
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        indices = self.draw(arguments.count)
+        entries = self._chosen = [self._entries[int(index)] for index in indices]
+        self._audio: list[Any] = [None] * len(entries)
+        self._rates = np.zeros(len(entries), np.float32)
+        self._names = RecordNames(lambda index: self._entries[index].path, indices)
+
+        def work(sample: int) -> None:
+            entry = entries[sample]
+            samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration)
+            self._audio[sample] = self._converted(samples, float(self._rates[sample]))
+
+        yield PythonJob(range(len(entries)), work)
+
+    def _converted(self, samples: np.ndarray, rate: float) -> np.ndarray:
+        constant = self.spec.constant
+        if constant("downmix"):
+            samples = samples.mean(axis=1, keepdims=True)
+        if constant("sample_rate") > 0:
+            samples = resample(samples, rate, constant("sample_rate"), constant("quality"))
+        converted = np.ascontiguousarray(as_type(samples, storage_dtype(self._dtype)))
+        return converted[:, 0] if constant("downmix") else converted
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        constant, entries = self.spec.constant, self._chosen
+        outputs = [_listed(self._audio, self._dtype)]
+        if constant("read_sample_rate"):
+            outputs.append(Batch.from_values(self._rates))
+        if constant("read_text"):
+            outputs.append(_listed([np.frombuffer(bytearray(entry.text), np.uint8) for entry in entries], DALIDataType.UINT8))
+        if constant("read_idxs"):
+            outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
+        for output in outputs:
+            output.source_info = self._names
+        self._audio, self._chosen = [], []
+        return Planned(outputs)
+
+
+def _listed(samples: list[np.ndarray], dtype: DALIDataType) -> Batch:
+    """An output over arrays of their own."""
+    shapes = np.array([sample.shape for sample in samples], np.int64)
+    addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
+    return Batch(shapes, dtype, "", addresses, samples)

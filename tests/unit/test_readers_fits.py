@@ -1,0 +1,77 @@
+"""experimental.readers.fits: files of astropy and of our own, damage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.containers import fits
+
+from asyncdali import Pipeline, fn, types
+
+
+def reader(batch=1, **arguments):
+    pipe = Pipeline(batch_size=batch, num_threads=2, seed=1)
+    with pipe:
+        made = fn.experimental.readers.fits(name="R", **arguments)
+        pipe.set_outputs(*(made if isinstance(made, list) else [made]))
+    pipe.build()
+    return pipe
+
+
+def equal(found, wanted):
+    found = np.asarray(found)
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
+def test_files_of_astropy(tmp_path, kind):
+    """astropy 8.0 writes all integer types, by zero points where FITS has none."""
+    astropy = pytest.importorskip("astropy.io.fits")
+    rng = np.random.default_rng(2)
+    images = [(rng.random(shape) * 300).astype(kind) for shape in ((3, 4), (5, 2, 7), (1,))]
+    units = [astropy.PrimaryHDU(images[0]), *(astropy.ImageHDU(image, name="N") for image in images[1:])]
+    astropy.HDUList(units).writeto(tmp_path / "a.fits")
+    outputs = reader(file_root=str(tmp_path), hdu_indices=[1, 3, 2]).run()
+    for output, k in zip(outputs, (0, 2, 1), strict=True):
+        equal(output[0], images[k])
+    assert outputs[0][0].source_info() == "./a.fits"
+
+
+def test_scaled_images_and_types(tmp_path):
+    image = np.arange(6, dtype=np.int16).reshape(2, 3)
+    (tmp_path / "a.fits").write_bytes(fits(None, image, BSCALE=0.5, BZERO=10))
+    (tmp_path / "b.fits").write_bytes(fits(None, image))
+    scaled = reader(files=[str(tmp_path / "a.fits")]).run()[0]
+    equal(scaled[0], (image * 0.5 + 10).astype(np.float32))
+    equal(reader(files=[str(tmp_path / "b.fits")], dtypes=[types.UINT8]).run()[0][0], image.astype(np.uint8))
+    with pytest.raises(RuntimeError, match=r"Inconsistent data: .*a.fits has 2-D float32, .*b.fits has 2-D int16"):
+        reader(2, file_root=str(tmp_path)).run()
+    cases = [({"dtypes": [types.UINT8, types.UINT8]}, "does not match"), ({"hdu_indices": [0]}, "from 1"), ({"hdu_indices": []}, "from 1")]
+    for arguments, message in cases:
+        with pytest.raises(RuntimeError, match=message):
+            reader(file_root=str(tmp_path), **arguments)
+
+
+def test_tables_and_damage(tmp_path):
+    image = np.arange(6, dtype=np.int16).reshape(2, 3)
+    good = fits(None, image)
+    table = good.replace(b"'IMAGE   '", b"'BINTABLE'")
+    cases = [
+        (good[:5000], "unit 2: the file ends within a header"), (good[: 2 * 2880 + 3], "unit 2: the file ends within the data"),
+        (b"", "0 units"),
+        (table, "not an image .but BINTABLE"), (fits(None), "only 1 units"), (fits(None, None), "it has no data"), (b"x" * 9000, "unit 1"),
+        (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =  9007199254740991000"), "promised|not an integer"),
+        (good.replace(b"NAXIS1  =                    3", b"NAXIS1  =                   -3"), "negative"),
+        (good.replace(b"BITPIX  =                   16", b"BITPIX  =                   17"), "BITPIX is 17"),
+        (good.replace(b"NAXIS   =                    2", b"NAXIS   =                  999"), "NAXIS is 999"),
+        (good.replace(b"NAXIS   =                    2", b"NAXIS   =                    3"), "no NAXIS3"),
+        (good.replace(b"END", b"XXX"), "the file ends within a header"),
+    ]  # fmt: skip
+    for k, (data, _) in enumerate(cases):
+        (tmp_path / f"{k:02d}.fits").write_bytes(data)
+    pipe = reader(file_root=str(tmp_path))
+    for k, (_, message) in enumerate(cases):
+        with pytest.raises(RuntimeError, match=message) as caught:
+            pipe.run()
+        assert f"{tmp_path}/./{k:02d}.fits" in str(caught.value)

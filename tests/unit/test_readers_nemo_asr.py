@@ -1,0 +1,130 @@
+"""readers.nemo_asr: manifests, WAV dialects, resampling, damage (row 85)."""
+
+from __future__ import annotations
+
+import json
+import struct
+import wave
+
+import numpy as np
+import pytest
+from helpers.pipelines import values
+
+from asyncdali import Pipeline, fn, types
+from asyncdali.readers import audio
+
+
+def reader(manifests, batch=1, **arguments):
+    pipe = Pipeline(batch_size=batch, num_threads=2, seed=1)
+    with pipe:
+        made = fn.readers.nemo_asr(manifest_filepaths=manifests, name="R", **arguments)
+        pipe.set_outputs(*(made if isinstance(made, list) else [made]))
+    pipe.build()
+    return pipe
+
+
+def manifest(path, *entries):
+    path.write_text("\n".join(entry if isinstance(entry, str) else json.dumps(entry) for entry in entries))
+    return str(path)
+
+
+def written(path, samples, rate=8000):
+    with wave.open(str(path), "wb") as file:
+        file.setparams((samples.shape[1], samples.dtype.itemsize, rate, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    return str(path)
+
+
+def test_entries_of_two_manifests(tmp_path):
+    tone = written(tmp_path / "a.wav", np.arange(8000, dtype="<i2").reshape(-1, 1))
+    stereo = written(tmp_path / "b.wav", np.array([[100, 200], [-100, -300]], "<i2"), 16000)
+    one = manifest(tmp_path / "one", {"audio_filepath": tone, "duration": 0.25, "offset": 0.5, "text": "grün"}, {"audio_filepath": stereo})
+    two = manifest(tmp_path / "two", "rubbish", {"audio_filepath": tone, "duration": 99, "text": ""}, {"text": "no path"}, "[" * 9999)
+    with pytest.warns(UserWarning, match="line 1 is not a manifest entry") as seen:
+        pipe = reader([one, two], 3, read_idxs=True)
+    assert len(seen) == 3 and pipe.epoch_size("R") == 3
+    sound, rate, text, index = pipe.run()
+    np.testing.assert_array_equal(np.asarray(sound[0]), np.arange(4000, 6000, dtype=np.float32) / 32768)
+    assert values([rate, index]) == [[8000.0, 16000.0, 8000.0], [[0], [1], [0]]] and np.asarray(rate[0]).shape == ()
+    assert [bytes(np.asarray(item)).decode() for item in text] == ["grün", "", ""] and sound[0].source_info() == tone
+    np.testing.assert_allclose(np.asarray(sound[1]), np.float32([150, -200]) / 32768)
+    sound, *_ = reader([one], 2, downmix=False, dtype=types.INT16).run()
+    assert np.asarray(sound[0]).shape == (2000, 1) and values([sound])[0][1] == [[100, 200], [-100, -300]]
+    assert [len(reader([one], read_text=False, **more).run()) for more in ({}, {"read_sample_rate": False})] == [2, 1]
+
+
+def test_wav_dialects(tmp_path):
+    numbers = np.array([-1.0, -0.5, 0.0, 0.25, 0.5])
+    kinds = [
+        (1, 8, (numbers * 128 + 128).astype("u1").tobytes()), (1, 16, (numbers * 2**15).astype("<i2").tobytes()),
+        (1, 24, b"".join(int(n * 2**23).to_bytes(3, "little", signed=True) for n in numbers)),
+        (1, 32, (numbers * 2**31).astype("<i4").tobytes()), (3, 32, numbers.astype("<f4").tobytes()),
+        (3, 64, numbers.astype("<f8").tobytes()), (0xFFFE, 16, (numbers * 2**15).astype("<i2").tobytes()),
+    ]  # fmt: skip
+    for kind, bits, data in kinds:
+        more = struct.pack("<HHIH", 22, bits, 0, 1) + bytes(14) if kind == 0xFFFE else b""
+        head = struct.pack("<HHIIHH", kind, 1, 8000, 0, 0, bits) + more
+        body = b"WAVELIST\x03\0\0\0abc\0fmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data)) + data
+        (tmp_path / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", len(body)) + body)
+        samples, rate = audio.read_audio(str(tmp_path / "a.wav"), 0, -1)
+        np.testing.assert_array_equal(samples[:, 0], numbers, err_msg=f"{kind} {bits}")
+        assert rate == 8000
+
+
+def test_flac_through_soundfile(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    numbers = np.random.default_rng(1).integers(-(2**15), 2**15, (4000, 2)).astype(np.int16)
+    soundfile.write(tmp_path / "a.flac", numbers, 16000)
+    path = manifest(tmp_path / "m", {"audio_filepath": str(tmp_path / "a.flac"), "offset": 0.1, "duration": 0.05})
+    sound, rate, _ = reader([path], downmix=False, dtype=types.INT16).run()
+    np.testing.assert_array_equal(np.asarray(sound[0]), numbers[1600:2400])
+    assert values([rate]) == [[16000.0]]
+
+
+def test_resampling_keeps_a_tone(tmp_path):
+    time = np.arange(8000) / 8000
+    tone = np.sin(2 * np.pi * 440 * time)[:, None]
+    for rate in (11025, 16000, 5000.5):
+        found = audio.resample(tone, 8000, rate, 50)[:, 0]
+        wanted = np.sin(2 * np.pi * 440 * np.arange(len(found)) / rate)
+        assert len(found) == int(np.ceil(rate)) and abs(found - wanted)[100:-100].max() < 0.01
+
+
+def test_filters_and_arguments(tmp_path):
+    tone = written(tmp_path / "a.wav", np.zeros((80, 1), "<i2"))
+    entries = [{"audio_filepath": tone, "duration": 0.5 * k} for k in range(4)]
+    path = manifest(tmp_path / "m", *entries, {"audio_filepath": tone})
+    limits = ({}, {"min_duration": 0.6}, {"max_duration": 1.0}, {"min_duration": 0.5})
+    counts = [reader([path], **more).epoch_size("R") for more in limits]
+    assert counts == [5, 2, 4, 3]
+    cases = [
+        ({"min_duration": 99.0}, "No files found"), ({"dtype": types.UINT8}, "Unsupported output type: UINT8"),
+        ({"quality": -1.0}, r"0..100"),
+        ({"sample_rate": 1e12}, "sample_rate"),
+    ]  # fmt: skip
+    for arguments, message in cases:
+        with pytest.raises((RuntimeError, ValueError), match=message):
+            reader([path], **arguments)
+    for paths, message in (([], "can not be empty"), (["/no/such"], 'Could not open NEMO ASR manifest file: "/no/such"')):
+        with pytest.raises(RuntimeError, match=message):
+            reader(paths)
+
+
+def test_damaged_audio_names_the_file(tmp_path):
+    good = open(written(tmp_path / "good.wav", np.zeros((80, 1), "<i2")), "rb").read()
+    cases = [
+        good[:8] + b"XXXX" + good[12:], good[:20], good[:36], good[:22] + b"\0\0" + good[24:], good[:20] + b"\x07\0" + good[22:], b"",
+        b"RIFX" + good[4:], good[:12] + good[36:], good[:16] + b"\x04\0\0\0" + good[20:], b"no sound at all",
+    ]  # fmt: skip
+    entries = []
+    for k, data in enumerate(cases):
+        (tmp_path / f"x{k}.wav").write_bytes(data)
+        entries.append({"audio_filepath": str(tmp_path / f"x{k}.wav")})
+    entries += [{"audio_filepath": str(tmp_path)}, {"audio_filepath": "/no/such"}]
+    entries.append({"audio_filepath": str(tmp_path / "good.wav"), "offset": 5})
+    pipe = reader([manifest(tmp_path / "m", *entries, {"audio_filepath": str(tmp_path / "good.wav")})])
+    for entry in entries:
+        with pytest.raises(RuntimeError) as caught:
+            pipe.run()
+        assert entry["audio_filepath"] in str(caught.value)
+    assert np.asarray(pipe.run()[0][0]).shape == (80,)
