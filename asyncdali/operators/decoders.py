@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..batch import Batch, storage_dtype
+from ..compiled.memory import address_of
 from ..types import DALIDataType, DALIImageType
 from . import image_formats, random_streams, window_rules
 from .base import (
@@ -28,7 +29,6 @@ from .base import (
     Schema,
     Spec,
     Step,
-    context_table,
     register,
 )  # fmt: skip
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
@@ -77,6 +77,7 @@ class ImageDecoder(Operator):
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
+        self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
         self._dtype: DALIDataType = spec.constant("dtype")
         if self._dtype not in image_formats.SUPPORTED_DTYPES:
@@ -170,14 +171,15 @@ class ImageDecoder(Operator):
             for i, image in ready.items():
                 addresses[i] = image.ctypes.data
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
-        table = self._table if self._table is not None else np.zeros(1, np.int64)
-        context, keep = context_table(
+        context = np.array(
             [
-                table, addresses, self._sizes, windows.geometry, output.addresses, _COLOR_SPACE.get(self._output_type, 2),
-                int(self._fast_dct), 0, turned_at,
-            ]
+                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(output.addresses),
+                _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
+            ],
+            np.int64,
         )  # fmt: skip
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, [*keep, source, ready])
+        keep = (addresses, self._sizes, windows, output.addresses, source, ready)
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep)
         return Planned([output], [step])
 
     def _explain(self, code: int, text: str, sample: int) -> str:

@@ -30,6 +30,7 @@ from ..compiled.intrinsics import (
     store_i64,
     store_u8,
 )  # fmt: skip
+from ..compiled.memory import address_of
 from ..compiled.step import callback, compiled, inlined, step
 from .image_headers import FREE_PIXELS
 
@@ -415,7 +416,7 @@ def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, 
     """:data:`scan_headers` from Python: int64[samples, HEADER_FIELDS] for samples at `addresses` (int64) of `sizes` bytes (int64), and
     whether all of them are plain files."""
     headers = np.empty((len(sizes), HEADER_FIELDS), np.int64)
-    plain = scan_headers(addresses.ctypes.data, sizes.ctypes.data, len(sizes), headers.ctypes.data)
+    plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
     return headers, plain == len(sizes)
 
 
@@ -434,19 +435,19 @@ def windows_of(
     """:func:`place_windows` from Python; its table describes the arguments. One value in `channels` is that of all samples."""
     count = len(headers)
     memory = np.empty(count * (GEOMETRY_FIELDS + 3 + 4), np.int64)
-    at = memory.ctypes.data
+    at = address_of(memory)
     ends = count * GEOMETRY_FIELDS, count * (GEOMETRY_FIELDS + 3)
     geometry, shapes = memory[: ends[0]].reshape(count, GEOMETRY_FIELDS), memory[ends[0] : ends[1]].reshape(count, 3)
     windows = memory[ends[1] :].reshape(2, count, 2)
     windows[0], windows[1] = anchors, extents
     table = np.array(
         [
-            count, headers.ctypes.data, images.ctypes.data, at + 8 * ends[1], at + 8 * (ends[1] + 2 * count), channels.ctypes.data,
+            count, address_of(headers), address_of(images), at + 8 * ends[1], at + 8 * (ends[1] + 2 * count), address_of(channels),
             8 if len(channels) > 1 else 0, itemsize, at, at + 8 * ends[0], 0, 0,
         ],
         np.int64,
     )  # fmt: skip
-    place_windows(table.ctypes.data)
+    place_windows(address_of(table))
     return Windows(geometry, shapes, int(table[10]), int(table[11]))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from numba import njit
 
 from ..compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
+from ..compiled.memory import address_of
 from ..compiled.step import Compiled, inlined, step_variant
-from .base import Step, context_table, no_explanation
+from .base import Step, no_explanation
 from .convert_kernels import converter, load_value, storage, view
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 means float32[rows, channels], 4 multipliers
@@ -257,11 +258,12 @@ class Normalisation:
         self._records = records
         mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
         fills = np.ascontiguousarray(fills, out_dtype)
-        self._tables, self._keep = context_table((mean, multiplier, fills, mean.shape[1]))
+        self._keep = mean, multiplier, fills
+        self._tables = [*[array.ctypes.data for array in self._keep], mean.shape[1]]
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; mirror bool[samples]."""
         records = self._records.copy()
         records[:, 25] = mirror
-        table, keep = context_table((in_addresses, out_addresses, records, *self._tables))
-        return Step(self._compiled.address, table, no_explanation, keep=[*keep, self._keep])
+        table = np.array([address_of(in_addresses), address_of(out_addresses), address_of(records), *self._tables], np.int64)
+        return Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._keep))

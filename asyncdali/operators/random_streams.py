@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled.memory import address_of
+
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 SEED_TABLE_SIZE = 1024
 SAMPLE_STRIDE = 65537
@@ -235,7 +237,7 @@ def uniform(
     result = _output(out, total, dtype)
     bad = load_kernels().draw_uniform(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        lows, low_step, highs, high_step, result.ctypes.data, kind,
+        lows, low_step, highs, high_step, address_of(result), kind,
     )  # fmt: skip
     if bad:
         i = bad - 1
@@ -297,7 +299,7 @@ def coin_flip(
     result = _output(out, total, dtype)
     load_kernels().draw_coins(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        chances, step, result.ctypes.data, kind,
+        chances, step, address_of(result), kind,
     )  # fmt: skip
     return result
 
@@ -321,7 +323,7 @@ def normal(
     result = _output(out, total, dtype)
     load_kernels().draw_normal(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
-        means, mean_step, deviations, deviation_step, result.ctypes.data, kind,
+        means, mean_step, deviations, deviation_step, address_of(result), kind,
     )  # fmt: skip
     return result
 
@@ -333,7 +335,7 @@ def normal(
 
 @cache
 def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts: int) -> np.ndarray:
-    """float32[4] of both ranges, read-only; ValueError where they are empty or impossible."""
+    """float32[4] of both ranges, shared; ValueError where they are empty or impossible."""
     for name, given in (("random_aspect_ratio", aspect), ("random_area", area)):
         if len(given) != 2:
             raise ValueError(f"`{name}` has {len(given)} values; expected two, the smallest and the largest")
@@ -345,7 +347,6 @@ def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts
         raise ValueError(f"`random_area` is [{a0:g}, {a1:g}]; expected 0 <= smallest <= largest, and smallest <= 1")
     if attempts < 1:
         raise ValueError(f"`num_attempts` is {attempts}; at least 1 is needed")
-    ranges.flags.writeable = False
     return ranges
 
 
@@ -376,9 +377,9 @@ def crop_windows(
     if samples and sizes.max() > 0x7FFFFFFF:
         raise ValueError(f"the image is {sizes.max()} pixels long; at most {0x7FFFFFFF} are possible")
     windows = np.empty((2, samples, 2), np.int32)
-    size_at, window_at = sizes.ctypes.data, windows.ctypes.data
+    size_at, window_at = address_of(sizes), address_of(windows)
     load_kernels().draw_windows(
         position.key, position.hi, position.lo, position.phase, samples, size_at, size_at + 8 * samples,
-        ranges.ctypes.data, attempts, window_at, window_at + 8 * samples,
+        address_of(ranges), attempts, window_at, window_at + 8 * samples,
     )  # fmt: skip
     return windows[0], windows[1]

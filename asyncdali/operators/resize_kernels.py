@@ -35,8 +35,9 @@ from ..compiled.intrinsics import (
     view_i32,
     view_of,
 )  # fmt: skip
+from ..compiled.memory import address_of
 from ..compiled.step import Compiled, compiled, contracted, step_variant
-from .base import Step, context_table, no_explanation
+from .base import Step, no_explanation
 from .resize_rules import Geometry
 
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
@@ -78,6 +79,7 @@ def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 _TABLES, _DESCRIPTIONS = _filter_tables()
+_TABLES_AT, _DESCRIPTIONS_AT = address_of(_TABLES), address_of(_DESCRIPTIONS)
 
 
 # ------------------------------------------------------------------------------------------------------------------ tap tables
@@ -588,23 +590,23 @@ class Resampling:
         axes = geometry.extents.shape[1]
         shapes, extents = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(geometry.extents, np.int64)
         memory = np.empty(count * (len(RECORD_FIELDS) + 6 + ndim), np.int64)
-        records_at = memory.ctypes.data
+        records_at = address_of(memory)
         intervals_at = records_at + 8 * count * len(RECORD_FIELDS)
         self.shapes = memory[count * (len(RECORD_FIELDS) + 6) :].reshape(count, ndim)
         lo_at = hi_at = 0
         if geometry.lo is not None and geometry.hi is not None:
             lo, hi = np.ascontiguousarray(geometry.lo, np.float64), np.ascontiguousarray(geometry.hi, np.float64)
-            lo_at, hi_at = lo.ctypes.data, hi.ctypes.data
-        filters_at = filters.ctypes.data
+            lo_at, hi_at = address_of(lo), address_of(hi)
+        filters_at = address_of(filters)
         table = np.array(
             [
-                count, ndim, first_axis, axes, shapes.ctypes.data, extents.ctypes.data, 8 * axes if len(extents) > 1 else 0, lo_at, hi_at,
+                count, ndim, first_axis, axes, address_of(shapes), address_of(extents), 8 * axes if len(extents) > 1 else 0, lo_at, hi_at,
                 filters_at, filters_at + filters.strides[0], filters.strides[1] if filters.shape[1] > 1 else 0, antialias,
-                _DESCRIPTIONS.ctypes.data, records_at, intervals_at, intervals_at + 48 * count, 0, 0,
+                _DESCRIPTIONS_AT, records_at, intervals_at, intervals_at + 48 * count, 0, 0,
             ],
             np.int64,
         )  # fmt: skip
-        self._scratch = fill_records(table.ctypes.data)
+        self._scratch = fill_records(address_of(table))
         self._volume = axes == 3 and bool(table[17])
         if self._volume:
             self._scratch += int(table[18])
@@ -613,10 +615,15 @@ class Resampling:
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
         """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
         compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
-        table, keep = context_table(
-            (in_addresses, out_addresses, self._records_at, self._intervals_at, _TABLES, _DESCRIPTIONS, 0, tap_tables.address)
-        )
-        return Step(compiled.address, table, no_explanation, self._scratch, _SCRATCH_FIELD, [*keep, self._memory])
+        table = np.array(
+            [
+                address_of(in_addresses), address_of(out_addresses), self._records_at, self._intervals_at, _TABLES_AT, _DESCRIPTIONS_AT, 0,
+                tap_tables.address,
+            ],
+            np.int64,
+        )  # fmt: skip
+        keep = (in_addresses, out_addresses, self._memory)
+        return Step(compiled.address, table, no_explanation, self._scratch, _SCRATCH_FIELD, keep)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled.memory import address_of
 from ..device.threads import WorkerState
 from ..operators.base import PythonJob, SampleError, Step
 
@@ -85,11 +86,11 @@ class CompiledSamples(Job):
         status = offsets + len(slots)
         texts = status + count
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
-        at = self._address = block.ctypes.data
+        at = self._address = address_of(block)
         block[:status] = [
             count, at + 8 * _TABLE, len(steps), at + 8 * functions, at + 8 * contexts, len(slots), at + 8 * slot_arrays, at + 8 * offsets,
             at + 8 * status, at + 8 * texts, ERROR_TEXT_BYTES, at + 8 * (_TABLE + 1), *[0] * _FLAGS,
-            *[step.function for step in self.steps], *[step.context.ctypes.data for step in self.steps],
+            *[step.function for step in self.steps], *[address_of(step.context) for step in self.steps],
             *[address for address, _ in slots], *[offset for _, offset in slots],
         ]  # fmt: skip
         block[status:texts] = 0
