@@ -15,6 +15,20 @@ class SampleError(Exception):
         self.sample = sample
 
 
+class Explanation(str):
+    """What a compiled step's status means, where the user is to get an error of a certain `kind`."""
+
+    kind: type[Exception]
+
+    def __new__(cls, text: str, kind: type[Exception]) -> Explanation:
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
+
+    def __add__(self, more: str) -> Explanation:
+        return Explanation(str(self) + more, self.kind)
+
+
 class PipelineClosed(RuntimeError):
     """The pipeline was closed; nothing can be run on it any more."""
 
@@ -23,6 +37,8 @@ def _category(error: BaseException) -> type[Exception]:
     """The exception type the user gets: that of the cause if it is one of the plain categories, else RuntimeError."""
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
+    if error.args and isinstance(error.args[0], Explanation):
+        return error.args[0].kind
     for kind in _KEPT:
         if isinstance(error, kind):
             return kind

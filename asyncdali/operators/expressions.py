@@ -7,41 +7,21 @@ once; also when something planned in the same segment needs it (`early`). Otherw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..batch import Batch, storage_dtype
-from ..errors import SampleError
+from ..errors import Explanation
 from ..types import DALIDataType
-from .base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Schema, Spec, Step, register
+from .base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
 from .expressions_programs import Program, single
 from .expressions_shapes import walk
 
 SMALL = 8192
 """Elements up to which a batch is computed while planning."""
-
-
-class DivisionByZero(SampleError, ValueError):
-    """An integer was divided by zero; a ValueError, as in DALI. `owner` is what the runtime asks about the operator."""
-
-    owner: Any = None
-
-
-@dataclass
-class _Planned:
-    """What the runtime needs to know of an operator to describe its error."""
-
-    spec: Spec
-    trace: str
-
-
-@dataclass
-class _Owner:
-    planned: _Planned
-    inputs: Sequence[int] = ()
 
 
 @dataclass
@@ -70,7 +50,6 @@ class ArithmeticGenericOp(Operator):
             Arg("op", "str", None, "Name of the operation."),
             Arg("operands", "any", None, "Its operands: numbers of inputs, or [value, type] for constants."),
             Arg("program", "any", None, "Instead of these, in a plan: a program of several operations."),
-            Arg("trace", "str", "", "In a plan: where the user wrote it."),
             Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned."),
         ),
     )
@@ -161,7 +140,8 @@ class ArithmeticGenericOp(Operator):
         values = [_values(batch) for batch in inputs]
         result, failed = self._compute(inputs, values, kinds)
         if failed:
-            raise self._division(self._first_failing(inputs, values, kinds))
+            sample = self._first_failing(inputs, values, kinds)
+            raise SampleError(sample, self._explain(failed, "", sample))
         batch = Batch.from_values(result, layout, dtype)
         batch.source_info = _origin(inputs)
         return batch
@@ -203,17 +183,10 @@ class ArithmeticGenericOp(Operator):
                 return sample
         return 0
 
-    # --- errors
-
     def _explain(self, code: int, text: str, sample: int) -> str:
-        raise self._division(sample)
-
-    def _division(self, sample: int) -> DivisionByZero:
         divisions = [item for item in self.program.instructions if item.name in ("fdiv", "mod")]
         where = "".join(dict.fromkeys(self.program.origin(item) for item in divisions))
-        error = DivisionByZero(sample, f"Integer division by zero{where}")
-        error.owner = _Owner(_Planned(self.spec, self.spec.constant("trace")))
-        return error
+        return Explanation(f"Integer division by zero{where}", ValueError)
 
 
 def _values(batch: Batch) -> np.ndarray:

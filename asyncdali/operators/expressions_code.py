@@ -109,6 +109,10 @@ class _Emitter:
         if name == "clamp" or name in ("min", "max"):
             kind = promote_all(kinds)
             return self._choose(name, [self.cast(value, own, kind) for value, own in zip(values, kinds)], kind)
+        if name == "mod" and result is _T.FLOAT and not all(kind in FLOATS for kind in kinds):
+            # As in C++, whose remainder of an integer and a float is computed in double precision: the integer is not rounded.
+            operands = [self.cast(value, own, _T.FLOAT64) for value, own in zip(values, kinds)]
+            return self.builder.fptrunc(self._float(name, operands), _F32)
         operands = [self.cast(value, own, result) for value, own in zip(values, kinds)]
         if result in FLOATS:
             return self.rounded(self._float(name, operands), result)
