@@ -14,7 +14,8 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
             pass
     descriptors.kept = keep
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _opencv_without_threads():
             # The child keeps to its own code, whatever other threads were doing; Python 3.12 warns of any fork beside threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
@@ -51,6 +52,23 @@ def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None
         raise AssertionError  # not reached
     finally:
         descriptors.kept = frozenset()
+
+
+@contextmanager
+def _opencv_without_threads() -> Iterator[None]:
+    """OpenCV's threads do not exist in a forked child, and it waits for them for ever when their number is changed there. So it is changed
+    here, before the fork, and changed back after it."""
+    cv2: Any = sys.modules.get("cv2")
+    if not hasattr(cv2, "setNumThreads") or "OPENCV_FOR_THREADS_NUM" in os.environ or cv2.getNumThreads() == 1:
+        yield
+        return
+    count, parent = cv2.getNumThreads(), os.getpid()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        if os.getpid() == parent:
+            cv2.setNumThreads(count)
 
 
 def _live(descriptors: Descriptors, body: Callable[[], None]) -> None:
@@ -171,7 +189,7 @@ def seed_generators(seed: int, index: int, incarnation: int) -> None:
     np.random.seed(words[4:])
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.manual_seed(int(words[4]) << 31 ^ int(words[5]))
+        torch.default_generator.manual_seed(int(words[4]) << 31 ^ int(words[5]))  # the CPU's; others are none of a worker's business
 
 
 def default_thread_variables(environment: Any) -> None:
@@ -186,13 +204,10 @@ def users_thread_variables() -> frozenset[str]:
 
 
 def cap_threads(chosen: frozenset[str]) -> None:
-    """One thread per worker for libraries that would take all cores, as far as the user has not `chosen` otherwise."""
+    """One thread per worker for libraries that would take all cores, as far as the user has not `chosen` otherwise. OpenCV: see `fork`."""
     default_thread_variables(os.environ)
     if not chosen & {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}:
         _cap_loaded_blas()
-    cv2 = sys.modules.get("cv2")
-    if hasattr(cv2, "setNumThreads") and "OPENCV_FOR_THREADS_NUM" not in chosen:
-        cv2.setNumThreads(1)  # type: ignore[union-attr]
     torch = sys.modules.get("torch")
     if hasattr(torch, "set_num_threads") and "OMP_NUM_THREADS" not in chosen:
         torch.set_num_threads(1)  # type: ignore[union-attr]
