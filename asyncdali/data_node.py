@@ -55,6 +55,8 @@ class DataNode:
     __slots__ = ("device", "dtype", "index", "layout", "name", "ndim", "source")
     __array_ufunc__ = None  # numpy must not try to treat nodes as objects
     __hash__ = None  # type: ignore[assignment]
+    has_data = False
+    """True for nodes of debug mode."""
 
     if TYPE_CHECKING:
         __add__: Binary

@@ -73,6 +73,32 @@ def external_source(
     Raises:
         TypeError, ValueError, RuntimeError for arguments that do not fit together, when called.
     """
+    eager = nodes.eager_definition()
+    if eager is not None:  # debug mode: evaluated here and now, whatever is said about workers
+        no_copy = None if parallel else no_copy
+        parallel = prefetch_queue_depth = bytes_per_sample_hint = None
+
+    def define() -> list[DataNode]:
+        return _define(
+            source, num_outputs, cycle=cycle, name=name, device=device, layout=layout, dtype=dtype, ndim=ndim, cuda_stream=cuda_stream,
+            batch=batch, batch_info=batch_info, repeat_last=repeat_last, parallel=parallel, no_copy=no_copy,
+            prefetch_queue_depth=prefetch_queue_depth, bytes_per_sample_hint=bytes_per_sample_hint, blocking=blocking,
+            max_concurrency=max_concurrency, snapshot_every=snapshot_every, **arguments,
+        )  # fmt: skip
+
+    if eager is not None:
+        return eager.source(define, num_outputs is not None)
+    made = define()
+    return made[0] if num_outputs is None else made
+
+
+def _define(
+    source: Any, num_outputs: int | None, *, cycle: Any, name: str | None, device: str | None, layout: Any, dtype: Any, ndim: Any,
+    cuda_stream: Any, batch: bool | None, batch_info: bool | None, repeat_last: bool | None, parallel: bool | None, no_copy: bool | None,
+    prefetch_queue_depth: int | None, bytes_per_sample_hint: int | None, blocking: bool | None, max_concurrency: int | None,
+    snapshot_every: int | None, **arguments: Any,
+) -> list[DataNode]:  # fmt: skip
+    """The nodes of one call; arguments as of :func:`external_source`."""
     group = _group(
         source, num_outputs, cycle=cycle, batch=True if batch is None else bool(batch), batch_info=batch_info, parallel=parallel,
         no_copy=no_copy, prefetch_queue_depth=prefetch_queue_depth, bytes_per_sample_hint=bytes_per_sample_hint, repeat_last=repeat_last,
@@ -89,11 +115,10 @@ def external_source(
         raise TypeError(f"`name` must be a string, got {type(name).__name__}")
     _check_stream(cuda_stream)
     common = {"device": device, "blocking": blocking, "repeat_last": repeat_last, "no_copy": bool(no_copy or parallel), **arguments}
-    made = [
+    return [
         _node(group, {**common, "layout": _each(layout, k), "dtype": _dtype(_each(dtype, k)), "ndim": _each(ndim, k), "name": name})
         for k in range(num_outputs or 1)
     ]
-    return made[0] if num_outputs is None else made
 
 
 def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any) -> Group | None:

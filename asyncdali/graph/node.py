@@ -215,6 +215,9 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any])
 def _make_one(
     schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None
 ) -> OperatorInstance:
+    eager = eager_definition()
+    if eager is not None:
+        inputs, arguments = eager.with_data(schema, inputs, arguments)
     fewest, most = schema.inputs
     if not fewest <= len(inputs) <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -226,28 +229,45 @@ def _make_one(
     for position, node in enumerate(checked):
         _check_input_device(schema, device, position, node)
     _check_required(schema, constants, nodes)
+    if eager is None:
+        _refuse_data(schema, (*checked, *nodes.values()))
     pipeline = context.current()
+    scopes = None if pipeline is None else pipeline._definition.scopes
+    if scopes is not None:
+        checked, nodes = scopes.entered(schema, checked, nodes)
     name = constants.pop("name", None)
     explicit = name is not None
     if set_index:
         name, explicit = None, False  # a name given to input sets is that of the first
     instance = OperatorInstance(
-    scopes = None if pipeline is None else pipeline._definition.scopes
-    if scopes is not None:
-        checked, nodes = scopes.entered(schema, checked, nodes)
         schema, name or _automatic_name(schema, pipeline), device, checked, nodes, constants,
         explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
     )  # fmt: skip
+    if scopes is not None:
+        scopes.made(instance)
     if pipeline is not None:
         pipeline._definition.add(instance)
     elif instance.preserve:
         raise RuntimeError(
             f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
-    if scopes is not None:
-        scopes.made(instance)
             "in a @pipeline_def function or inside `with pipeline:`"
         )
     return instance
+
+
+def eager_definition() -> Any:
+    """The definition of the current pipeline if it is in debug mode: operators run when they are called."""
+    pipeline = context.current()
+    return pipeline._definition if pipeline is not None and pipeline._definition.eager else None
+
+
+def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
+    for node in nodes:
+        if node.has_data:
+            raise RuntimeError(
+                f"{_public(schema)}: the node {node.name!r} holds data of a pipeline in debug mode; operators work on it only inside of "
+                "the function of such a pipeline. Outside use node.get()."
+            )
 
 
 def _automatic_name(schema: Schema, pipeline: Any) -> str:
@@ -280,8 +300,13 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
 class Definition:
     """The operators made under one pipeline, in order."""
 
+    eager = False
+    """Whether operators run when they are added (debug mode)."""
+
     def __init__(self) -> None:
         self.instances: list[OperatorInstance] = []
+        self.scopes: Any = None
+        """With conditional execution, while the graph is defined: ``conditionals.Conditionals``."""
         self._ids = itertools.count()
 
     def next_id(self) -> int:
@@ -289,5 +314,7 @@ class Definition:
 
     def add(self, instance: OperatorInstance) -> None:
         self.instances.append(instance)
-        self.scopes: Any = None
-        """With conditional execution, while the graph is defined: ``conditionals.Conditionals``."""
+
+    def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Inputs and arguments with nodes in the place of data, where operators run at once."""
+        return inputs, arguments

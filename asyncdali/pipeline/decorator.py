@@ -30,8 +30,6 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
     def create(*args: Any, **kwargs: Any) -> Pipeline:
         function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
         conditionals = {**pipeline_arguments, **pipeline_overrides}
-        if conditionals.pop("enable_conditionals", False):
-            raise RuntimeError("enable_conditionals is not available in this version")
         if conditionals.pop("debug", False):
             if conditionals.pop("enable_conditionals", False):
                 raise RuntimeError("enable_conditionals=True cannot be combined with debug=True: in debug mode `if` is Python's own")

@@ -177,9 +177,9 @@ def test_a_failing_body_leaves_no_current_pipeline():
     assert Pipeline.current() is None
 
 
-def test_debug_is_refused_clearly():
-    with pytest.raises((RuntimeError, NotImplementedError), match=r"debug"):
-        pipeline_def(**BASE)(lambda: 1)(debug=True)
+def test_debug_and_conditionals_exclude_each_other():
+    with pytest.raises(RuntimeError, match=r"debug"):
+        pipeline_def(**BASE)(lambda: 1)(debug=True, enable_conditionals=True)
     pipeline_def(**BASE, debug=False, enable_conditionals=False)(lambda: 1)().run()
 
 

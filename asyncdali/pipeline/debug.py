@@ -1,0 +1,211 @@
+"""DebugPipeline: the pipeline function is executed again in every run, operator by operator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..errors import PipelineClosed
+from ..graph import context
+from ..graph.constants import output_constant
+from ..runtime.immediate import Engine, repeated
+from ..tensors import TensorListCPU, TensorListGPU
+from .eager import DataNodeDebug, EagerDefinition
+from .pipeline import Pipeline, _close_at_exit
+
+_WITHOUT = "is not available in debug mode (debug=True)"
+
+
+class DebugPipeline(Pipeline):
+    """A pipeline with ``debug=True``: made by :func:`pipeline_def`.
+
+    Every :meth:`run` executes the pipeline function; operators compute their results when they are called and return
+    :class:`DataNodeDebug` nodes, whose data can be looked at with ``.get()`` and printed. There is no graph: what is about graphs raises
+    RuntimeError.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any):
+        super().__init__(**options)
+        self._function = function
+        self._arguments = (args, kwargs)
+        self._eager = self._definition = EagerDefinition(self._options.batch_size)
+        self._engine: Engine | None = None
+        self._running = threading.Lock()
+        self._runner: int | None = None
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the operators' streams; where none was given, the one drawn in :meth:`build`."""
+        return self._options.seed if self._engine is None or self._options.seed is not None else self._engine.seed
+
+    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
+        """Check the options. The pipeline function is not called. Idempotent."""
+        if define_graph is not None:
+            raise RuntimeError(f"define_graph {_WITHOUT}: the pipeline function is executed in every run")
+        if self._closed:
+            raise PipelineClosed("the pipeline was closed")
+        with self._building:
+            if self._engine is not None:
+                return
+            self._options.check_for_build()
+            if self._options.checkpoint is not None:
+                raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
+            self._engine = Engine(self._options, f"asyncdali-{id(self):x}")
+            self._eager.start(self._engine)
+            _close_at_exit(self)
+
+    def start_py_workers(self) -> None:
+        """Does nothing: parallel sources are asked in this process."""
+        if self._closed:
+            raise PipelineClosed("the pipeline was closed")
+
+    def _built(self) -> Any:
+        raise RuntimeError(f"this {_WITHOUT}: there is no graph, the pipeline function is executed in every run")
+
+    # --- running
+
+    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Execute the pipeline function and return its outputs.
+
+        Raises an operator's error from the line that called it, StopIteration at the end of the data, RuntimeError for a stream and for
+        `inputs`.
+        """
+        if cuda_stream is not None:
+            raise RuntimeError(f"run() with a stream {_WITHOUT}")
+        if inputs:
+            raise RuntimeError(f"run() with inputs {_WITHOUT}: use feed_input()")
+        self.build()
+        if self._runner == threading.get_ident():
+            raise RuntimeError("run() was called from the function of this very pipeline")
+        with self._running:
+            self._runner = threading.get_ident()
+            try:
+                return self._eager.run(self._iterate)
+            finally:
+                self._runner = None
+
+    async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """As :meth:`run`, which it calls: nothing else happens meanwhile. The end of the data is StopAsyncIteration."""
+        try:
+            return self.run(stream)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+    def _iterate(self) -> tuple[Any, ...]:
+        args, kwargs = self._arguments
+        context.push(self)
+        try:
+            return self._delivered(self._function(*args, **kwargs))
+        finally:
+            context.pop()
+
+    def _delivered(self, returned: Any) -> tuple[Any, ...]:
+        """What the function returned, as tensor lists."""
+        if returned is None:
+            self.define_graph()  # says that there are no outputs
+        several = isinstance(returned, tuple) or (
+            isinstance(returned, list) and bool(returned) and all(isinstance(item, DataNode) for item in returned)
+        )
+        outputs = tuple(self._output(item, k) for k, item in enumerate(returned if several else [returned]))
+        self._check(outputs)
+        return outputs
+
+    def _output(self, value: Any, index: int) -> TensorListCPU | TensorListGPU:
+        """One output; what is no batch is repeated for every sample."""
+        if isinstance(value, DataNodeDebug):
+            return value.get()
+        if isinstance(value, DataNode):
+            raise RuntimeError(f"Output {index}, {value.name!r}, has no data: it was made outside of the pipeline function")
+        if isinstance(value, (TensorListCPU, TensorListGPU)):
+            return value
+        array, dtype = output_constant(value, index)
+        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._eager.size()))
+
+    def _check(self, outputs: tuple[Any, ...]) -> None:
+        """RuntimeError for outputs that are not what was declared."""
+        count = len(outputs)
+        expected = zip(*(self._options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
+        for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
+            if dtype is not None and output.dtype != dtype:
+                raise RuntimeError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
+            if ndim is not None and output.ndim() != ndim:
+                raise RuntimeError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
+            if layout is not None and output.layout() != layout:
+                raise RuntimeError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
+
+    def reset(self) -> None:
+        """After the end of the data: start the next epoch. Does nothing otherwise."""
+        self._eager.reset()
+
+    def empty(self) -> bool:
+        """True: nothing is ever computed ahead."""
+        return True
+
+    # --- data from Python
+
+    def feed_input(
+        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+    ) -> None:
+        """Queue a batch for an external input without a source; each run takes one.
+
+        Before the first run no input is known yet: the data is kept for the one that will have that name. Errors as in a graph.
+        """
+        if not isinstance(data_node, (str, DataNode)):
+            raise TypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
+        self.build()
+        self._eager.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
+
+    def input_feed_count(self, input_name: str) -> int:
+        """1: a run takes one batch of each input."""
+        return 1
+
+    # --- the rest
+
+    def add_sink(self, edge: DataNode) -> None:
+        """Does nothing: every operator that is called runs."""
+        if not isinstance(edge, DataNode):
+            raise TypeError(f"add_sink expects a DataNode, got {type(edge).__name__}")
+
+    def __str__(self) -> str:
+        options = f"batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id}"
+        return f"{type(self).__name__}({options}), debug mode: {len(self._eager)} operators were called so far"
+
+    def __enter__(self) -> Pipeline:
+        raise RuntimeError(f"`with pipeline:` {_WITHOUT}")
+
+    async def __aenter__(self) -> DebugPipeline:
+        self.build()
+        return self
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
+
+    def close(self) -> None:
+        """Free what the pipeline holds; outputs stay valid. Idempotent."""
+        if self._closed:
+            return
+        super().close()
+        if self._engine is not None:
+            self._eager.close()
+            self._engine.close()
+
+
+def _unavailable(name: str, what: str) -> Callable[..., Any]:
+    def method(self: DebugPipeline, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{what} {_WITHOUT}")
+
+    method.__name__, method.__qualname__ = name, f"DebugPipeline.{name}"
+    method.__doc__ = "Not available in debug mode: RuntimeError."
+    return method
+
+
+for _name in (
+    "schedule_run", "outputs", "share_outputs", "release_outputs", "set_outputs", "serialize", "deserialize_and_build", "checkpoint",
+    "epoch_size", "reader_meta", "executor_statistics", "output_stream", "save_graph_to_dot_file", "save_graph_to_svg_file", "output_dtype",
+    "output_ndim", "output_layout",
+):  # fmt: skip
+    setattr(DebugPipeline, _name, _unavailable(_name, f"{_name}()"))

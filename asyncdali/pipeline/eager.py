@@ -1,0 +1,551 @@
+"""Debug mode, inside the pipeline function: operators run when they are called, and nodes hold data.
+
+Every call is matched to that of earlier iterations by its place in the user's program (the lines on the way to it, and how many calls came
+from there before): that is how readers and random operators go on where they were.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..graph import context
+from ..graph.node import Definition, OperatorInstance
+from ..runtime.immediate import Engine, Immediate, repeated, stand_in
+from ..sources.operator import ExternalInput
+from ..sources.sources import Fed, Sources, batch_size_of
+from ..tensors import TensorListCPU, TensorListGPU
+
+_SEEDS = 2**31 - 1
+
+
+class DataNodeDebug(DataNode):
+    """A node with its data, in debug mode; what is made of it is computed at once."""
+
+    __slots__ = ("_batch", "_home")
+
+    has_data = True
+
+    def __init__(self, name: str, source: OperatorInstance | None, index: int, batch: Any, home: EagerDefinition):
+        super().__init__(
+            name, batch.device, source, index, ndim=batch.ndim, dtype=batch.dtype, layout=batch.layout or None,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._batch = batch
+        self._home = home
+
+    def get(self) -> TensorListCPU | TensorListGPU:
+        """The data."""
+        return self._home.engine.tensors(self._batch)
+
+    def shape(self) -> list[tuple[int, ...]]:  # type: ignore[override]
+        """The shape of every sample."""
+        return self.get().shape()
+
+    def __str__(self) -> str:
+        data = str(self.get()).replace("\n", "\n    ")
+        return f'DataNodeDebug(\n    name="{self.name}",\n    data={data})'
+
+    __repr__ = __str__
+
+    def _on(self, device: str) -> DataNode:
+        return self if self.device == device else self._home.transferred(self, device)
+
+    def cpu(self) -> DataNode:
+        """The same data on the CPU (itself if it is there)."""
+        return self._on("cpu")
+
+    def __bool__(self) -> Any:
+        raise TypeError('"DataNodeDebug" has no truth value: it is a batch. Look at its data with .get().')
+
+    def __len__(self) -> Any:
+        raise TypeError("a DataNodeDebug has no len(); its number of samples is len(node.get())")
+
+
+def _takes_data(name: str) -> None:
+    """Let a binary operator of nodes take tensor lists and lists of arrays."""
+    plain = getattr(DataNode, name)
+
+    def operate(self: DataNodeDebug, other: Any) -> DataNode:
+        return plain(self, self._home.as_node(other))
+
+    operate.__name__, operate.__qualname__ = name, f"DataNodeDebug.{name}"
+    setattr(DataNodeDebug, name, operate)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+    _takes_data(f"__{_name}__")
+    _takes_data(f"__r{_name}__")
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _takes_data(f"__{_name}__")
+DataNodeDebug.__hash__ = None  # type: ignore[assignment]
+
+
+class _Call:
+    """A place in the user's program; `number` is its place in the order of the first iteration."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def skip(self, batch_size: int, index: int) -> None:
+        """The iteration is lost before it came to this call: move on as if it had been made."""
+        raise TypeError("abstract")
+
+    def take_back(self) -> None:
+        """The iteration will be repeated."""
+
+
+class _OperatorCall(_Call):
+    """A call of an operator: the operator, built, and what it was called with."""
+
+    def __init__(self, number: int, instance: OperatorInstance, seed: int, engine: Engine):
+        super().__init__(number)
+        self.seed = seed
+        self._engine = engine
+        self._build(instance)
+
+    def _build(self, instance: OperatorInstance) -> None:
+        self._instance = instance
+        self._inputs = len(instance.inputs)
+        nodes = [stand_in(f"__input_{k}", node.device) for k, node in enumerate(_nodes(instance))]
+        self._names = [node.name for node in nodes]
+        instance.inputs = nodes[: self._inputs]
+        instance.argument_inputs = dict(zip(instance.argument_inputs, nodes[self._inputs :], strict=True))
+        self._operator = Immediate(self._engine, instance.outputs, [instance], self.seed)
+
+    def check(self, instance: OperatorInstance) -> None:
+        """RuntimeError unless it is called as the first time."""
+        first = self._instance
+        if instance.schema is not first.schema:
+            raise _order_error(instance.schema.name, f"In the first iteration it was `asyncdali.fn.{first.schema.name}`.")
+        if len(instance.inputs) != self._inputs or instance.device != first.device:
+            raise RuntimeError(f"{_public(instance)}: its number of inputs or device unexpectedly changed. {_SAME}")
+        given, before = _arguments(instance), _arguments(first)
+        replaced = False
+        for name in {**before, **given}:
+            old, new = before.get(name), given.get(name)
+            if not _equal(old, new):
+                raise RuntimeError(
+                    f"{_public(instance)}: argument '{name}' unexpectedly changed value from {old!r} to {new!r}. {_SAME} "
+                    "What changes can be given as data: an array per sample, or an external source."
+                )
+            replaced = replaced or not _interchangeable(old, new)
+        if replaced and not self._operator.stateful:
+            # The function was made again by the same `def` or `lambda`; it may refer to other data now.
+            self._operator.close()
+            self._build(instance)
+
+    def run(self, batches: Sequence[Any], size: int, index: int) -> list[Any]:
+        """The output batches for the input batches."""
+        return self._operator.run(dict(zip(self._names, batches, strict=True)), size, index)
+
+    def skip(self, batch_size: int, index: int) -> None:
+        self._operator.skip(batch_size, index)
+
+    def take_back(self) -> None:
+        self._operator.take_back()
+
+    def close(self) -> None:
+        """Release what the operator holds."""
+        self._operator.close()
+
+
+class _SourceCall(_Call):
+    """A call of `external_source`. Asked twice in an iteration it gives the same batch."""
+
+    def __init__(self, number: int, instances: Sequence[OperatorInstance], listed: bool, engine: Engine):
+        super().__init__(number)
+        self.listed = listed
+        self.instances = instances
+        self._operator = Immediate(engine, [instance.outputs[0] for instance in instances], instances)
+        self.sources: Sources = engine.sources(self._operator.plan.operators)
+        self._fed: Fed = {}
+        self._fed_for = -1
+
+    def fed(self, index: int, wait: Callable[[Sources], None]) -> Fed:
+        """The batch for iteration `index`; whatever the source raises."""
+        if self._fed_for != index:
+            pulled = self.sources.pull(index)
+            wait(self.sources)
+            self._fed, self._fed_for = self.sources.take_fed(pulled), index
+        return self._fed
+
+    def run(self, fed: Fed, size: int, index: int) -> list[Any]:
+        """The output batches; raises the error of what was fed."""
+        return self._operator.run(fed, size, index)
+
+    def drop(self) -> None:
+        """A source has ended: what was got for this iteration is not wanted (what was fed is)."""
+        if not self.sources.pushed:
+            self.sources.drop()
+            self._fed, self._fed_for = {}, -1
+
+    def skip(self, batch_size: int, index: int) -> None:
+        self.fed(index, _do_not_wait)
+
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        self.sources.close()
+
+
+class EagerDefinition(Definition):
+    """Takes the place of a pipeline's definition: what is added to it runs."""
+
+    eager = True
+    engine: Engine
+
+    def __init__(self, batch_size: int | None) -> None:
+        super().__init__()
+        self.ended = False
+        self._batch_size = batch_size
+        self._index = 0
+        self._calls: dict[Any, _OperatorCall | _SourceCall] = {}
+        self._complete = False
+        """An iteration came to its end: all calls are known."""
+        self._inputs: dict[str, _SourceCall] = {}
+        self._early: dict[str, list[tuple[TensorListCPU, str | None]]] = {}
+        self._feeding = threading.Condition()
+        self._transfers: dict[str, Immediate] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._ids = itertools.count()
+        self._size: int | None = None
+        self._repeat = False
+        self._ordinals: dict[Any, int] = {}
+        self._made: list[_Call] = []
+        self._asked: list[_SourceCall] = []
+
+    def start(self, engine: Engine) -> None:
+        """The pipeline is built."""
+        self.engine = engine
+        self._seeds = np.random.default_rng(engine.seed)
+
+    # --- iterations
+
+    def run(self, body: Callable[[], Any]) -> Any:
+        """One iteration.
+
+        At the end of the data, and after an error of a source or an interrupt, all is as it was before; an iteration that fails in
+        another way is lost, as in a graph: the next one gets the next batch.
+        """
+        if self.ended:
+            raise StopIteration
+        self._begin()
+        try:
+            result = body()
+            self._complete_graph()
+        except StopIteration:
+            self._take_back()
+            self._end_of_data()
+            raise
+        except Exception:
+            if self._repeat:
+                self._take_back()
+            else:
+                self._lost()
+            raise
+        except BaseException:
+            self._take_back()
+            raise
+        self._index += 1
+        return result
+
+    def _complete_graph(self) -> None:
+        self._complete = True
+        with self._feeding:
+            unknown, self._early = self._early, {}
+        if unknown:
+            raise KeyError(f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name")
+
+    def _take_back(self) -> None:
+        for call in self._made:
+            call.take_back()
+
+    def _end_of_data(self) -> None:
+        """One source has ended: the others are asked, too, so that all stay in step, as in a graph."""
+        self.ended = True
+        for call in self._source_calls():
+            try:
+                if call not in self._asked:
+                    call.fed(self._index, _do_not_wait)
+            except Exception:
+                pass  # it ended as well; what else is wrong will be seen when it is asked again
+            call.drop()
+
+    def _lost(self) -> None:
+        for call in self._calls.values():
+            if call not in self._made:
+                self._skip(call, self._index)
+        self._index += 1
+
+    def _skip(self, call: _Call, index: int) -> None:
+        try:
+            call.skip(self.size(), index)
+        except StopIteration:
+            self.ended = True
+        except Exception:
+            pass  # a source that fails stays where it is
+
+    def _source_calls(self) -> list[_SourceCall]:
+        return [call for call in self._calls.values() if isinstance(call, _SourceCall)]
+
+    def reset(self) -> None:
+        """After the end of the data: the next epoch."""
+        if self.ended:
+            self.ended = False
+            for call in self._source_calls():
+                call.drop()
+                call.sources.next_epoch()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def close(self) -> None:
+        """Release what the operators and sources hold."""
+        for call in self._calls.values():
+            call.close()
+
+    # --- batch sizes
+
+    def size(self) -> int:
+        """Samples of this iteration: as many as the first batch of it had."""
+        if self._size is None:
+            assert self._batch_size is not None
+            self._size = int(self._batch_size)
+        return self._size
+
+    def _agree(self, count: int, what: str) -> None:
+        if self._size is None:
+            self._size = count
+        if count != self._size:
+            raise RuntimeError(
+                f"{what} has {count} samples, but the batch size of this iteration is {self._size}: it must be the same everywhere. "
+                "In debug mode external sources with batches of different sizes must be called before all other operators."
+            )
+
+    # --- data as nodes
+
+    def as_node(self, value: Any) -> Any:
+        """The node of a batch (a tensor list, a list of arrays); anything else as it is."""
+        is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
+        if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
+            return value
+        return DataNodeDebug("data", None, 0, self.engine.batch_of(value), self)
+
+    def with_data(self, schema: Any, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = {}
+        for name, value in arguments.items():
+            arg = schema.by_name.get(name)
+            given[name] = self.as_node(value) if arg is not None and arg.tensor else value
+        return [self.as_node(item) for item in inputs], given
+
+    def transferred(self, node: DataNodeDebug, device: str) -> DataNodeDebug:
+        """The data of `node` on another device."""
+        if device not in self._transfers:
+            source = stand_in("__input_0", node.device)
+            self._transfers[device] = Immediate(self.engine, [source._on(device)], [])
+        (batch,) = self._transfers[device].run({"__input_0": node._batch}, len(node._batch), self._index)
+        return DataNodeDebug(node.name, node.source, node.index, batch, self)
+
+    # --- operators
+
+    def add(self, instance: OperatorInstance) -> None:
+        """Run an operator: its outputs get data."""
+        if instance.schema is ExternalInput.schema:
+            return  # `source` does it, for all outputs of a call together
+        if instance.schema.name == "_constant":
+            batches = [self._constant(instance)]
+        else:
+            batches = self._run(instance)
+        instance.outputs = [
+            DataNodeDebug(node.name, instance, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
+        ]
+
+    def _constant(self, instance: OperatorInstance) -> Any:
+        """Arrays given as inputs are data and may change; they are no operator to be matched."""
+        given = instance.constants
+        return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
+
+    def _run(self, instance: OperatorInstance) -> list[Any]:
+        nodes = _nodes(instance)
+        for node in nodes:
+            if not node.has_data:
+                raise RuntimeError(f"{_public(instance)}: the node {node.name!r} has no data: it was made outside of the pipeline function")
+            self._agree(len(node._batch), f"{_public(instance)}: the input {node.name!r}")  # type: ignore[attr-defined]
+        call = self._match(instance.trace, instance.schema.name, lambda number: self._new(number, instance))
+        if not isinstance(call, _OperatorCall):
+            raise _order_error(instance.schema.name)
+        call.check(instance)
+        instance.attachment = call
+        self._made.append(call)
+        return call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
+
+    def _new(self, number: int, instance: OperatorInstance) -> _OperatorCall:
+        if instance.explicit_name and any(instance.name == other for other in self._names()):
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.")
+        drawn = int(self._seeds.integers(_SEEDS))
+        twin = instance.twin_of
+        return _OperatorCall(number, instance, drawn if twin is None else twin.attachment.seed, self.engine)
+
+    def _names(self) -> list[str]:
+        return [
+            instance.name
+            for call in self._calls.values()
+            for instance in (call.instances if isinstance(call, _SourceCall) else [call._instance])
+            if instance.explicit_name
+        ]
+
+    def _match(self, trace: Any, operator: str, make: Callable[[int], Any]) -> Any:
+        """The call made from `trace`: known, or new in the first iteration. RuntimeError when the order of calls has changed."""
+        ordinal = self._ordinals.get(trace, 0)
+        self._ordinals[trace] = ordinal + 1
+        call = self._calls.get((trace, ordinal))
+        if call is None:
+            if self._complete:
+                raise _order_error(operator, "It was not called in the first iteration.")
+            call = make(len(self._calls))
+            self._calls[trace, ordinal] = call
+            for index in range(self._index):  # iterations that were lost before they came here
+                self._skip(call, index)
+        if self._made and call.number <= self._made[-1].number:
+            raise _order_error(operator, "It was called earlier in the first iteration.")
+        return call
+
+    # --- external sources
+
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+        """The data of a call of `external_source`. `define` makes its nodes; it is called the first time only: a source is entered once."""
+        call = self._match(context.user_trace(), "external_source", lambda number: self._new_source(number, define, listed))
+        if not isinstance(call, _SourceCall):
+            raise _order_error("external_source")
+        if call.listed != listed:
+            raise RuntimeError(f"asyncdali.fn.external_source: argument 'num_outputs' unexpectedly changed value. {_SAME}")
+        self._asked.append(call)
+        try:
+            fed = call.fed(self._index, self._wait)
+        except StopIteration:
+            raise
+        except Exception:
+            self._repeat = True
+            raise
+        self._made.append(call)
+        size = batch_size_of(fed, self._size if self._size is not None else int(self._batch_size or 0))
+        batches = call.run(fed, size, self._index)
+        self._agree(size, f"The batch of the external source {call.instances[0].name!r}")
+        nodes = [DataNodeDebug(item.name, item, 0, batch, self) for item, batch in zip(call.instances, batches, strict=True)]
+        return nodes if listed else nodes[0]
+
+    def _new_source(self, number: int, define: Callable[[], list[DataNode]], listed: bool) -> _SourceCall:
+        names = self._names()
+        instances = [node.source for node in define()]
+        if any(instance.explicit_name and instance.name in names for instance in instances):
+            raise RuntimeError(f"pipeline has operators with non-unique names: '{instances[0].name}' is used twice.")
+        call = _SourceCall(number, instances, listed, self.engine)
+        with self._feeding:
+            for instance in instances:
+                self._inputs[instance.name] = call
+                for data, layout in self._early.pop(instance.name, ()):
+                    call.sources.port(instance.name).feed(data, layout)
+        return call
+
+    def _wait(self, sources: Sources) -> None:
+        with self._feeding:
+            self._feeding.wait_for(lambda: not sources.waits())
+
+    def feed(self, name: str, data: Any, layout: str | None) -> None:
+        """A batch for the external input `name`; before the first iteration it is kept for the input that will have that name."""
+        with self._feeding:
+            call = self._inputs.get(name)
+            if call is not None:
+                call.sources.port(name).feed(data, layout)
+            elif self._complete:
+                raise KeyError(f"the pipeline has no external input named {name!r} (it has {', '.join(map(repr, self._inputs)) or 'none'})")
+            else:
+                self._early.setdefault(name, []).append((self.engine.copied(data), layout))
+            self._feeding.notify_all()
+
+
+_SAME = "In debug mode an operator must be called with the same constant arguments in every iteration."
+
+
+def _order_error(operator: str, more: str = "") -> RuntimeError:
+    return RuntimeError(
+        f"Unexpected call of `asyncdali.fn.{operator}`. Debug mode does not support changing the order of operators executed within the "
+        f"pipeline. {more}".rstrip()
+    )
+
+
+def _do_not_wait(sources: Sources) -> None:
+    pass
+
+
+def _public(instance: OperatorInstance) -> str:
+    return f"asyncdali.fn.{instance.schema.name}"
+
+
+def _nodes(instance: OperatorInstance) -> list[DataNode]:
+    return [*instance.inputs, *instance.argument_inputs.values()]
+
+
+class _Data:
+    """Stands for an argument given as a node."""
+
+    def __repr__(self) -> str:
+        return "a DataNode"
+
+
+_DATA = _Data()
+
+
+def _arguments(instance: OperatorInstance) -> dict[str, Any]:
+    return {**instance.constants, **dict.fromkeys(instance.argument_inputs, _DATA)}
+
+
+def _is_array(value: Any) -> bool:
+    """An array, but not a number or a node."""
+    if isinstance(value, (np.generic, DataNode, bool, int, float, str, bytes)) or value is None:
+        return False
+    return any(hasattr(value, name) for name in ("__array__", "__dlpack__", "__array_interface__"))
+
+
+def _code(value: Any) -> Any:
+    """What a Python function (or one compiled by Numba) was made from; None for other values."""
+    return getattr(getattr(value, "py_func", value), "__code__", None)
+
+
+def _interchangeable(old: Any, new: Any) -> bool:
+    """Whether one of two equal arguments may stand for the other: not functions that refer to different things."""
+    if old is new or _code(new) is None:
+        return True
+    return _refers_to(old) == _refers_to(new)
+
+
+def _refers_to(function: Any) -> list[int]:
+    """Identities of what a function has besides its code: `self`, closure, defaults."""
+    inner = getattr(function, "py_func", function)
+    closure, defaults, named = (getattr(inner, f"__{name}__", None) for name in ("closure", "defaults", "kwdefaults"))
+    things = [getattr(inner, "__self__", None), *map(_contents, closure or ()), *(defaults or ()), *(named or {}).values()]
+    return list(map(id, things))
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # an empty one
+        return None
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Whether an argument has the same value; functions made by the same `def` or `lambda` are the same."""
+    if old is new:
+        return True
+    if _code(old) is not None:
+        return _code(old) is _code(new)
+    if isinstance(old, np.ndarray) or isinstance(new, np.ndarray):
+        return type(old) is type(new) and old.dtype == new.dtype and np.array_equal(old, new)
+    return type(old) is type(new) and (bool(old == new) or repr(old) == repr(new))

@@ -1,0 +1,184 @@
+"""Operators that run when they are called, on the calling thread: what debug mode works with.
+
+Nothing is queued and no loop is involved: a small plan of one operator is walked segment by segment, and its jobs are shared with helper
+threads. Operators, checks and error texts are those of the executor.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from ..data_node import DataNode
+from ..device.buffers import BufferPool
+from ..device.host import HostDevice
+from ..device.select import use_host_device
+from ..device.threads import WorkerState, WorkerThreads
+from ..errors import operator_error
+from ..graph.node import OperatorInstance
+from ..graph.plan import PlannedOperator, build_plan
+from ..operators.base import Environment
+from ..options import PipelineOptions
+from ..sources.operator import ExternalInput
+from ..sources.sources import Fed, Sources
+from ..tensors import TensorListCPU, TensorListGPU
+from ..tensors.data import Converter
+from ..tensors.memory import HostMemory
+from ..types import DALIDataType
+from .executor import Record
+from .jobs import CompiledSamples, Job
+from .segments import BuiltOperator, BuiltSegment, SegmentRun
+
+
+class Engine:
+    """Memory and threads that the operators of a pipeline share; `seed` is that of the pipeline (drawn if none was given)."""
+
+    statistics = None  # of memory: not kept here
+
+    def __init__(self, options: PipelineOptions, name: str):
+        from ..compiled import driver
+
+        driver.run_job.compile()
+        self.allocate: Callable[[int], np.ndarray] = BufferPool().allocate
+        self.batch_size = int(options.batch_size)
+        self.device_id: int | None = options.device_id
+        self.seed = secrets.randbits(62) if options.seed is None else int(options.seed)
+        use_host_device(self.device_id, False)
+        threads = int(options.num_threads)
+        self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate)
+        self._state = WorkerState()
+        # The calling thread is one of them.
+        self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
+        self._device_memory = HostMemory(self.allocate)
+        self._converter = Converter(self.allocate, None, no_copy=True)
+
+    def work(self, job: Job) -> BaseException | None:
+        """Do a job; returns its error, if any."""
+        done = threading.Event()
+        job.finished = done.set
+        samples = job.count if isinstance(job, CompiledSamples) else self.batch_size
+        if self._helpers is not None and samples > 1:
+            self._helpers.submit(job, samples - 1)
+        try:
+            job.work(self._state)
+            done.wait()
+        except BaseException:  # an interrupt
+            job.stop()
+            raise
+        try:
+            job.raise_error()
+        except BaseException as error:
+            return error
+        return None
+
+    def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
+        """A batch as the user sees it."""
+        batch = batch.private()
+        if batch.device == "gpu":
+            return TensorListGPU._from_batch(batch, self.device_id or 0, None, self._device_memory)
+        return TensorListCPU._from_batch(batch)
+
+    def batch_of(self, data: Any) -> Batch:
+        """The batch of a tensor list, or of a list of arrays; shares memory where it can."""
+        if isinstance(data, (TensorListCPU, TensorListGPU)):
+            return data._batch
+        return self._converter.samples(data)
+
+    def copied(self, data: Any) -> TensorListCPU:
+        """A copy of anything that is a batch."""
+        return TensorListCPU._from_batch(Converter(self.allocate, None, no_copy=False).batch(data))
+
+    def sources(self, planned: Sequence[PlannedOperator]) -> Sources:
+        """The inputs that one call of `external_source` made."""
+        return Sources(planned, self.batch_size, self.allocate, False, None)
+
+    def close(self) -> None:
+        """End the helpers; what is called later runs without them."""
+        if self._helpers is not None:
+            self._helpers.close()
+            self._helpers = None
+
+
+def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, device: str, count: int) -> Batch:
+    """A batch with the same array `count` times."""
+    batch = Batch.from_values(np.repeat(values[None], count, 0), layout, dtype)
+    batch.device = device
+    return batch
+
+
+def stand_in(name: str, device: str) -> DataNode:
+    """A node for data that will be given when an :class:`Immediate` runs."""
+    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, pipeline=None).outputs[0]
+
+
+class Immediate:
+    """A small graph, built: in fact one operator, with stand-ins for its inputs.
+
+    `seed` is used by operators that were given none.
+    """
+
+    def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
+        self._engine = engine
+        self.plan = build_plan(outputs, instances, None, lambda k: seed, HostDevice.fuses_backends)
+        if any(planned.backend != "cpu" for planned in self.plan.operators):
+            use_host_device(engine.device_id, True)
+        self._built: dict[int, BuiltOperator] = {}
+        try:
+            for planned in self.plan.operators:
+                self._built[id(planned)] = BuiltOperator(planned, self._make(planned))
+        except BaseException:
+            self.close()
+            raise
+        self._segments = [BuiltSegment(item, [self._built[id(planned)] for planned in item.operators]) for item in self.plan.segments]
+        self._before: list[tuple[Any, Any]] = []
+
+    def _make(self, planned: PlannedOperator) -> Any:
+        try:
+            operator = planned.kind(planned.spec, self._engine.environment)
+            operator.infer([None] * len(planned.inputs))  # element types may differ from call to call
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
+        return operator
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a call depends on those before."""
+        return any(segment.stateful for segment in self._segments)
+
+    def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
+        """The output batches for `fed`; `index` is the iteration, for messages. Raises the operator's error."""
+        self._before = [(built.operator, built.operator.position) for segment in self._segments for built in segment.stateful]
+        record = Record(index, batch_size, self.plan.edge_count)
+        record.fed = dict(fed)
+        for segment in self._segments:
+            self._run(SegmentRun(segment, record, self._engine))
+        return [record.edges[edge] for edge in self.plan.outputs]  # type: ignore[misc]
+
+    def _run(self, run: SegmentRun) -> None:
+        phases, error = run.phases(), None
+        while True:
+            try:
+                job = next(phases) if error is None else phases.throw(error)  # type: ignore[attr-defined]
+            except StopIteration:
+                return
+            error = self._engine.work(job)
+
+    def skip(self, batch_size: int, index: int) -> None:
+        """Move on as if an iteration had run."""
+        for segment in self._segments:
+            segment.commit_positions(Record(index, batch_size, 0), {})
+
+    def take_back(self) -> None:
+        """Return to the position before the last run."""
+        for operator, position in self._before:
+            operator.position = position
+
+    def close(self) -> None:
+        """Release what the operators hold."""
+        for built in self._built.values():
+            built.operator.close()
