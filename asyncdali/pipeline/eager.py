@@ -6,6 +6,7 @@ from there before): that is how readers and random operators go on where they we
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -25,16 +26,17 @@ _SEEDS = 2**31 - 1
 
 
 class DataNodeDebug(DataNode):
-    """A node with its data, in debug mode; what is made of it is computed at once."""
+    """A node with its data, in debug mode; what is made of it is computed at once.
+
+    Its `source` is that of the first iteration and knows no outputs: they would keep data alive.
+    """
 
     __slots__ = ("_batch", "_home")
 
     has_data = True
 
-    def __init__(self, name: str, source: OperatorInstance | None, index: int, batch: Any, home: EagerDefinition):
-        super().__init__(
-            name, batch.device, source, index, ndim=batch.ndim, dtype=batch.dtype, layout=batch.layout or None,  # type: ignore[arg-type]
-        )  # fmt: skip
+    def __init__(self, name: str, source: OperatorInstance, index: int, batch: Any, home: EagerDefinition):
+        super().__init__(name, batch.device, source, index, ndim=batch.ndim, dtype=batch.dtype, layout=batch.layout or None)
         self._batch = batch
         self._home = home
 
@@ -98,6 +100,10 @@ class _Call:
     def take_back(self) -> None:
         """The iteration will be repeated."""
 
+    def names(self) -> list[str]:
+        """What the user calls it."""
+        raise TypeError("abstract")
+
 
 class _OperatorCall(_Call):
     """A call of an operator: the operator, built, and what it was called with."""
@@ -109,22 +115,26 @@ class _OperatorCall(_Call):
         self._build(instance)
 
     def _build(self, instance: OperatorInstance) -> None:
-        self._instance = instance
-        self._inputs = len(instance.inputs)
+        self.name = instance.name if instance.explicit_name else None
+        self._schema, self._device, self._inputs = instance.schema, instance.device, len(instance.inputs)
+        self._arguments = _arguments(instance)
         nodes = [stand_in(f"__input_{k}", node.device) for k, node in enumerate(_nodes(instance))]
-        self._names = [node.name for node in nodes]
+        self._stand_ins = [node.name for node in nodes]
         instance.inputs = nodes[: self._inputs]
         instance.argument_inputs = dict(zip(instance.argument_inputs, nodes[self._inputs :], strict=True))
         self._operator = Immediate(self._engine, instance.outputs, [instance], self.seed)
+        self.source = _without_outputs(instance)
+
+    def names(self) -> list[str]:
+        return [] if self.name is None else [self.name]
 
     def check(self, instance: OperatorInstance) -> None:
         """RuntimeError unless it is called as the first time."""
-        first = self._instance
-        if instance.schema is not first.schema:
-            raise _order_error(instance.schema.name, f"In the first iteration it was `asyncdali.fn.{first.schema.name}`.")
-        if len(instance.inputs) != self._inputs or instance.device != first.device:
+        if instance.schema is not self._schema:
+            raise _order_error(instance.schema.name, f"In the first iteration it was `asyncdali.fn.{self._schema.name}`.")
+        if len(instance.inputs) != self._inputs or instance.device != self._device:
             raise RuntimeError(f"{_public(instance)}: its number of inputs or device unexpectedly changed. {_SAME}")
-        given, before = _arguments(instance), _arguments(first)
+        given, before = _arguments(instance), self._arguments
         replaced = False
         for name in {**before, **given}:
             old, new = before.get(name), given.get(name)
@@ -141,7 +151,7 @@ class _OperatorCall(_Call):
 
     def run(self, batches: Sequence[Any], size: int, index: int) -> list[Any]:
         """The output batches for the input batches."""
-        return self._operator.run(dict(zip(self._names, batches, strict=True)), size, index)
+        return self._operator.run(dict(zip(self._stand_ins, batches, strict=True)), size, index)
 
     def skip(self, batch_size: int, index: int) -> None:
         self._operator.skip(batch_size, index)
@@ -165,6 +175,9 @@ class _SourceCall(_Call):
         self.sources: Sources = engine.sources(self._operator.plan.operators)
         self._fed: Fed = {}
         self._fed_for = -1
+
+    def names(self) -> list[str]:
+        return [instance.name for instance in self.instances if instance.explicit_name]
 
     def fed(self, index: int, wait: Callable[[Sources], None]) -> Fed:
         """The batch for iteration `index`; whatever the source raises."""
@@ -335,7 +348,8 @@ class EagerDefinition(Definition):
         is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
         if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
-        return DataNodeDebug("data", None, 0, self.engine.batch_of(value), self)
+        batch = self.engine.batch_of(value)
+        return DataNodeDebug("data", stand_in("data", batch.device).source, 0, batch, self)
 
     def with_data(self, schema: Any, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         given = {}
@@ -359,11 +373,11 @@ class EagerDefinition(Definition):
         if instance.schema is ExternalInput.schema:
             return  # `source` does it, for all outputs of a call together
         if instance.schema.name == "_constant":
-            batches = [self._constant(instance)]
+            source, batches = _without_outputs(instance), [self._constant(instance)]
         else:
-            batches = self._run(instance)
+            source, batches = self._run(instance)
         instance.outputs = [
-            DataNodeDebug(node.name, instance, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
+            DataNodeDebug(node.name, source, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
         ]
 
     def _constant(self, instance: OperatorInstance) -> Any:
@@ -371,7 +385,8 @@ class EagerDefinition(Definition):
         given = instance.constants
         return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
 
-    def _run(self, instance: OperatorInstance) -> list[Any]:
+    def _run(self, instance: OperatorInstance) -> tuple[OperatorInstance, list[Any]]:
+        """The source of the output nodes, and the output batches."""
         nodes = _nodes(instance)
         for node in nodes:
             if not node.has_data:
@@ -383,7 +398,7 @@ class EagerDefinition(Definition):
         call.check(instance)
         instance.attachment = call
         self._made.append(call)
-        return call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
+        return call.source, call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
 
     def _new(self, number: int, instance: OperatorInstance) -> _OperatorCall:
         if instance.explicit_name and any(instance.name == other for other in self._names()):
@@ -393,12 +408,8 @@ class EagerDefinition(Definition):
         return _OperatorCall(number, instance, drawn if twin is None else twin.attachment.seed, self.engine)
 
     def _names(self) -> list[str]:
-        return [
-            instance.name
-            for call in self._calls.values()
-            for instance in (call.instances if isinstance(call, _SourceCall) else [call._instance])
-            if instance.explicit_name
-        ]
+        """What the user has named so far."""
+        return [name for call in self._calls.values() for name in call.names()]
 
     def _match(self, trace: Any, operator: str, make: Callable[[int], Any]) -> Any:
         """The call made from `trace`: known, or new in the first iteration. RuntimeError when the order of calls has changed."""
@@ -486,6 +497,13 @@ def _do_not_wait(sources: Sources) -> None:
 
 def _public(instance: OperatorInstance) -> str:
     return f"asyncdali.fn.{instance.schema.name}"
+
+
+def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
+    """An instance as the source of nodes with data."""
+    source = copy.copy(instance)
+    source.outputs = []
+    return source
 
 
 def _nodes(instance: OperatorInstance) -> list[DataNode]:

@@ -160,13 +160,16 @@ class Immediate:
         return [record.edges[edge] for edge in self.plan.outputs]  # type: ignore[misc]
 
     def _run(self, run: SegmentRun) -> None:
-        phases, error = run.phases(), None
-        while True:
-            try:
-                job = next(phases) if error is None else phases.throw(error)  # type: ignore[attr-defined]
-            except StopIteration:
-                return
-            error = self._engine.work(job)
+        phases: Any = run.phases()
+        error = None
+        try:
+            while True:
+                job = next(phases) if error is None else phases.throw(error)
+                error = self._engine.work(job)
+        except StopIteration:
+            return
+        finally:
+            phases.close()  # after an interrupt: positions move on now, and not when the generator is collected
 
     def skip(self, batch_size: int, index: int) -> None:
         """Move on as if an iteration had run."""

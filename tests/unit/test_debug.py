@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
+import time
 import traceback
 
 import numpy as np
@@ -615,6 +618,16 @@ def test_repeat_last():
     assert values(pipe.run()) == [[[2]] * SIZE]
 
 
+def test_a_blocking_input_waits_to_be_fed():
+    pipe = debug(lambda: fn.external_source(name="x", blocking=True))
+    pipe.build()
+    feeder = threading.Timer(0.1, lambda: pipe.feed_input("x", np.int32([3] * SIZE)))
+    pipe.feed_input("x", np.int32([2] * SIZE))
+    feeder.start()
+    assert [values(pipe.run()) for _ in range(2)] == [[[2] * SIZE], [[3] * SIZE]]
+    feeder.join()
+
+
 def test_batch_sizes_follow_the_sources():
     sizes = [4, 2, 3]
 
@@ -818,6 +831,33 @@ def test_side_effects_run_on_the_users_thread_in_order():
 
     debug(function).run()
     assert seen == [*range(SIZE), "after"]
+
+
+def test_data_is_let_go_of_at_once():
+    def function():
+        x = fn.random.uniform(shape=[3], seed=1) + 1
+        y = fn.python_function(x.gpu().cpu(), function=lambda a: a * 2)
+        return fn.external_source(lambda: np.zeros((SIZE, 2))), y
+
+    def nodes():
+        return sum(type(item) is DataNodeDebug for item in gc.get_objects())
+
+    pipe = debug(function)
+    gc.collect()
+    gc.disable()
+    try:
+        before = nodes()
+        for _ in range(3):
+            pipe.run()
+        assert nodes() == before
+        threads = threading.active_count()
+        del pipe
+        deadline = time.monotonic() + 10
+        while threading.active_count() >= threads and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert threading.active_count() == threads - 1  # num_threads is 2, and one of them is the user's
+    finally:
+        gc.enable()
 
 
 def test_closing():
