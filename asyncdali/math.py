@@ -1,7 +1,20 @@
-"""Mathematical functions on nodes.
+"""Mathematical functions on nodes, and what the operators of nodes mean.
 
-At least one argument is a node or an array; others may be numbers, ``types.Constant``, arrays or flat lists. Integers give FLOAT where a
-function has no integer results. What the operators of nodes mean, and which element type they give, is told in docs/expressions.md.
+At least one argument is a node or an array; others may be numbers, ``types.Constant``, arrays or flat lists.
+
+Types: the widest float of the operands; among integers the wider one, signed if one is signed (8 and 16 bits grow to hold both, nothing
+grows beyond 64). A Python int counts as INT32, a float as FLOAT, a bool as BOOL; ``types.Constant(x).uint8()`` and numpy scalars have a
+type of their own. ``/``, `fpow`, `atan2` and the functions of one number give FLOAT for integers; comparisons give BOOL, and compare by
+value. Booleans alone can be multiplied, compared and combined by ``& | ^ ~ << >>``, but not added.
+
+Values: integers wrap. ``//`` and ``%`` of integers go towards zero, and dividing them by zero is a ValueError; ``//`` of floats is
+plain division. Integers to a negative power give 0. Of the count of a shift the lowest 5 bits are used (6 for 64-bit types).
+
+Shapes broadcast as in numpy, sample by sample. Layouts must be equal, or one the end of the other. The result is on the GPU if an operand
+is. A whole expression is computed in one pass over its inputs.
+
+``node[...]`` takes integers, slices, nodes of integers in their places, and ``newaxis``; ``None`` stands for ``:``, and there is no
+ellipsis. Indices never select samples of the batch.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def _whole(planned: PlannedOperator, trees: dict[int, _Tree]) -> PlannedOperator
         place[member.outputs[0]] = Result(len(instructions))
         instructions.append(Instruction(own.name, tuple(operands), _line(member.trace)))
     spec = planned.spec
-    constants = {"program": Program(tuple(instructions))}
+    program = Program(tuple(instructions))
+    constants = {"program": program, "expression": program.describe()}
     planned.spec = Spec(spec.schema, spec.name, spec.device, constants, (), len(inputs), 1)
     planned.inputs = inputs
     return planned

@@ -50,6 +50,7 @@ class ArithmeticGenericOp(Operator):
             Arg("op", "str", None, "Name of the operation."),
             Arg("operands", "any", None, "Its operands: numbers of inputs, or [value, type] for constants."),
             Arg("program", "any", None, "Instead of these, in a plan: a program of several operations."),
+            Arg("expression", "str", None, "In a plan: the program as people write it."),
             Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned."),
         ),
     )

@@ -64,6 +64,19 @@ class Program:
         """All that decides what is computed, but for the types of the inputs."""
         return ";".join(f"{item.name}({','.join(operand.text() for operand in item.operands)})" for item in self.instructions)
 
+    def describe(self) -> str:
+        """The expression as a person would write it, inputs as a, b, c; shortened where it is long."""
+        texts: list[str] = []
+        for item in self.instructions:
+            parts = [_shown(operand, texts) for operand in item.operands]
+            symbol = OPERATIONS[item.name].symbol
+            if len(parts) == 2 and not symbol.startswith("math."):
+                text = f"({parts[0]} {symbol} {parts[1]})"
+            else:
+                text = f"{symbol}({', '.join(parts)})"
+            texts.append(text if len(text) <= 120 else f"{text[:56]} ... {text[-56:]}")
+        return texts[-1]
+
     def types(self, inputs: Sequence[DALIDataType]) -> list[DALIDataType]:
         """Element type of each instruction's result; RuntimeError names the operation that cannot take its operands."""
         results: list[DALIDataType] = []
@@ -101,6 +114,15 @@ class Program:
     def origin(self, item: Instruction) -> str:
         """Where an operation was written, for messages about one of several."""
         return f"\n(written at {item.line})" if item.line and len(self.instructions) > 1 else ""
+
+
+def _shown(operand: Operand, texts: Sequence[str]) -> str:
+    if isinstance(operand, Literal):
+        return f"{operand.value:g}" if isinstance(operand.value, float) else str(operand.value)
+    if isinstance(operand, Input):
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        return letters[operand.index] if operand.index < len(letters) else f"x{operand.index}"
+    return texts[operand.index]
 
 
 def operand_type(operand: Operand, inputs: Sequence[DALIDataType], results: Sequence[DALIDataType]) -> DALIDataType:

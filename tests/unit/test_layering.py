@@ -23,7 +23,7 @@ ALLOWED = {
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
     "tensors": {"batch", "types"},
     "options": {"types", "_notices"},
-    "data_node": {"fn", "types", "math"},  # nodes build operators: fn is the one way to do that
+    "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
     "device": {"batch", "compiled", "types", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
@@ -44,7 +44,7 @@ ALLOWED = {
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},
     "tfrecord": {"readers"},
-    "math": {"data_node", "fn", "types", "graph"},
+    "math": {"data_node", "graph.arithmetic"},
     "plugin": None,
     "__init__": None,
     "__main__": None,
