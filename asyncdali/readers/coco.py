@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from . import coco_annotations
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
-from .coco_annotations import Annotations, Options, Ragged
 from .contents import FileContentsReader
 from .files import FileTable
+
+if TYPE_CHECKING:
+    from .coco_annotations import Annotations, Ragged
 
 _ONLY_JSON = ("annotations_file", "skip_empty", "ratio", "ltrb", "images", "size_threshold")
 
@@ -117,12 +118,14 @@ class COCOReader(FileContentsReader):
     # --- discovery
 
     def discover(self) -> int:
+        from . import coco_annotations
+
         constant = self.spec.constant
         folder, path = constant("preprocessed_annotations"), constant("annotations_file")
         if folder:
             found = coco_annotations.load(folder, self._polygons, self._pixels, self._ids)
         else:
-            options = Options(
+            options = coco_annotations.Options(
                 constant("ltrb"), constant("ratio"), constant("include_iscrowd"), constant("skip_empty"), constant("size_threshold"),
                 self._polygons, self._pixels, not constant("avoid_class_remapping"), constant("images"),
             )  # fmt: skip

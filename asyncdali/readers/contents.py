@@ -10,7 +10,7 @@ import numpy as np
 from ..batch import Batch
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
 from ..types import DALIDataType
-from .base import ReaderOperator
+from .base import ReaderOperator, place_aligned
 from .files import FileTable
 
 
@@ -71,7 +71,7 @@ class FileContentsReader(ReaderOperator):
             yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
-            contents.place(self.environment.allocate(int(sizes.sum())))
+            place_aligned(contents, self.environment.allocate)
             context = np.array([descriptors_at, sizes_at, contents.addresses.ctypes.data, table.paths_at, starts_at], np.int64)
             yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             if ahead is not None:

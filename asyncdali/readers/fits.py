@@ -12,7 +12,6 @@ from ..types import DALIDataType
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import RecordNames
-from .fits_files import read_units
 from .listed import ListedReader, listing_args
 
 
@@ -54,6 +53,8 @@ class FitsReader(ListedReader):
         return [None] * len(self._units) if self._dtypes is None else list(self._dtypes)
 
     def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
+        from .fits_files import read_units
+
         samples: list[list[np.ndarray]] = [[] for _ in indices]
 
         def work(sample: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
 import numpy as np
 
@@ -46,6 +45,8 @@ def _first_wrong(data: bytes, columns: int, path: str) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Replace the file at once."""
+    import tempfile  # it brings in a good deal
+
     folder = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from .audio import as_type, read_audio, resample
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .containers import RecordNames
 from .indices import read_bytes
@@ -47,6 +45,8 @@ class Entry:
 
 def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
     """The entries of a manifest whose duration is within the limits (0: none); lines that are not entries are passed over."""
+    import json
+
     entries: list[Entry] = []
     try:
         data = read_bytes(path, "NEMO ASR manifest file")
@@ -147,6 +147,8 @@ class NemoAsrReader(ReaderOperator):
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        from .audio import read_audio
+
         indices = self.draw(arguments.count)
         entries = self._chosen = [self._entries[int(index)] for index in indices]
         self._audio: list[Any] = [None] * len(entries)
@@ -161,6 +163,8 @@ class NemoAsrReader(ReaderOperator):
         yield PythonJob(range(len(entries)), work)
 
     def _converted(self, samples: np.ndarray, rate: float) -> np.ndarray:
+        from .audio import as_type, resample
+
         constant = self.spec.constant
         if constant("downmix"):
             samples = samples.mean(axis=1, keepdims=True)

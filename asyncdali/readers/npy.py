@@ -25,7 +25,7 @@ from ..operators.base import (
 )
 from ..operators.window_rules import slice_windows
 from ..types.saturate import saturated
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN
 from .listed import ListedReader, listing_args
@@ -192,7 +192,7 @@ class NumpyReader(ListedReader):
         """As :meth:`_elements`, where all elements are wanted and lie as they should."""
         output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         sizes = output.sizes()
-        output.place(self.environment.allocate(int(sizes.sum())))
+        place_aligned(output, self.environment.allocate)
         self._outputs = [output]
         none = np.zeros(len(rows), np.int64)
         columns = [*files, rows[:, 4].copy(), sizes, sizes, output.addresses, none, output.addresses, none, none, none, 1, 1, 0, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable
 
@@ -56,6 +55,8 @@ class SequenceReader(ReaderOperator):
     # --- discovery
 
     def discover(self) -> int:
+        import glob
+
         root, length, step, stride = (self.spec.constant(name) for name in ("file_root", "sequence_length", "step", "stride"))
         paths = sorted(glob.glob(os.path.join(glob.escape(root), "*", "*")), key=os.fsencode)
         if not paths:

@@ -26,7 +26,6 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from . import features as feature_kinds
-from . import tfrecord_index
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
@@ -95,6 +94,8 @@ class TFRecordReader(ContainerReader):
     # --- discovery
 
     def locate(self, containers: Containers) -> Records:
+        from . import tfrecord_index
+
         paths, indices = containers.paths, self.spec.constant("index_path")
         if indices is not None and len(indices) != len(paths):
             raise RuntimeError(
@@ -181,6 +182,8 @@ class TFRecordReader(ContainerReader):
 
     def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
         def explain(code: int, text: str, sample: int) -> str:
+            from . import tfrecord_index
+
             index = int(indices[sample])
             return f"{self.origin(index)} (record {index}, {self.records.sizes[index]} bytes): {tfrecord_index.explain(code)}"
 
@@ -188,6 +191,8 @@ class TFRecordReader(ContainerReader):
 
 
 def _indexed(path: str, index: str) -> tuple[np.ndarray, np.ndarray]:
+    from . import tfrecord_index
+
     if os.path.exists(index):
         return tfrecord_index.read_index(index)
     try:

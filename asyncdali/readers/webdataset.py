@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +11,11 @@ from .._notices import warn
 from ..batch import Batch, storage_dtype
 from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, context_table, register
 from ..types import DALIDataType
-from . import tar, webdataset_index
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import ContainerReader, Containers, RecordNames, Records
+
+if TYPE_CHECKING:
+    from .tar import Component
 
 _DTYPES = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64, DALIDataType.INT8, DALIDataType.INT16,
@@ -33,9 +36,9 @@ class _Selection:
                 self._outputs.setdefault(self._fold(extension), []).append(output)
         self._warned = False
 
-    def choose(self, sample: list[tar.Component], where: str) -> list[tar.Component | None]:
+    def choose(self, sample: list[Component], where: str) -> list[Component | None]:
         """The component of each output, None where there is none; of several the first."""
-        chosen: list[tar.Component | None] = [None] * self.count
+        chosen: list[Component | None] = [None] * self.count
         for component in sample:
             for output in self._outputs.get(self._fold(component.extension), ()):
                 if chosen[output] is None:
@@ -105,6 +108,8 @@ class WebdatasetReader(ContainerReader):
         return list(self.spec.constant("paths"))
 
     def locate(self, containers: Containers) -> Records:
+        from . import tar, webdataset_index
+
         paths, indices = containers.paths, self.spec.constant("index_paths")
         if indices and len(indices) != len(paths):
             raise RuntimeError(f"Number of index files must match the number of archives: {len(indices)} and {len(paths)} were given")
@@ -171,7 +176,7 @@ class WebdatasetReader(ContainerReader):
                     f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
                 )
             batch = Batch((sizes // storage_dtype(dtype).itemsize).reshape(-1, 1), dtype)
-            batch.place(self.environment.allocate(int(sizes.sum())))
+            place_aligned(batch, self.environment.allocate)
             batch.source_info = RecordNames(self.origin, components)
             self._outputs.append(batch)
             context, keep = context_table([descriptors, offsets, sizes, sizes, batch.addresses])
