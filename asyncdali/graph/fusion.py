@@ -12,6 +12,7 @@ from ..operators.expressions_programs import Input, Instruction, Literal, Operan
 if TYPE_CHECKING:
     from .plan import PlannedOperator
 
+TRANSFER = "_transfer"
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 32
 
@@ -109,7 +110,9 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
             if _can_be_early(planned):
                 planned.early = True
                 planned.spec.constants["early"] = True
-        wanted.update(planned.reads_contents())
+        if planned.kind.barrier or planned.spec.schema.name == TRANSFER:
+            continue  # segments of their own: what they read is there
+        wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
 
 
 def _can_be_early(planned: PlannedOperator) -> bool:

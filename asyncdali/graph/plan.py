@@ -14,10 +14,9 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Schema, Spec
-from .fusion import fuse_expressions, mark_early
+from .fusion import TRANSFER, fuse_expressions, mark_early
 from .node import OperatorInstance
 
-TRANSFER = "_transfer"
 SEED_TABLE_SIZE = 1024
 
 
