@@ -139,7 +139,6 @@ _F_SETSIG = 10
 def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str] | None = None) -> None:
     """A worker's life after it settled."""
     show_lines_at_once()
-    keep_freed_memory()
     cap_threads(users_thread_variables() if chosen is None else chosen)
     seed_generators(setup.seed, index, incarnation)
     faulthandler.register(STACK_SIGNAL, file=setup.memory, all_threads=True, chain=True)
@@ -154,20 +153,6 @@ def show_lines_at_once() -> None:
                 stream.reconfigure(line_buffering=True)
             except Exception:
                 pass  # closed
-
-
-def keep_freed_memory() -> None:
-    """Have malloc keep what arrays freed for the next ones. By default it gives blocks of this size back to the system each time, and
-    the page faults of the next array cost more than filling it."""
-    if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
-        return  # the user's word
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, 32 << 20)
-        mallopt(_TRIM_THRESHOLD, 64 << 20)
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def report_failure(setup: Setup, index: int, error: BaseException, what: str) -> None:
