@@ -16,7 +16,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
     """Turn a graph function into a function that returns a Pipeline.
 
     Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
-    function, whose body runs once, when it is called. A returned tuple (or list of nodes) gives several outputs.
+    function, whose body runs once, when it is called (with ``debug=True`` in every `run`, operator by operator). A returned tuple (or list
+    of nodes) gives several outputs.
 
     Raises TypeError for unknown arguments and for functions with ``**kwargs``.
     """

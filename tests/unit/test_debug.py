@@ -488,6 +488,12 @@ def test_sources_give_what_they_give_in_a_graph(kind):
     assert expected[0]
 
 
+def test_declared_types_are_checked():
+    pipe = debug(lambda: fn.external_source(by_number, dtype=types.INT32))
+    with pytest.raises(RuntimeError, match="Expected data of type INT32 and got FLOAT"):
+        pipe.run()
+
+
 def test_parallel_arguments_are_ignored():
     def function():
         return fn.external_source(sample, batch=False, parallel=True, prefetch_queue_depth=3, bytes_per_sample_hint=64)
