@@ -9,6 +9,7 @@ from . import decoders as decoders
 from . import experimental as experimental
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 
 def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -114,6 +115,14 @@ def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
+
+def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | DataNode | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """``(input - mean) / stddev * scale + shift``.
+
+    Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
+    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
+    deviation is 0, so is the quotient. Integers are rounded and saturated.
+    """
 
 def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.

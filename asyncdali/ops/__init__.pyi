@@ -9,6 +9,7 @@ from . import decoders as decoders
 from . import experimental as experimental
 from . import random as random
 from . import readers as readers
+from . import reductions as reductions
 
 class BatchPermutation:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -179,6 +180,17 @@ class LookupTable:
     """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
 
     def __init__(self, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Normalize:
+    """``(input - mean) / stddev * scale + shift``.
+
+    Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
+    with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
+    deviation is 0, so is the quotient. Integers are rounded and saturated.
+    """
+
+    def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class OneHot:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.errors import SampleError
-from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.base import Arguments, CompiledJob, Iteration
 
 from . import operators as harness
 
@@ -60,7 +60,12 @@ def plan(name: str, inputs: list[Batch], named: dict[str, Batch], constants: dic
     count = len(inputs[0]) if inputs else len(next(iter(named.values()))) if named else count or 0
     operator = harness.make(name, count, constants, named, len(inputs))
     operator.infer([item.dtype for item in inputs])
-    return operator.plan(inputs, Arguments(operator.spec, named, count), Iteration(0, count))
+    arguments, iteration = Arguments(operator.spec, named, count), Iteration(0, count)
+    for job in operator.prepare(inputs, arguments, iteration):
+        assert isinstance(job, CompiledJob)
+        for step in job.steps:
+            harness.run_step(step, job.count)
+    return operator.plan(inputs, arguments, iteration)
 
 
 def run_planned(planned: Any) -> Result:
@@ -92,7 +97,7 @@ def ours(
     try:
         batches = [batch(samples, layout) for samples, layout in zip(inputs, layouts)]
         return run_planned(plan(name, batches, {key: batch(value) for key, value in (named or {}).items()}, constants, count))
-    except (SampleError, ValueError, TypeError, RuntimeError) as error:
+    except (SampleError, ValueError, TypeError, RuntimeError, IndexError) as error:
         return Failed(f"{type(error).__name__}: {error}")
 
 
@@ -122,7 +127,7 @@ def theirs(
         pipeline.build()
         (tensors,) = pipeline.run()
         return Result([np.array(tensors.at(i)) for i in range(len(tensors))], tensors.layout(), int(tensors.dtype))
-    except (RuntimeError, ValueError, TypeError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
         return Failed(str(error).rpartition("encountered:")[2].strip())
 
 
@@ -137,10 +142,13 @@ def _for_dali(value: Any) -> Any:
     return getattr(types, kind)(int(value)) if kind in ("DALIDataType", "DALIInterpType") else value
 
 
-def compare(name: str, inputs: list[list[Any]], *args: Any, close: float = 0.0, theirs_only: tuple[str, ...] = (), **kwargs: Any) -> bool:
+def compare(
+    name: str, inputs: list[list[Any]], *args: Any, close: float = 0.0, grey: int = 0, theirs_only: tuple[str, ...] = (), **kwargs: Any
+) -> bool:
     """Assert that both give the same, or that both refuse; whether there was a result.
 
-    close         relative tolerance for floats
+    close         tolerance for floats, relative and absolute
+    grey          tolerance for integers
     theirs_only   messages with which DALI may refuse what we accept
     """
     reference, result = theirs(name, inputs, *args, **kwargs), ours(name, inputs, *args, **kwargs)
@@ -154,6 +162,8 @@ def compare(name: str, inputs: list[list[Any]], *args: Any, close: float = 0.0, 
     for mine, yours in zip(result.samples, reference.samples):
         if close and mine.dtype.kind == "f":
             np.testing.assert_allclose(mine, yours, rtol=close, atol=close)
+        elif grey:
+            assert np.abs(mine.astype(np.int64) - yours.astype(np.int64)).max(initial=0) <= grey
         else:
             np.testing.assert_array_equal(mine, yours)
     return True
