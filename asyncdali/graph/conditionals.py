@@ -21,7 +21,10 @@ from . import context
 from . import node as nodes
 
 SCOPE_ARGUMENT = "_scope"
-"""Argument input of operators without inputs whose result depends on the batch size: in a branch they get a node of it."""
+"""Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
+
+PER_BATCH = frozenset({"batch_permutation"})
+"""These operators."""
 
 
 class Scope:
@@ -80,7 +83,7 @@ class Conditionals:
         """The inputs of an operator about to be made in the current scope."""
         if self._home is not None:
             return inputs, arguments
-        if not inputs and not arguments and SCOPE_ARGUMENT in schema.by_name and self.current is not self.root:
+        if not inputs and not arguments and schema.name in PER_BATCH and self.current is not self.root:
             return inputs, {SCOPE_ARGUMENT: self._any_node()}
         return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
 
@@ -113,10 +116,10 @@ class Conditionals:
         """The samples of `scope` (the current one) of a node; RuntimeError when it was made in a branch that is not around it."""
         scope = scope or self.current
         valid, batch = self.homes_of(node)
+        if valid is not scope and scope.way_from(valid) is None:
+            raise _escaped(node, "a branch")
         if batch is scope:
             return node
-        if scope.way_from(valid) is None:
-            raise _escaped(node, "a branch")
         way = scope.way_from(batch)
         assert way is not None
         for step in way:

@@ -430,13 +430,14 @@ class Branches(Construct):
         ends = list(leaves(fork))
         if any(leaf.kind == RETURN for leaf in ends):
             return
+        read = {*self.live, *(name for leaf in ends if leaf.loop is not None for name in leaf.loop.live)}
 
         def merge(states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope) -> dict[str, Any]:
             merged = {}
             for name in self.names:
                 first, second = states[0].get(name, UNDEFINED), states[1].get(name, UNDEFINED)
                 merged[name] = UNDEFINED
-                if name in self.live and first is not UNDEFINED and second is not UNDEFINED and holds_data(first):
+                if name in read and first is not UNDEFINED and second is not UNDEFINED and holds_data(first):
                     try:
                         merged[name] = self.scopes.merge((first, second), within, predicate, home, f"the variable '{name}'")
                     except (ValueError, TypeError, RuntimeError):

@@ -1,0 +1,45 @@
+"""Conditional execution beside DALI: random programs (nested branches, loops, draws, sources, Python functions in them), every output equal."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from helpers.conditional_programs import Program, library_names, load, run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import asyncdali
+import asyncdali.fn
+import asyncdali.types
+
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed")
+import nvidia.dali.fn  # noqa: E402
+import nvidia.dali.types  # noqa: E402, F401
+
+LIBRARIES = (asyncdali, dali)
+
+
+def both(text, tmp_path):
+    """What the libraries return for a program."""
+    return [run(library, load(text, tmp_path / f"{library.__name__}.py", library_names(library))) for library in LIBRARIES]
+
+
+def check(seed, tmp_path, depth):
+    text = Program(seed, depth=depth).text
+    ours, theirs = both(text, tmp_path)
+    assert ours == theirs, text
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(seed=st.integers(0, 10**6))
+def test_random_programs(seed, tmp_path_factory):
+    check(seed, tmp_path_factory.mktemp("program"), depth=2)
+
+
+@pytest.mark.slow
+def test_many_random_programs(tmp_path):
+    """ASYNCDALI_PROGRAMS: how many."""
+    for seed in range(int(os.environ.get("ASYNCDALI_PROGRAMS", "3000"))):
+        check(10**6 + seed, tmp_path, depth=3)
