@@ -95,6 +95,48 @@ def make_class(schema: Schema) -> type:
     return OperatorObject
 
 
+class Compose:
+    """``ops.Compose([first, second, ...])``: operators in a row; called as the first one, it gives what the last one gives.
+
+    All outputs of an operator are the inputs of the next one, moved to the GPU where that one runs there. Keyword arguments of the call go to
+    the first operator. Other callables that take nodes (functions of ``fn``, another Compose) may be in the list, too.
+    """
+
+    def __init__(self, op_list: Iterable[Callable[..., Any]]):
+        self._operators = list(op_list)
+        wrong = [item for item in self._operators if not callable(item)]
+        if wrong:
+            raise TypeError(f"ops.Compose takes a list of operators, got {wrong[0]!r} in it")
+
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any:
+        if not self._operators:
+            if arguments:
+                raise TypeError(f"an empty ops.Compose takes no arguments, got {', '.join(sorted(arguments))}")
+            return inputs[0] if len(inputs) == 1 else list(inputs)
+        given = list(inputs)
+        result: Any = None
+        for operator in self._operators:
+            if getattr(operator, "_arguments", {}).get("device") == "gpu":
+                stay = operator.schema.cpu_inputs  # type: ignore[attr-defined]
+                given = [item if k in stay else _on_gpu(item) for k, item in enumerate(given)]
+            result = operator(*given, **arguments)
+            arguments = {}
+            # With input sets one output is a list of nodes, too.
+            sets = any(isinstance(item, list) for item in given)
+            several = isinstance(result, list) and (not sets or any(isinstance(item, list) for item in result))
+            given = result if several else [result]
+        return result
+
+
+def _on_gpu(item: Any) -> Any:
+    """A node (or each of an input set) on the GPU."""
+    from ..data_node import DataNode
+
+    if isinstance(item, list):
+        return [_on_gpu(node) for node in item]
+    return item.gpu() if isinstance(item, DataNode) else item
+
+
 def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
     """The (nested) submodule `path` of `parent`, made if needed, importable by name."""
     module = parent

@@ -1,7 +1,7 @@
 """Type stubs and reference tables, derived from the operators' declarations.
 
-    python -m asyncdali.graph.reference        # rewrites asyncdali/fn/*.pyi, asyncdali/ops/*.pyi, docs/operators.md
-    python -m asyncdali.graph.reference --check
+python -m asyncdali.graph.reference        # rewrites asyncdali/fn/*.pyi, asyncdali/ops/*.pyi, docs/operators.md
+python -m asyncdali.graph.reference --check
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def stub_files() -> dict[str, str]:
             lines += ["from ..data_node import DataNode", "from ..types import DALIDataType, DALIImageType, DALIInterpType"]
             if module == "":
                 lines += [f"from . import {name} as {name}" for name in modules if "." not in name]
+                if style == "ops":
+                    lines.append("from ..graph.calls import Compose as Compose")
             lines += ["", *[render(schema) for schema in own]]
             path = f"{style}/__init__.pyi" if module == "" else f"{style}/{module.replace('.', '/')}.pyi"
             text = "\n".join(lines)

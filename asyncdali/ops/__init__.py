@@ -3,6 +3,7 @@
 import sys
 
 from ..external_source import ExternalSource as ExternalSource
+from ..graph.calls import Compose as Compose
 from ..graph.calls import populate
 from ..operators import load_registry
 

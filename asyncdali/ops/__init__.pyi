@@ -10,6 +10,7 @@ from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
+from ..graph.calls import Compose as Compose
 
 class BatchPermutation:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
