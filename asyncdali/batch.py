@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .compiled.memory import address_of
 from .types import DALIDataType, to_dali_type
 from .types.conversions import FROM_DTYPE, STORAGE
 
@@ -128,7 +129,7 @@ class Batch:
             if self.values is not None:
                 stride = self.values.strides[0] if self.values.ndim else 0
                 np.multiply(np.arange(len(found)), stride, out=found)
-                found += self.values.ctypes.data
+                found += address_of(self.values)
         return found
 
     def __len__(self) -> int:
@@ -146,14 +147,15 @@ class Batch:
         """Bytes of each sample, int64[samples]."""
         return self.shapes.prod(axis=1, dtype=np.int64) * self.itemsize
 
-    def place(self, memory: Any, address: int | None = None) -> None:
+    def place(self, memory: Any, address: int | None = None, sizes: np.ndarray | None = None) -> None:
         """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that
-        many bytes at `address`."""
-        sizes = self.sizes()
+        many bytes at `address`. `sizes`: if they are known already."""
+        if sizes is None:
+            sizes = self.sizes()
         addresses = self.addresses
         np.cumsum(sizes, out=addresses)
         addresses -= sizes
-        addresses += memory.ctypes.data if address is None else address
+        addresses += address_of(memory) if address is None else address
         self.owner = memory
         self.contiguous = True
 

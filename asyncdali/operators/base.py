@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.memory import address_of
 from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 
@@ -491,7 +492,7 @@ def context_table(values: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
     for value in values:
         if isinstance(value, np.ndarray):
             keep.append(value)
-            numbers.append(value.ctypes.data)
+            numbers.append(address_of(value))
         else:
             numbers.append(int(value))
     return np.array(numbers, np.int64), keep

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.memory import address_of
 from ..errors import operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
@@ -154,10 +155,10 @@ class SegmentRun:
             sizes = batch.sizes()
             largest = int(sizes.max()) if len(sizes) else 0
             if id(batch) in kept or offset + largest > MAX_SCRATCH:
-                batch.place(self.executor.allocate(int(sizes.sum())))
+                batch.place(self.executor.allocate(int(sizes.sum())), sizes=sizes)
             else:
                 if batch.rows is None:
-                    slots.append((batch.addresses.ctypes.data, offset))
+                    slots.append((address_of(batch.addresses), offset))
                 else:
                     self._scratch_places[id(batch)] = offset
                 offset += -(-largest // 64) * 64

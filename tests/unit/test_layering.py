@@ -17,7 +17,7 @@ LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "com
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
-    "batch": {"types"},
+    "batch": {"compiled.memory", "types"},
     "checkpoint": set(),
     "compiled": {"_notices"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
