@@ -17,6 +17,12 @@ def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: 
     Streams are DALI's for the same seed.
     """
 
+def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: bool | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Mirrors boxes whose coordinates are relative to the picture (0 to 1).
+
+    The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
+    """
+
 def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -57,6 +63,12 @@ def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float]
 
 def contrast(input_0: Any, /, *, contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
+
+def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., center_y: float | DataNode | None = ..., center_z: float | DataNode | None = ..., flip_x: int | DataNode | None = ..., flip_y: int | DataNode | None = ..., flip_z: int | DataNode | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
+
+    The input is FLOAT, one point of one to three coordinates per row.
+    """
 
 def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Copies the input."""
@@ -215,6 +227,9 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
     """
+
+def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Brings the axes into another order, by default the reverse one."""
 
 def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Samples of zeros."""

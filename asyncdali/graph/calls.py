@@ -98,8 +98,8 @@ def make_class(schema: Schema) -> type:
 class Compose:
     """``ops.Compose([first, second, ...])``: operators in a row; called as the first one, it gives what the last one gives.
 
-    All outputs of an operator are the inputs of the next one, moved to the GPU where that one runs there. Keyword arguments of the call go to
-    the first operator. Other callables that take nodes (functions of ``fn``, another Compose) may be in the list, too.
+    All outputs of an operator are the inputs of the next one, moved to the GPU where that one runs there. Keyword arguments of the
+    call go to the first operator. Other callables that take nodes (functions of ``fn``, another Compose) may be in the list, too.
     """
 
     def __init__(self, op_list: Iterable[Callable[..., Any]]):

@@ -21,6 +21,15 @@ class BatchPermutation:
     def __init__(self, *, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class BbFlip:
+    """Mirrors boxes whose coordinates are relative to the picture (0 to 1).
+
+    The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
+    """
+
+    def __init__(self, *, horizontal: int | None = ..., ltrb: bool | None = ..., vertical: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Brightness:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -84,6 +93,15 @@ class Contrast:
     """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
 
     def __init__(self, *, contrast: float | None = ..., contrast_center: float | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class CoordFlip:
+    """Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
+
+    The input is FLOAT, one point of one to three coordinates per row.
+    """
+
+    def __init__(self, *, center_x: float | None = ..., center_y: float | None = ..., center_z: float | None = ..., flip_x: int | None = ..., flip_y: int | None = ..., flip_z: int | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Copy:
@@ -332,6 +350,12 @@ class Stack:
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Transpose:
+    """Brings the axes into another order, by default the reverse one."""
+
+    def __init__(self, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Zeros:
