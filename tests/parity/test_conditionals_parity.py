@@ -23,7 +23,7 @@ LIBRARIES = (asyncdali, dali)
 
 def both(text, tmp_path):
     """What the libraries return for a program."""
-    return [run(library, load(text, tmp_path / f"{library.__name__}.py", library_names(library))) for library in LIBRARIES]
+    return [run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library))) for library in LIBRARIES]
 
 
 def check(seed, tmp_path, depth):

@@ -401,7 +401,7 @@ class Branches(Construct):
         falls = [block.fall for block in self.blocks if block.fall is not None]
         if not any(block.split_up for block in self.blocks):
             state = self._found(fork, falls).value
-            _write_merged(self.scopes, fork, lambda leaf: True)
+            _write_merged(self.scopes, fork, lambda leaf: True, own=self._written())
             return self._values(state)
         assert around.fall is not None
         around.fall.then = fork
@@ -422,8 +422,12 @@ class Branches(Construct):
         leaf = self._region(fork, found)
         around.fall = leaf
         self.scopes.current = leaf.scope
-        _write_merged(self.scopes, fork, lambda item: item in falls, done=falls)
+        _write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=self._written())
         return self._values(state)
+
+    def _written(self) -> set[Any]:
+        """Places that the branches wrote to."""
+        return {key for block in self.blocks for key in block.log.places}
 
     def _meet(self, fork: Fork) -> None:
         """Before samples that continue a loop part from the others: what can be merged for all of them is merged once, here."""
@@ -524,9 +528,9 @@ class Body(Construct):
 
 
 def _write_merged(
-    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, done: Sequence[Leaf] = ()
+    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, done: Sequence[Leaf] = (), own: Any = ()
 ) -> None:
-    """Items and attributes written in branches get their merged values."""
+    """Items and attributes written in branches get their merged values; those in `own` also if they are the same in all."""
     ends = [leaf for leaf in leaves(root) if chosen(leaf)]
     places: dict[Any, Place] = {}
     for leaf in ends:
@@ -539,7 +543,7 @@ def _write_merged(
             return leaf.writes[key][1] if key in leaf.writes else default
 
         every = [value(leaf) for leaf in ends]
-        if all(item is every[0] for item in every) and not holds_data(every[0]):
+        if all(item is every[0] for item in every) and (key not in own or not holds_data(every[0])):
             assign(place, every[0])
             continue
 
