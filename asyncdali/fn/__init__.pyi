@@ -96,6 +96,13 @@ def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: 
     The input must have a layout that begins with F, or none, and at least two dimensions.
     """
 
+def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Fills regions of each sample with a value.
+
+    `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
+    different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+    """
+
 def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Inserts axes of extent 1; the data are not copied.
 

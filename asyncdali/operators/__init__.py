@@ -18,6 +18,7 @@ MODULES = (
     "operators.crop_mirror_normalize",
     "operators.decoders",
     "operators.dims",
+    "operators.erase",
     "operators.filled",
     "operators.expressions",
     "operators.flip",

@@ -145,6 +145,16 @@ class ElementExtract:
     def __init__(self, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class Erase:
+    """Fills regions of each sample with a value.
+
+    `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
+    different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+    """
+
+    def __init__(self, *, anchor: float | Sequence[float] | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class ExpandDims:
     """Inserts axes of extent 1; the data are not copied.
 
