@@ -207,7 +207,7 @@ def check(case: Any, planned: bool) -> None:
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
-@settings(max_examples=70, deadline=None, derandomize=True, suppress_health_check=RELAXED, database=None)
+@settings(max_examples=62, deadline=None, derandomize=True, suppress_health_check=RELAXED, database=None)
 @given(cases(), st.booleans())
 def test_random_expressions(case, planned):
     check(case, planned)

@@ -150,7 +150,7 @@ def check(case: Any, planned: bool) -> None:
         subscript.SMALL = before
 
 
-@settings(max_examples=70, deadline=None, derandomize=True, suppress_health_check=RELAXED, database=None)
+@settings(max_examples=62, deadline=None, derandomize=True, suppress_health_check=RELAXED, database=None)
 @given(cases(), st.booleans())
 def test_random_selections(case, planned):
     check(case, planned)
