@@ -58,10 +58,11 @@ class Erase(Operator):
         if begin.shape[1] and len(axes):
             values, offset, strides = self._fills(source, arguments)
             for k in range(begin.shape[1]):
-                extents, target = source.shapes.copy(), np.zeros(len(source), np.int64)
+                extents = source.shapes.copy()
                 extents[:, axes] = end[:, k] - begin[:, k]
                 target = (begin[:, k] * pieces.targets[:, axes]).sum(axis=1)
-                pieces.add(values, extents, strides, offset, target_offset=target)
+                # Where a region begins within the channels, so do its values.
+                pieces.add(values, extents, strides, offset + (begin[:, k] * strides[:, axes]).sum(axis=1), target_offset=target)
         return Planned([output], [pieces.step(self._kernels.copy_step)])
 
     def _axes(self, source: Batch) -> list[int]:
