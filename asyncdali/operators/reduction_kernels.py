@@ -375,7 +375,7 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
             along += 1
             total = start
             if axes == 0:
-                total = view_in(base, 1)[0]
+                total = view_in(base, 1)[0] if reduced == 0 else add(total, view_in(base, 1)[0], 0)
             elif axes == 1:
                 for k in range(inner_extents[0]):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], 0)

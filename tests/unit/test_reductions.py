@@ -85,6 +85,10 @@ def test_integer_means_do_not_overflow():
     assert ours("reductions.mean", [[np.int8([-3, -4])]], dtype=types.INT8).samples[0] == -3  # the fraction is dropped
 
 
+def test_squares_do_not_overflow():
+    assert ours("reductions.rms", [[np.full(9, 65535, np.uint16)]]).samples[0] == 65535
+
+
 def test_many_axes():
     sample = RNG.integers(0, 9, (2, 3, 1, 2, 3, 2, 1, 3, 2), np.int32)
     axes = (0, 2, 3, 5, 8)
