@@ -165,7 +165,7 @@ class Conditionals:
     # --- merging
 
     def merge(self, values: tuple[Any, Any], scopes: tuple[Scope, Scope], predicate: DataNode, home: Scope, what: str) -> Any:
-        """What is `values[0]` where `predicate` is true and `values[1]` elsewhere: nodes, numbers, arrays, and tuples, lists, dicts of them.
+        """What is `values[0]` where `predicate` is true, else `values[1]`: nodes, numbers, arrays, and tuples, lists, dicts of them.
 
         ValueError when the structures differ ("Divergent data found"), TypeError for what cannot be data. `what` names the value.
         """

@@ -1,10 +1,9 @@
-"""Conditional execution beside DALI: random programs (nested branches, loops, draws, sources, Python functions in them), every output equal."""
+"""Conditional execution beside DALI: random programs with nested branches, loops, draws, sources, Python functions; every output equal."""
 
 from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
 from helpers.conditional_programs import Program, library_names, load, run
 from hypothesis import HealthCheck, given, settings

@@ -14,6 +14,7 @@ import asyncdali
 import asyncdali.fn
 import asyncdali.types
 from asyncdali import fn, pipeline_def, types
+from asyncdali.graph.rewrite import convert
 from asyncdali.graph.rewrite.convert import converted
 from asyncdali.pipeline import do_not_convert
 
@@ -665,7 +666,7 @@ def test_closures_are_shared():
 
 def test_globals_and_nonlocals_of_a_branch_are_merged():
     def graph():
-        global _written  # noqa: PLW0603
+        global _written
         value = n()
 
         def change(x):
@@ -736,7 +737,7 @@ def test_callbacks_made_by_rewritten_code_run_as_python():
                 if k == value:
                     continue
                 if k > limit and value > limit:
-                    return np.int32(limit) if not value == 4 else np.int32(40)
+                    return np.int32(limit) if value != 4 else np.int32(40)
                 else:
                     break
             return value if value < 2 or value > 100 else -value
@@ -822,6 +823,105 @@ def test_graphs_are_serialized():
     pipeline = conditional(lambda: fn.random.uniform(seed=3) if fn.random.coin_flip(seed=2) else 1.0)()
     again = asyncdali.Pipeline.deserialize(pipeline.serialize())
     assert values(again.run()) == values(pipeline.run())
+
+
+# ------------------------------------------------------------------------------------------------------------ plain programs
+
+
+def library_programs():
+    """Programs of the standard library, which have every kind of statement: name, what to call."""
+    import argparse
+    import configparser
+    import csv
+    import difflib
+    import html.parser
+    import inspect
+    import ipaddress
+    import json
+    import pprint
+    import shlex
+    import textwrap
+    import time
+
+    lines = inspect.getsource(shlex).splitlines()[:80]
+
+    def arguments():
+        parser = argparse.ArgumentParser(prog="x")
+        parser.add_argument("--foo", type=int, default=3)
+        parser.add_subparsers(dest="cmd").add_parser("run").add_argument("f", nargs="*")
+        return vars(parser.parse_args(["--foo", "5", "run", "a", "b"])), parser.format_help()
+
+    def configuration():
+        parser = configparser.ConfigParser()
+        parser.read_string("[a]\nx=1\ny=%(x)s2\n[b]\nz: multi\n  line\n")
+        return {name: dict(parser[name]) for name in parser.sections()}
+
+    def page():
+        found = []
+        parser = html.parser.HTMLParser()
+        parser.handle_starttag = lambda tag, given: found.append((tag, given))
+        parser.handle_data = found.append
+        parser.feed('<a href="x&amp;y">t &lt; u</a><br/><script>a<b</script>')
+        parser.close()
+        return found
+
+    return {
+        "argparse": arguments,
+        "configparser": configuration,
+        "html": page,
+        "difflib": lambda: list(difflib.unified_diff(lines, [line.replace("a", "b") for line in lines if len(line) % 5])),
+        "textwrap": lambda: textwrap.fill(textwrap.dedent("\n".join(lines)), 40),
+        "pprint": lambda: pprint.pformat({"a": [1, {"b": list(range(60))}], "c": ("x" * 200,)}, width=30),
+        "json": lambda: json.scanner.py_make_scanner(json.JSONDecoder())('[1, {"a": [true, null, 1.5e3]}, "x"]', 0),
+        "csv": lambda: csv.Sniffer().sniff("a;b;c\n1;2;3\n4;5;6\n").delimiter,
+        "shlex": lambda: shlex.split("a 'b c' d\\ e \"f g\" # no", comments=True),
+        "ipaddress": lambda: [str(item) for item in ipaddress.ip_network("10.0.0.0/29").subnets(1)],
+        "strptime": lambda: time.strptime("2024-02-29 12:30", "%Y-%m-%d %H:%M"),
+    }
+
+
+def test_plain_programs_do_what_they_did(monkeypatch):
+    own = ("asyncdali", "importlib", "re", "threading", "logging", "linecache")
+    monkeypatch.setattr(convert, "_excluded", lambda function: function.__globals__.get("__name__", "").split(".")[0] in own)
+    monkeypatch.setattr(convert, "_codes", {})
+    programs = library_programs()
+    wanted = {name: program() for name, program in programs.items()}
+    found = {}
+
+    def graph():
+        for name, program in programs.items():
+            found[name] = program()
+        return 1
+
+    conditional(graph)()
+    assert found == wanted
+    assert sum(code is not None for _, code in convert._codes.values()) > 100
+
+
+def test_private_names_and_names_hidden_by_functions(monkeypatch):
+    assert result(lambda: Helper(3)._Helper__amount + 0 * n()) == [3] * 6
+
+    def shadow(x):
+        return x if c() else _written_by_shadow(x)
+
+    assert result(lambda: shadow(n())) == [0, 2, 2, 4, 4, 6]
+
+
+def _written_by_shadow(x):
+    return x + 1
+
+
+def test_long_chains_of_elif():
+    body = "".join(f"    {'el' if k else ''}if x == {k}:\n        y = {k * 10}\n" for k in range(30))
+    names = {}
+    text = f"def chain(x):\n{body}    else:\n        y = 5\n    return y\n"
+    import linecache
+
+    linecache.cache["<chain>"] = (len(text), None, text.splitlines(True), "<chain>")
+    exec(compile(text, "<chain>", "exec"), names)
+    assert result(lambda: (names["chain"](17), names["chain"](99))) == [[170] * 6, [5] * 6]
+    with pytest.raises(TypeError, match=r"Move the inner ones into a function"):
+        result(lambda: names["chain"](n()))
 
 
 _written = None

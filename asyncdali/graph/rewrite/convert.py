@@ -1,7 +1,6 @@
 """Functions and their rewritten selves: what a pipeline function calls is rewritten when it is called."""
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -26,6 +25,8 @@ _OWN_EXCEPTION = "asyncdali.auto_aug"
 
 _FUTURE = functools.reduce(lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0)
 _HEAP_TYPE = 1 << 9
+_SHALLOW = 6
+"""Levels of `if` that are rewritten where there are too many of them."""
 
 _log = logging.getLogger("asyncdali")
 
@@ -63,7 +64,7 @@ def converted(function: Any) -> Any:
         return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
     if isinstance(function, (types.BuiltinFunctionType, type)) or not callable(function):
         return function
-    method = getattr(type(function), "__call__", None)
+    method = type(function).__call__
     if isinstance(method, types.FunctionType):
         inner = _function(method)
         return function if inner is method else types.MethodType(inner, function)
@@ -94,7 +95,8 @@ def _with_code(function: types.FunctionType, code: types.CodeType) -> types.Func
     """`function` with other code; variables of the functions around it stay shared."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[RUNTIME] = _runtime_cell
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, tuple(cells[k] for k in code.co_freevars))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__ = function.__kwdefaults__
     made.__qualname__, made.__module__, made.__doc__ = function.__qualname__, function.__module__, function.__doc__
     made.__dict__.update(function.__dict__)
@@ -105,7 +107,10 @@ def _with_code(function: types.FunctionType, code: types.CodeType) -> types.Func
 def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
     try:
         node, class_name = definition(function)
-        return _compiled(function.__code__, rewritten(node, class_name), class_name)
+        try:
+            return _compiled(function.__code__, rewritten(node, class_name), class_name)
+        except SyntaxError:  # Python takes 20 nested loops and the like; every rewritten `if` is one
+            return _compiled(function.__code__, rewritten(node, class_name, _SHALLOW), class_name)
     except Exception as error:
         reason = str(error) if isinstance(error, NotFound) else f"{type(error).__name__}: {error}"
         code = function.__code__
@@ -118,10 +123,16 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
 
 def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.CodeType:
     """The code of a rewritten definition, as if it stood where the original does."""
-    name = node.name if not isinstance(node, ast.Lambda) else "<lambda>"
-    body: list[ast.stmt] = [ast.Expr(node) if isinstance(node, ast.Lambda) else node]
-    if class_name is not None:  # private names are mangled with it
-        body = [ast.ClassDef(class_name, [], [], body, [])]
+    # Neither the function nor the class may hide a global name from the function's body.
+    name = "<lambda>" if isinstance(node, ast.Lambda) else PREFIX + "function"
+    wrapper = None if class_name is None else "____" + class_name  # private names are mangled without leading underscores
+    if isinstance(node, ast.Lambda):
+        body: list[ast.stmt] = [ast.Expr(node)]
+    else:
+        node.name = name
+        body = [node]
+    if wrapper is not None:
+        body = [ast.ClassDef(wrapper, [], [], body, [])]
         if sys.version_info >= (3, 12):
             body[0].type_params = []  # type: ignore[attr-defined]
     outside = [ast.arg(item) for item in (RUNTIME, *(free for free in code.co_freevars))]
@@ -130,10 +141,10 @@ def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.
         factory.type_params = []  # type: ignore[attr-defined]
     module = ast.fix_missing_locations(ast.copy_location(ast.Module([ast.copy_location(factory, node)], []), node))
     made: Any = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
-    path = [PREFIX + "factory", *([class_name] if class_name is not None else []), name]
+    path = [PREFIX + "factory", *([wrapper] if wrapper is not None else []), name]
     for step in path:
         made = next(item for item in made.co_consts if isinstance(item, types.CodeType) and item.co_name == step)
-    changes: dict[str, Any] = {"co_firstlineno": code.co_firstlineno}
+    changes: dict[str, Any] = {"co_firstlineno": code.co_firstlineno, "co_name": code.co_name}
     if hasattr(code, "co_qualname"):
         changes["co_qualname"] = code.co_qualname
     return made.replace(**changes)

@@ -15,14 +15,14 @@ TRIES: tuple[Any, ...] = (ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") el
 
 def own_nodes(roots: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Nodes of these trees that belong to the same function; inner functions are met, not entered (their defaults and decorators are)."""
-    todo = list(roots)
+    todo: list[Any] = list(roots)
     while todo:
         node = todo.pop()
         yield node
         if isinstance(node, ast.Lambda):
             todo += [*node.args.defaults, *(item for item in node.args.kw_defaults if item)]
         elif isinstance(node, FUNCTIONS):
-            todo += [*node.decorator_list, *node.args.defaults, *(item for item in node.args.kw_defaults if item)]
+            todo += [*node.decorator_list, *node.args.defaults, *(item for item in node.args.kw_defaults if item)]  # type: ignore[union-attr]
         elif isinstance(node, ast.ClassDef):
             todo += [*node.decorator_list, *node.bases, *(item.value for item in node.keywords)]
         else:
@@ -31,15 +31,13 @@ def own_nodes(roots: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 def assigned(roots: Sequence[ast.AST]) -> list[str]:
     """Names that these statements bind in their function, in alphabetical order."""
-    found: set[str] = set()
+    found: set[Any] = set()
     inner = _comprehension_targets(roots)
     for node in own_nodes(roots):
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             if id(node) not in inner:
                 found.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
             found.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             found.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)

@@ -6,9 +6,9 @@
         B                elif k.false: B
                      if f.jumping: ...                                  # where A or B can leave early
 
-For a plain condition ``branches`` gives one constant and nothing else happens. For a node it gives three steps: both branches, each with the
-variables as they were and in its own scope, and a last one with the merged variables. ``return`` in such a branch is put down and control goes on
-to the next step.
+For a plain condition ``branches`` gives one constant and nothing else happens. For a node it gives three steps: both branches, each with
+the variables as they were and in its own scope, and a last one with the merged variables. ``return`` in such a branch is put down and
+control goes on to the next step.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Open:
 
     def __init__(self, call: Call):
         self.call = call
-        self.scopes = call.scopes
+        self.scopes: Conditionals = call.scopes
         self.outer = self.scopes.current
         self.block = Block(self.outer)
 
@@ -222,7 +222,7 @@ class Call(Open):
             first = next(leaf for leaf in ends if leaf.kind == RETURN and leaf.value is not None)
             side = "else" if first.scope.side else "if"
             raise RuntimeError(
-                f"a function returns a value (line {first.line}) for some samples only, and ends without one for others: inconsistent outputs. "
+                f"inconsistent outputs: a function returns a value (line {first.line}) for some samples, and ends without one for others. "
                 f"The `{side}` branch must also have a return statement, or one must follow the `if`."
             )
         log.undo()
@@ -758,6 +758,7 @@ def _unsupported(what: str, advice: str) -> TypeError:
 _ADVICE = {
     "while": "the graph is fixed before any data is seen, so the number of rounds must be known. Use `for` over a range with an `if` in it",
     "comprehension": "how many elements there are must be known before any data is seen. Use `a if condition else b` for the elements",
+    "deep": "the function has too many `if` and `elif` inside one another. Move the inner ones into a function of their own",
     "generator": "in generators and coroutines conditions on nodes cannot be traced. Use a plain function",
 }
 
@@ -765,7 +766,8 @@ _ADVICE = {
 def plain(test: Any, where: str) -> Any:
     """A condition that must not be a node; TypeError with what to do instead."""
     if isinstance(test, DataNode) and conditionals.active() is not None:
-        raise _unsupported(f"a condition of `{where}`" if where == "while" else f"a condition in a {where}", _ADVICE[where])
+        what = {"while": "a condition of `while`", "deep": "an `if`"}.get(where, f"a condition in a {where}")
+        raise _unsupported(what, _ADVICE[where])
     return test
 
 

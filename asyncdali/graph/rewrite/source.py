@@ -77,7 +77,7 @@ def _same_code(node: Definition, function: types.FunctionType) -> bool:
     code = function.__code__
     if isinstance(node, ast.Lambda) and hasattr(code, "co_positions"):
         columns = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None]
-        inside = [(item.lineno, item.col_offset) for item in ast.walk(node.body) if hasattr(item, "lineno")]
+        inside = [(item.lineno, item.col_offset) for item in ast.walk(node.body) if isinstance(item, ast.expr)]
         return bool(set(columns) & set(inside)) and min(inside) <= max(columns) and _covers(node, columns)
     wrapped = ast.Module([ast.Expr(node) if isinstance(node, ast.Lambda) else node], [])
     made = compile(wrapped, code.co_filename, "exec", dont_inherit=True)

@@ -87,15 +87,16 @@ _STATEMENT_HOLDERS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 def _jumps_under_if(body: Sequence[ast.AST]) -> bool:
     """Whether a loop's body has `continue` or `break` of that loop inside a rewritten `if`."""
     for node in body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            continue
         if isinstance(node, ast.If) and not _is_plain_test(node.test):
-            if _loop_jumps([node]):
-                return True
+            found = bool(_loop_jumps([node]))
         elif isinstance(node, LOOPS):
-            if _jumps_under_if(node.orelse):
-                return True
-        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            if _jumps_under_if([child for child in ast.iter_child_nodes(node) if isinstance(child, _STATEMENT_HOLDERS)]):
-                return True
+            found = _jumps_under_if(node.orelse)
+        else:
+            found = _jumps_under_if([child for child in ast.iter_child_nodes(node) if isinstance(child, _STATEMENT_HOLDERS)])
+        if found:
+            return True
     return False
 
 
@@ -197,8 +198,9 @@ class _Expressions(ast.NodeTransformer):
 class Rewriter:
     """One function, or one lambda; inner functions get a Rewriter of their own."""
 
-    def __init__(self, class_name: str | None, counter: Any = None):
+    def __init__(self, class_name: str | None, counter: Any = None, deepest: int = 1000):
         self.class_name = class_name
+        self.deepest = deepest
         self.in_class_body = False
         self.counter = counter or itertools.count()
         self.expressions = _Expressions(self)
@@ -244,7 +246,7 @@ class Rewriter:
 
     def inner_lambda(self, node: ast.Lambda, around: _Expressions) -> Any:
         node.args = around.generic_visit(node.args)  # type: ignore[assignment]
-        inner = Rewriter(self.class_name, self.counter)
+        inner = Rewriter(self.class_name, self.counter, self.deepest)
         node.body = inner.expression(node.body)
         return ast.copy_location(_call(RUNTIME, "made", node), node)
 
@@ -254,7 +256,7 @@ class Rewriter:
         node.args.defaults = [self.expression(item) for item in node.args.defaults]
         node.args.kw_defaults = [self.expression(item) for item in node.args.kw_defaults]
         if not unconverted:
-            Rewriter(self.class_name, self.counter).function(node)
+            Rewriter(self.class_name, self.counter, self.deepest).function(node)
             node.decorator_list.append(ast.copy_location(_attribute(RUNTIME, "made"), node))
         return [node]
 
@@ -324,9 +326,10 @@ class Rewriter:
             node.test = self.expression(node.test)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return [node]
-        if not self.traces or _suspends(*node.body, *node.orelse):
-            test = self.expression(node.test)
-            node.test = test if self.in_class_body else ast.copy_location(_call(RUNTIME, "plain", test, "generator"), node.test)
+        deep = len(self.within) >= self.deepest
+        if not self.traces or deep or _suspends(*node.body, *node.orelse):
+            test, where = self.expression(node.test), "deep" if deep else "generator"
+            node.test = test if self.in_class_body else ast.copy_location(_call(RUNTIME, "plain", test, where), node.test)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return [node]
         assert self.liveness is not None
@@ -544,15 +547,18 @@ def _at(item: Any, where: ast.AST) -> Any:
     return ast.fix_missing_locations(ast.copy_location(item, where))
 
 
-def rewritten(node: Any, class_name: str | None) -> Any:
-    """A copy of a function definition or lambda, rewritten; without decorators, defaults and annotations, which are not run again."""
+def rewritten(node: Any, class_name: str | None, deepest: int = 1000) -> Any:
+    """A copy of a function definition or lambda, rewritten; without decorators, defaults and annotations, which are not run again.
+
+    `deepest`: `if` statements inside more constructs than this keep to plain conditions.
+    """
     node = copy.deepcopy(node)
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
     node.args.defaults = [ast.copy_location(ast.Constant(None), item) for item in node.args.defaults]
     node.args.kw_defaults = [item and ast.copy_location(ast.Constant(None), item) for item in node.args.kw_defaults]
-    rewriter = Rewriter(class_name)
+    rewriter = Rewriter(class_name, deepest=deepest)
     if isinstance(node, ast.Lambda):
         node.body = rewriter.expression(node.body)
     else:

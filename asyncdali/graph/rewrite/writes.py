@@ -45,7 +45,7 @@ class Place:
     def read(self) -> Any:
         try:
             if isinstance(self.target, dict) and not self.attribute:
-                return self.target[self.key] if self.key in self.target else MISSING  # a defaultdict would make it
+                return self.target.get(self.key, MISSING)  # a defaultdict would make it
             return getattr(self.target, self.key) if self.attribute else self.target[self.key]
         except _PLACE_ERRORS:
             return MISSING
