@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .child import fork, run_worker, settle
+from .control import Control
 from .cuda import check_fork_allowed
 from .system import Descriptors
 from .worker import Setup
@@ -234,3 +235,10 @@ class ForkLauncher(ZygoteLauncher):
         check_fork_allowed()
 
 
+def launcher_for(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: Any) -> Launcher:
+    """The launcher of a start method; the others than "fork" are loaded when they are asked for."""
+    if method == "fork":
+        return ForkLauncher(setup, descriptors)
+    from .spawning import make_launcher
+
+    return make_launcher(method, setup, descriptors, control, pickler)

@@ -40,6 +40,12 @@ class Member:
         for word in range(EXTENTS, EXTENTS + 2 * NOTED_EXTENTS):
             self.block[word] = 0
 
+    def send_signal(self, number: int) -> None:
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except (ProcessLookupError, OSError):
+            pass  # it is gone already
+
     def statistics(self) -> dict[str, Any]:
         block = self.block
         return {

@@ -1,0 +1,72 @@
+"""What workers say: answers to tasks, and how they started.
+
+All of this runs on the thread that reads the pipe, with the pool's lock held. Noting a record once more does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .channels import Channels
+from .counts import Counts
+from .errors import combined
+from .interrupts import uninterrupted
+from .members import Member
+from .outstanding import Outstanding
+from .positions import Positions
+from .records import FAILED, OK, READY, SLICES, Done
+from .tickets import Answer
+from .writing import read_table
+
+
+class Answers:
+    def __init__(self, channels: Channels, members: list[Member], outstanding: Outstanding, positions: Positions, counts: Counts):
+        self._memory, self._slots = channels.memory, channels.slots
+        self._members = members
+        self._tickets, self._settle = outstanding.tickets, outstanding.settle
+        self._positions = positions
+        self._counts = counts
+
+    def note(self, done: Done) -> None:
+        if done.kind == READY:
+            member = self._members[done.worker]
+            member.ready, member.failures = True, 0
+            return
+        if done.kind == FAILED:
+            self._members[done.worker].reported = read_table(os.pread(self._memory, done.table_size, done.table))[2]
+            return
+        ticket = self._tickets.get(done.task // SLICES)
+        number = done.task % SLICES
+        if ticket is None:
+            return
+        if number in ticket.answers:  # an interrupt came in between
+            self._settle(ticket, number, ticket.answers[number])
+            return
+        answer = Answer(done)
+        extents = self._read(answer, done) if done.table else []
+        if ticket.source.dedicated:
+            self._positions.follow(ticket, answer)
+        if not extents:
+            self._settle(ticket, number, answer)
+            return
+        with uninterrupted():  # memory changes hands once
+            try:
+                self._take_over(answer, extents)
+            except Exception as error:
+                answer.error = combined(type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
+            self._settle(ticket, number, answer)
+
+    def _read(self, answer: Answer, done: Done) -> list[tuple[int, int]]:
+        """The slice's table; returns the extents that the worker took."""
+        extents, outputs, answer.data = read_table(os.pread(self._memory, done.table_size, done.table))
+        if done.kind == OK:
+            answer.outputs = outputs
+        return extents
+
+    def _take_over(self, answer: Answer, extents: list[tuple[int, int]]) -> None:
+        self._counts.overflows += len(extents)
+        for offset, size in extents:
+            if size > 0:
+                answer.leases.append(self._slots.take_over(offset, size))
+            else:
+                self._slots.reclaim(offset, -size)

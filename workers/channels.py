@@ -1,0 +1,64 @@
+"""What a pool and its workers share: the shared file with its rings, the pipe of answers, the eventfds; and what the parent waits with."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+
+from .control import END, NEVER, STOPPED, Control, Layout, Ring
+from .slots import Slots
+from .source import Source
+from .system import Descriptors, make_tokens
+from .worker import Setup
+
+PIPE_SIZE = 1 << 18
+
+
+class Channels:
+    """Made on the thread that starts the pool, with the pool's lock held. Nothing here is replaced later, so it is read without a lock.
+
+    memory: the shared file; `control` maps its first pages, `slots` lends the rest.
+    results: our end of the pipe that answers come through.
+    rings: the general one, then one for each worker that has streams; `ring_of`: worker -> number of its own.
+    poll: waits for answers, for deaths, and for the launcher's news.
+    setup: what workers must know.
+
+    Each descriptor goes into the pool's `descriptors` when it is there: if something fails here, closing those leaves nothing behind.
+    """
+
+    def __init__(
+        self, descriptors: Descriptors, *, name: str, sources: list[Source], workers: int, homes: dict[int, int], seed: int, watched: bool
+    ):
+        add = descriptors.add
+        dedicated = sorted(set(homes.values()))
+        self.ring_of = {worker: number for number, worker in enumerate(dedicated, 1)}
+        layout = Layout(workers, len(sources), 1 + len(dedicated))
+        self.memory = add(os.memfd_create(f"asyncdali-{name}", os.MFD_CLOEXEC))
+        os.ftruncate(self.memory, layout.size)
+        results, answers = os.pipe2(os.O_CLOEXEC)
+        self.results, self._answers = add(results), add(answers)
+        os.set_blocking(self.results, False)
+        try:
+            fcntl.fcntl(self._answers, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
+        except OSError:
+            pass  # the default holds enough
+        alive, held = os.pipe2(os.O_CLOEXEC)
+        self._alive, self._held = add(alive), add(held)  # workers end when nobody holds the second any more
+        tokens = [add(make_tokens()) for _ in range(1 + len(dedicated))]
+        self.control = Control(self.memory, layout)
+        self.control.header[END] = layout.size
+        for block in self.control.streams:
+            block[STOPPED] = NEVER
+        self.rings = [Ring(self.control, number, token) for number, token in enumerate(tokens)]
+        self.slots = Slots(self.control)
+        self.poll = select.poll()
+        self.poll.register(self.results, select.POLLIN)
+        self.setup = Setup(
+            memory=self.memory, results=self._answers, alive=self._alive, tokens=tokens, workers=workers, homes=homes,
+            ring_of=self.ring_of, seed=seed, name=name, watched=watched, count=len(sources), sources=list(sources),
+        )  # fmt: skip
+
+    def ring_for(self, home: int | None) -> Ring:
+        """For tasks of a source: that of its only worker, or the general one."""
+        return self.rings[0] if home is None else self.rings[self.ring_of[home]]

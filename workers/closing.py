@@ -1,0 +1,50 @@
+"""The end of all workers, within a second whatever they do."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+from .channels import Channels
+from .control import CLOSING, TASK_ID
+from .crew import Crew
+from .members import Member
+
+ASKED_SECONDS = 0.3
+"""How long idle workers may take to end when they are asked to."""
+BUSY_SECONDS = 0.02
+"""The same for others."""
+
+
+def end_workers(members: list[Member], crew: Crew, channels: Channels) -> None:
+    """Ask all at once, then kill all at once. On whatever thread closes the pool, with the pool's lock held if that could be had."""
+    living = [member for member in members if member.alive]
+    if not living:
+        return
+    channels.control.header[CLOSING] = 1
+    for ring in channels.rings:
+        os.eventfd_write(ring.tokens, 4 * len(living))
+    idle = [member for member in living if member.ready and not member.block[TASK_ID]]
+    _wait_for_end(idle, ASKED_SECONDS)
+    remaining = _wait_for_end(living, BUSY_SECONDS)
+    for member in remaining:
+        member.send_signal(signal.SIGKILL)
+    _wait_for_end(remaining, 5)
+    for member in living:
+        crew.forget(member)
+
+
+def _wait_for_end(members: list[Member], seconds: float) -> list[Member]:
+    """Those that have not ended within that time."""
+    remaining = {member.pidfd: member for member in members}
+    poll = select.poll()
+    for pidfd in remaining:
+        poll.register(pidfd, select.POLLIN)
+    limit = time.monotonic() + seconds
+    while remaining and (left := limit - time.monotonic()) > 0:
+        for pidfd, _ in poll.poll(left * 1000):
+            poll.unregister(pidfd)
+            del remaining[pidfd]
+    return list(remaining.values())

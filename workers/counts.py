@@ -1,0 +1,39 @@
+"""What a pool counts, for its statistics."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from .members import Member
+from .slots import Extent
+
+
+@dataclass
+class Counts:
+    batches: int = 0
+    bytes: int = 0
+    overflows: int = 0
+    retries: int = 0
+
+
+def statistics(counts: Counts, members: list[Member], extents: list[Extent], memory: int, outstanding: int) -> dict[str, Any]:
+    """See docs/workers.md. With the pool's lock held. A pool that does not run has no members and no extents; `memory` is not used then."""
+    workers = [member.statistics() for member in members]
+    slots = [extent for extent in extents if extent.part_capacity]
+    return {
+        "workers": workers,
+        "queue_wait_seconds": sum(worker["queue_wait_seconds"] for worker in workers),
+        "batches": counts.batches,
+        "bytes": counts.bytes,
+        "restarts": sum(worker["restarts"] for worker in workers),
+        "retries": counts.retries,
+        "slots": len(slots),
+        "capacities": [extent.part_capacity for extent in slots for _ in range(extent.parts)],
+        "per_sample_capacities": [extent.part_capacity // extent.per_part for extent in slots for _ in range(extent.parts)],
+        "reserved_bytes": sum(extent.size for extent in extents),
+        "used_bytes": os.fstat(memory).st_blocks * 512 if extents else 0,
+        "overflows": counts.overflows,
+        "outstanding": outstanding,
+    }

@@ -1,0 +1,186 @@
+"""The workers' processes: how they come, how they go, and who takes their place.
+
+All of this runs with the pool's lock held: `begin` and `all_ready` on the thread that starts the pool, `attend` on the one that waits for
+a batch. A death is noticed by the process's pidfd; its exit status may come later, from the launcher's helper.
+"""
+
+from __future__ import annotations
+
+import select
+
+from .channels import Channels
+from .control import RESTARTS
+from .errors import WorkerDied, decode_exception
+from .interrupts import uninterrupted
+from .landing import Landing
+from .launch import Born, Ended, Launcher, News, Unavailable
+from .losses import Losses
+from .members import Member, manner_of_death
+from .outstanding import Outstanding
+from .positions import Positions
+from .system import Descriptors
+from .tickets import Ticket
+
+FAILED_STARTS = 3
+
+
+class Crew:
+    """replacing: the start is over, and from now on the dead are replaced."""
+
+    def __init__(
+        self, name: str, members: list[Member], launcher: Launcher, descriptors: Descriptors, channels: Channels, landing: Landing,
+        losses: Losses, outstanding: Outstanding, positions: Positions,
+    ):  # fmt: skip
+        self._name = name
+        self._members, self._launcher, self._descriptors = members, launcher, descriptors
+        self._poll, self._landing = channels.poll, landing
+        self._losses, self._outstanding, self._positions = losses, outstanding, positions
+        self._dying: dict[int, Member] = {}  # process id -> worker whose exit status is on its way
+        self._statuses: dict[int, int] = {}  # those that came before the death was noticed
+        self._watched: int | None = None
+        self.replacing = False
+
+    # ---------------------------------------------------------------------------------------------------------------- start
+
+    def begin(self) -> None:
+        """Start the first workers; they will say when they are ready."""
+        self._launcher.prepare()
+        self._watch_launcher()
+        for member in self._members:
+            born = self._launcher.start(member.index)
+            if born is not None:
+                self._welcome(born)
+
+    def all_ready(self) -> bool:
+        """Raises why one will not be."""
+        if all(member.ready for member in self._members):
+            return True
+        failed = next((member for member in self._members if member.failures), None)
+        if failed is not None:
+            raise self._start_error(failed)
+        unavailable = next((member.gone for member in self._members if member.gone), None)
+        if unavailable is not None:
+            reported = next((member for member in self._members if member.reported), None)
+            if reported is not None:
+                raise self._start_error(reported)
+            raise WorkerDied(f"{self._name} cannot start: {unavailable}")
+        return False
+
+    def _start_error(self, member: Member) -> BaseException:
+        what = f"worker {member.index} of {self._name} could not start"
+        if member.reported:
+            return decode_exception(member.reported, f"{what}; ")
+        return WorkerDied(f"{what}: its process {member.gone}")
+
+    # ----------------------------------------------------------------------------------------------------------------- news
+
+    def attend(self, descriptor: int) -> None:
+        """A descriptor has something to say: the launcher's, or the pidfd of a worker."""
+        if descriptor == self._launcher.descriptor:
+            with uninterrupted():  # news is told once
+                self._hear(self._launcher.collect())
+                self._watch_launcher()
+        else:
+            self._notice_death(descriptor)
+
+    def _watch_launcher(self) -> None:
+        """The helper's socket is another one after the helper died."""
+        now = self._launcher.descriptor
+        if now == self._watched:
+            return
+        if self._watched is not None:
+            self._poll.unregister(self._watched)
+        self._watched = now
+        if now is not None:
+            self._poll.register(now, select.POLLIN)
+
+    def _hear(self, news: list[News]) -> None:
+        for item in news:
+            if isinstance(item, Born):
+                self._welcome(item)
+            elif isinstance(item, Ended):
+                member = self._dying.pop(item.pid, None)
+                if member is None:
+                    self._statuses[item.pid] = item.status
+                else:
+                    self._bury(member, item.status)
+            elif isinstance(item, Unavailable):
+                for member in self._members:
+                    if not member.alive:
+                        self._give_up(member, item.reason)
+
+    def _welcome(self, born: Born) -> None:
+        member = self._members[born.worker]
+        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # it may have said already that it is ready
+        self._poll.register(born.pidfd, select.POLLIN)
+
+    # --------------------------------------------------------------------------------------------------------------- deaths
+
+    def _notice_death(self, pidfd: int) -> None:
+        member = next((member for member in self._members if member.alive and member.pidfd == pidfd), None)
+        if member is None or member.pid in self._dying:
+            return
+        with uninterrupted():
+            self._poll.unregister(pidfd)
+            status = self._statuses.pop(member.pid, None)
+            if status is None:
+                status = self._launcher.status(member.pid)
+            if status is None:
+                self._dying[member.pid] = member
+            else:
+                self._bury(member, status)
+
+    def _bury(self, member: Member, status: int) -> None:
+        """A worker is dead for sure: take up what it left, and ask for another."""
+        with uninterrupted():
+            self._landing.drain()
+            self._descriptors.close(member.pidfd)
+            member.alive, member.pidfd = False, -1
+            manner = manner_of_death(status)
+            self._losses.take_up(member, manner)
+            member.failures += not member.ready
+            member.ready = False
+            if not self.replacing and member.failures:
+                member.gone = manner
+                return
+            self._replace(member, manner)
+
+    def _replace(self, member: Member, manner: str) -> None:
+        if member.failures >= FAILED_STARTS:
+            self._give_up(member, f"worker {member.index} {manner} before it was ready, {member.failures} times in a row")
+            return
+        member.incarnation += 1
+        member.block[RESTARTS] += 1
+        member.reported = b""
+        try:
+            self._launcher.replace(member.index, member.incarnation)
+            self._hear(self._launcher.collect())
+            self._watch_launcher()
+        except Exception as error:
+            self._give_up(member, f"worker {member.index} {manner} and cannot be replaced: {type(error).__name__}: {error}")
+
+    def _give_up(self, member: Member, reason: str) -> None:
+        """This worker's place stays empty."""
+        member.gone = reason
+        for ticket in list(self._outstanding.tickets.values()):
+            hopeless = self.hopeless(ticket)
+            if hopeless is not None:
+                self._outstanding.fail(ticket, str(hopeless))
+
+    def hopeless(self, ticket: Ticket) -> WorkerDied | None:
+        """Why no worker will ever run this."""
+        if ticket.source.dedicated:
+            lost = self._positions.lost.get(ticket.source_index)
+            if lost is not None:
+                return WorkerDied(lost)
+            home = self._members[self._positions.homes[ticket.source_index]]
+            return WorkerDied(f"{ticket.source.name}: {home.gone}") if home.gone else None
+        if all(member.gone for member in self._members):
+            return WorkerDied(f"{self._name} has no worker left: {self._members[0].gone}")
+        return None
+
+    def forget(self, member: Member) -> None:
+        """A worker ended with the pool: reap it, if that is for us to do. On whatever thread closes the pool."""
+        if member.pid not in self._dying:
+            self._launcher.status(member.pid)
+        member.alive = False

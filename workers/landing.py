@@ -1,0 +1,50 @@
+"""Where answers land: a buffer that outlives an interrupt.
+
+Its records are noted one by one and removed all together, and noting one twice is the same as once: so a KeyboardInterrupt between any two
+steps loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from .queues import Queues
+from .records import DONE, DONE_SIZE, Done
+
+LANDING = 512 * DONE_SIZE
+
+
+class Landing:
+    """results: the pipe; `note` gets each record of it."""
+
+    def __init__(self, results: int, note: Callable[[Done], None], queues: Queues):
+        self._results, self._note, self._queues = results, note, queues
+        self._landing = bytearray(LANDING)
+        self._view = memoryview(self._landing)
+        self._kinds = memoryview(self._landing).cast("I")
+        self._cursor = 0
+
+    def drain(self) -> bool:
+        """Read and note all answers that are there; was there one? On whatever thread waits for a batch, with the pool's lock held."""
+        progress = False
+        while True:
+            self._read()
+            end = self._cursor
+            if end:
+                self._landing[:end] = bytes(end)
+                self._cursor = 0
+                progress = True
+                if end < LANDING:
+                    self._queues.flush()
+                    return True
+            try:
+                os.readv(self._results, [self._view])
+            except BlockingIOError:
+                return progress
+
+    def _read(self) -> None:
+        """Note the records that have landed."""
+        while self._cursor < LANDING and self._kinds[self._cursor // 4]:
+            self._note(Done._make(DONE.unpack_from(self._landing, self._cursor)))
+            self._cursor += DONE_SIZE

@@ -1,0 +1,94 @@
+"""What a dead worker leaves: a slice that it had taken, memory, and streams.
+
+All of this runs on the thread that noticed the death, with the pool's lock held and interrupts held back, when all that the worker had
+answered has been read.
+"""
+
+from __future__ import annotations
+
+from .channels import Channels
+from .control import RING, SAMPLE, SEQUENCE, TASK_ID
+from .counts import Counts
+from .errors import WorkerDied, WorkerTimeout
+from .members import Member
+from .outstanding import Outstanding
+from .positions import Positions
+from .queues import Queues
+from .records import SLICES
+from .tickets import Answer, Ticket
+
+
+class Losses:
+    def __init__(
+        self, channels: Channels, queues: Queues, outstanding: Outstanding, positions: Positions, counts: Counts,
+        timeout: float | None, max_retries: int,
+    ):  # fmt: skip
+        self._channels, self._queues = channels, queues
+        self._outstanding, self._positions = outstanding, positions
+        self._counts = counts
+        self._timeout, self._max_retries = timeout, max_retries
+
+    def take_up(self, member: Member, manner: str) -> None:
+        """Take its memory back, see to its streams, and have somebody else run its slice."""
+        ticket, place = self._unfinished(member)
+        for extent in member.extents():
+            self._channels.slots.reclaim(*extent)
+        sample = member.block[SAMPLE]
+        timed_out = member.condemned != 0 and ticket is not None and ticket.tasks[place].task == member.condemned
+        member.clear()
+        self._prepare_streams(member, manner)
+        if ticket is not None:
+            self._retry(ticket, place, sample, member, manner, timed_out)
+        for number in {0, self._channels.ring_of.get(member.index, 0)}:
+            self._queues.wake(number)
+        member.condemned = 0
+
+    def _unfinished(self, member: Member) -> tuple[Ticket | None, int]:
+        """The slice that a dead worker had taken and not answered."""
+        block = member.block
+        task = block[TASK_ID]
+        ticket = self._outstanding.tickets.get(task // SLICES) if task else None
+        if ticket is None or task % SLICES in ticket.answers:
+            return None, 0
+        # If not, it died between the two steps of taking, and somebody else will take it.
+        return (ticket, task % SLICES) if self._queues.was_taken(block[RING], block[SEQUENCE]) else (None, 0)
+
+    def _prepare_streams(self, member: Member, manner: str) -> None:
+        """Tell the replacement where each stream of this worker is to go on."""
+        for source in self._positions.of(member.index):
+            reason = self._positions.prepare(source, self._channels, member, manner)
+            if reason is not None:
+                self._outstanding.fail_source(source, reason)
+
+    def _retry(self, ticket: Ticket, place: int, sample: int, member: Member, manner: str, timed_out: bool) -> None:
+        what = f"{ticket.source.name}, {ticket.where(sample)}"
+        settle = self._outstanding.settle
+        if timed_out:
+            message = (
+                f"{what}: the callable took longer than {self._timeout} s (worker_timeout); worker {member.index}, process {member.pid}, "
+                f"was killed. Its stack:\n{self._channels.control.stack_text() or '(it wrote none)'}"
+            )
+            settle(ticket, place, Answer(None, WorkerTimeout(message)))
+            return
+        if ticket.cancelled:
+            settle(ticket, place, None)
+            return
+        lost = self._positions.lost.get(ticket.source_index) if ticket.source.dedicated else None
+        if lost is not None:
+            settle(ticket, place, Answer(None, WorkerDied(lost)))
+            return
+        condemned_by_another = member.condemned != 0
+        deaths = ticket.deaths[sample] = ticket.deaths.get(sample, 0) + (not condemned_by_another)
+        if deaths > self._max_retries:
+            message = (
+                f"{what}: worker {member.index}, process {member.pid}, {manner} while it ran this; so did the others that tried "
+                f"({deaths} in all, max_retries={self._max_retries})"
+            )
+            settle(ticket, place, Answer(None, WorkerDied(message)))
+            return
+        self._counts.retries += 1
+        ring = self._channels.rings[ticket.ring]
+        if ticket.source.dedicated:
+            ring.put_back(ticket.tasks[place])
+        else:
+            self._queues.put(ring, [ticket.tasks[place]])

@@ -1,0 +1,61 @@
+"""Tasks on their way to workers: the rings in shared memory, and what does not fit there yet.
+
+All of this runs on whatever thread calls the pool, with the pool's lock held. Workers take from the rings meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+from .control import Ring
+from .interrupts import uninterrupted
+from .records import Task
+
+
+class Queues:
+    def __init__(self, rings: list[Ring]):
+        self._rings = rings
+        self._backlog: dict[int, deque[Task]] = {ring.number: deque() for ring in rings}
+
+    def put(self, ring: Ring, tasks: list[Task]) -> None:
+        """Offer tasks to workers, behind those that wait already."""
+        backlog = self._backlog[ring.number]
+        if backlog or ring.room() < len(tasks):
+            backlog.extend(tasks)
+            return
+        for place, task in enumerate(tasks):
+            ring.write(place, task)
+        try:
+            ring.publish(len(tasks))
+        finally:
+            os.eventfd_write(ring.tokens, len(tasks))  # a token too many does no harm
+
+    def flush(self) -> None:
+        """Fill rings that have room again."""
+        for number, backlog in self._backlog.items():
+            ring = self._rings[number]
+            while backlog and ring.room():
+                with uninterrupted():  # published once
+                    ring.write(0, backlog.popleft())
+                    ring.publish(1)
+                    os.eventfd_write(ring.tokens, 1)
+
+    def withdraw(self, number: int, tasks: range) -> set[int]:
+        """Take back those of these tasks that no worker has taken; returns them."""
+        backlog = self._backlog[number]
+        dropped = {task.task for task in backlog if task.task in tasks}
+        if dropped:
+            self._backlog[number] = deque(task for task in backlog if task.task not in dropped)
+        return dropped | self._rings[number].withdraw(tasks)
+
+    def wake(self, number: int) -> None:
+        """A token for each task in a ring, for those that a dead worker may have taken with it."""
+        ring = self._rings[number]
+        os.eventfd_write(ring.tokens, max(1, ring.tail - ring.head))
+
+    def was_taken(self, number: int, sequence: int) -> bool:
+        """Has the head of a ring moved past this entry?"""
+        ring = self._rings[number]
+        with ring.locked():
+            return sequence < ring.head

@@ -1,0 +1,74 @@
+"""How a batch that is asked for becomes tasks: the schema goes into its slot, and each slice gets its part of that. And what is learnt from
+it for the next ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .batches import PoolBatch
+from .counts import Counts
+from .prediction import Prediction
+from .records import Task, task_of
+from .slots import Lease, Slots, ensure_committed
+from .source import Source
+from .system import PAGE
+from .tickets import Ticket
+
+
+def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -> None:
+    """Write the schema into the slot, and make the tasks. On whatever thread submits, with the pool's lock held."""
+    schema = prediction.schema
+    extent = lease.extent
+    ticket.schema = schema
+    if schema is not None and extent.schema != schema.number:
+        ensure_committed(memory, extent, schema.end)
+        schema.write(extent.mapping.bytes)
+        extent.schema = schema.number
+    number = 0 if schema is None else schema.number
+    end = prediction.end
+    batch = ticket.source.batch_size
+    area = (extent.size - end) // batch
+    now = time.monotonic_ns()
+    for place, (first, count) in enumerate(ticket.slices):
+        start = end + first * area
+        task = Task(
+            1, ticket.source_index, task_of(ticket.number, place), first, count, ticket.iteration, ticket.epoch, extent.offset,
+            extent.size, start, area * count, number, now,
+        )  # fmt: skip
+        ticket.tasks.append(task)
+
+
+def note_parts(lease: Lease, prediction: Prediction) -> None:
+    """For statistics: into how many parts the slot is divided."""
+    extent = lease.extent
+    extent.parts, extent.per_part = prediction.parts, prediction.per_part
+    extent.part_capacity = max(prediction.part_capacity, (prediction.slot_size() - PAGE) // prediction.parts // PAGE * PAGE)
+
+
+def make_slots(slots: Slots, sources: list[Source], predictions: list[Prediction]) -> None:
+    """Slots for the batches that the sources will have in work, so that the first ones find them. With the pool's lock held."""
+    leases = []
+    for prediction, source in zip(predictions, sources):
+        for _ in range(source.prefetch):
+            leases.append(slots.lend(prediction.slot_size()))
+            note_parts(leases[-1], prediction)
+    slots.kept = len(leases)
+
+
+def learn(ticket: Ticket, batch: PoolBatch, key: list[Any] | None, prediction: Prediction, counts: Counts) -> None:
+    """From a batch that was received, on whatever thread that was, without the pool's lock. `key`: see `assembled`."""
+    needed, size, busy = 0.0, 0, 0
+    for answer in ticket.answers.values():
+        assert answer is not None and answer.done is not None
+        done = answer.done
+        size += done.bytes
+        busy += done.busy
+        if done.needed and done.count:
+            needed = max(needed, done.needed / done.count)
+    counts.bytes += size
+    counts.batches += 1
+    prediction.took(busy, batch.count)
+    if batch.count:
+        prediction.learn(key or [], key is None, needed)
