@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data_node import DataNode
+from ..external_source import external_source as external_source
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
+from . import transforms as transforms
 
 def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -108,8 +110,6 @@ def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: s
 
     Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
     """
-
-from ..external_source import external_source as external_source
 
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""

@@ -40,6 +40,7 @@ MODULES = (
     "operators.rotate",
     "operators.shapes",
     "operators.slice",
+    "operators.transforms",
     "operators.transpose",
     "operators.subscript",
     "readers.caffe",

@@ -159,11 +159,12 @@ def _store(out, index, size, value):
 
 @inlined
 def _whole(value, size, signed):
-    """A float as an integer of `size` bytes: without its fraction, saturated; NaN is 0."""
+    """A float as an integer of `size` bytes: without its fraction, saturated; NaN as the processor has it (see ``convert_kernels``)."""
     x = np.trunc(np.float64(value))
     bits = 8 * size
     if x != x:
-        return np.int64(0)
+        lowest = size == 8 or (size == 4 and signed != 0)
+        return np.int64(-(np.int64(1) << np.int64(bits - 1))) if lowest else np.int64(0)
     if signed != 0:
         bound = 2.0 ** (bits - 1)
         if x >= bound:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data_node import DataNode
+from ..external_source import ExternalSource as ExternalSource
+from ..graph.calls import Compose as Compose
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import experimental as experimental
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
-from ..graph.calls import Compose as Compose
+from . import transforms as transforms
 
 class BatchPermutation:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -163,8 +165,6 @@ class ExpandDims:
 
     def __init__(self, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
-
-from ..external_source import ExternalSource as ExternalSource
 
 class Flip:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
