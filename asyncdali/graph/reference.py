@@ -47,8 +47,6 @@ def _doc(schema: Schema, indent: str) -> str:
 
 
 def _function(schema: Schema) -> str:
-    if schema.hand_written:
-        return f"from ..{schema.hand_written} import {schema.name} as {schema.name}\n"
     inputs = [f"input_{k}: Any" for k in range(schema.inputs[0])]
     if schema.inputs[1] > NAMED_INPUTS:
         rest = "*inputs: Any"
@@ -60,8 +58,6 @@ def _function(schema: Schema) -> str:
 
 
 def _class(schema: Schema) -> str:
-    if schema.hand_written:
-        return f"from ..{schema.hand_written} import {schema.class_name} as {schema.class_name}\n"
     names = ", ".join(["self", "*", *[text.replace(" | DataNode", "") for text in _parameters(schema)]])
     return (
         f"class {schema.class_name}:\n{_doc(schema, '    ')}\n\n"
@@ -74,6 +70,12 @@ def _public(schemas: Iterable[Schema]) -> list[Schema]:
     return [schema for schema in schemas if not schema.name.startswith("_")]
 
 
+def _import(schema: Schema, style: str) -> str:
+    """Where the form stands that was written by hand."""
+    name = schema.name if style == "fn" else schema.class_name
+    return f"from ..{schema.hand_written} import {name} as {name}"
+
+
 def stub_files() -> dict[str, str]:
     """Contents of all stub files, by path relative to the package."""
     schemas = _public(operator.schema for operator in load_registry().values())
@@ -82,13 +84,14 @@ def stub_files() -> dict[str, str]:
     for style, render in (("fn", _function), ("ops", _class)):
         for module in ["", *modules]:
             own = sorted((schema for schema in schemas if schema.module == module), key=lambda schema: schema.name)
-            lines = [_HEADER, "from collections.abc import Sequence", "from typing import Any", ""]
-            lines += ["from ..data_node import DataNode", "from ..types import DALIDataType, DALIImageType, DALIInterpType"]
+            imports = ["from ..data_node import DataNode", "from ..types import DALIDataType, DALIImageType, DALIInterpType"]
+            imports += [_import(schema, style) for schema in own if schema.hand_written]
+            if module == "" and style == "ops":
+                imports.append("from ..graph.calls import Compose as Compose")
+            lines = [_HEADER, "from collections.abc import Sequence", "from typing import Any", "", *sorted(imports)]
             if module == "":
                 lines += [f"from . import {name} as {name}" for name in modules if "." not in name]
-                if style == "ops":
-                    lines.append("from ..graph.calls import Compose as Compose")
-            lines += ["", *[render(schema) for schema in own]]
+            lines += ["", *[render(schema) for schema in own if not schema.hand_written]]
             path = f"{style}/__init__.pyi" if module == "" else f"{style}/{module.replace('.', '/')}.pyi"
             text = "\n".join(lines)
             if "\nclass Sequence:" in text:  # an operator of that name

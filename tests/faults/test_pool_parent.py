@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -43,7 +44,11 @@ def run(then, what="time.sleep(1000)", busy=0, method="fork", **options):
         line += byte
     if not line:
         raise AssertionError(process.communicate()[1])
-    return process, [os.pidfd_open(int(pid)) for pid in line.split()]
+    descriptors = []
+    for pid in line.split():
+        with contextlib.suppress(ProcessLookupError):  # gone already
+            descriptors.append(os.pidfd_open(int(pid)))
+    return process, descriptors
 
 
 def ended(descriptors, seconds):

@@ -11,6 +11,8 @@ import pytest
 from asyncdali_workers import Source, WorkerPool
 from helpers import worker_sources as ws
 
+pytestmark = pytest.mark.slow  # a busy machine would fail them
+
 
 def test_one_slow_sample_does_not_hold_the_others():
     """0.34 s of waiting per batch on four workers: 0.085 s at best, 0.26 s in slices of two."""
