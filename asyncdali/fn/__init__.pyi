@@ -238,6 +238,14 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
 def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Brings the axes into another order, by default the reverse one."""
 
+def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Warps images or volumes by an affine transform.
+
+    The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
+    output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
+    Layouts: HWC, FHWC, DHWC, FDHWC.
+    """
+
 def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Samples of zeros."""
 

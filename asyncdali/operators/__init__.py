@@ -42,6 +42,7 @@ MODULES = (
     "operators.slice",
     "operators.transforms",
     "operators.transpose",
+    "operators.warp_affine",
     "operators.subscript",
     "readers.caffe",
     "readers.caffe2",

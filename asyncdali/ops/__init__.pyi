@@ -368,6 +368,17 @@ class Transpose:
     def __init__(self, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class WarpAffine:
+    """Warps images or volumes by an affine transform.
+
+    The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
+    output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
+    Layouts: HWC, FHWC, DHWC, FDHWC.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Zeros:
     """Samples of zeros."""
 
