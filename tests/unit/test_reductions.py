@@ -112,6 +112,13 @@ def test_deviations_of_zero():
     assert ours("normalize", [[np.float32(7)]], shift=1).samples[0] == 1
 
 
+def test_normalize_of_other_types():
+    sample = RNG.integers(-(2**40), 2**40, (5, 7))
+    expected = (sample - sample.mean(1, keepdims=True)) / sample.std(1, keepdims=True)
+    for dtype in (types.FLOAT16, types.FLOAT64):
+        np.testing.assert_allclose(ours("normalize", [[sample]], axes=[-1], dtype=dtype).samples[0], expected, atol=2e-3)
+
+
 def test_empty_batches():
     def graph():
         x = fn.external_source(nothing, ndim=2, dtype=types.FLOAT)

@@ -79,6 +79,14 @@ def test_fill_values_are_converted_as_in_c():
         assert ours("pad", [[np.zeros(1, dtype)]], shape=[2], fill_value=value).samples[0][1] == expected
 
 
+def test_fill_values_per_channel():
+    sample = np.full((2, 2, 3), 900, np.int16)
+    policy = {"axes": [0], "out_of_bounds_policy": "pad", "fill_values": [1, 2, 3], "dtype": types.UINT8}
+    result = ours("slice", [[sample]], ["HWC"], start=[-1], shape=[2], **policy).samples[0]
+    assert result.tolist() == [[[1, 2, 3]] * 2, [[255] * 3] * 2]
+    assert ours("slice", [[sample]], ["XYZ"], start=[0], shape=[2], **policy).samples[0].shape == sample.shape  # nothing is filled
+
+
 def test_windows_without_elements_and_far_away():
     policy = {"out_of_bounds_policy": "pad", "fill_values": [5.0]}
     far = ours("slice", [RAGGED], axes=[0, 1], start=[-9, 100], shape=[2, 2], **policy)
