@@ -544,7 +544,8 @@ def _write_merged(
 
         every = [value(leaf) for leaf in ends]
         if all(item is every[0] for item in every) and (key not in own or not holds_data(every[0])):
-            assign(place, every[0])
+            if place.read() is not every[0]:
+                assign(place, every[0])
             continue
 
         def merge(
