@@ -1,6 +1,8 @@
-"""warp_affine: images, sequences and volumes through an affine transform; the steps are those of rotate."""
+"""warp_affine: images, sequences and volumes through an affine transform, much as rotate."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from ..types import DALIDataType, DALIInterpType
 from . import rotate_rules as rules
 from .base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .layouts import input_layout
-from .rotate import Rotate
+from .rotate import _OUTPUTS, Rotate
 
 
 @register
@@ -49,6 +51,17 @@ class WarpAffine(Rotate):
         super().__init__(spec, environment)
         if (spec.input_count == 2) == spec.given("matrix"):
             raise ValueError("exactly one of `matrix` and a second input must be given")
+        from . import warp_affine_kernels
+
+        self._planes: Any = warp_affine_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if wanted in _OUTPUTS.get(source, ()):
+            self._planes.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
+        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -73,6 +86,8 @@ class WarpAffine(Rotate):
             source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
             storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,
         )  # fmt: skip
+        if axes == 2:
+            step.function = self._planes.image_step(storage_dtype(source.dtype).name, storage_dtype(dtype).name).address
         return Planned([output], [step])
 
     def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:

@@ -39,7 +39,8 @@ def check_warp_affine(rng):
     assert not isinstance(reference, Failed) and not isinstance(result, Failed), (reference, result)
     assert (result.layout, [s.shape for s in result.samples]) == (reference.layout, [s.shape for s in reference.samples])
     mine, yours = (np.concatenate([sample.ravel() for sample in found.samples]).astype(int) for found in (result, reference))
-    assert (np.abs(mine - yours) > 1).mean() <= 2e-3, np.abs(mine - yours).max()
+    wrong = np.abs(mine - yours) > 1
+    assert wrong.sum() <= 6 + 1e-3 * len(mine), (wrong.sum(), len(mine))  # two pixels, and one in a thousand
 
 
 def test_random_cases():

@@ -21,6 +21,15 @@ def test_whole_pixels_and_their_inverse():
     np.testing.assert_array_equal(back[3:, 2:], PICTURES[0][:-3, :-2])
 
 
+def test_large_steps_leave_the_input_at_once():
+    """The pixel after the last one inside is fill, all of it."""
+    picture = np.full((9, 9, 3), 200, np.uint8)
+    for step in np.arange(1, 6, 0.125):
+        (result,) = ours("warp_affine", [[picture]], ["HWC"], matrix=[step, 0, 0, 0, 1, 0], fill_value=7.0, size=[9.0, 20.0]).samples
+        outside = (np.arange(20) + 0.5) * step - 0.5 >= 9
+        assert (result[:, outside] == 7).all() and (result[:, 0] == 200).all()
+
+
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_random_transforms_in_a_pipeline(device):
     def graph():
