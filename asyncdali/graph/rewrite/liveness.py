@@ -94,6 +94,19 @@ def _free_names(function: Any) -> Names:
     return (frozenset(used) | names_of_inner_functions(body)) - (own - outside) | frozenset(outside)
 
 
+def continues(body: Sequence[ast.AST]) -> bool:
+    """Whether there is a ``continue`` of the loop around in these statements."""
+    for node in body:
+        if isinstance(node, ast.Continue):
+            return True
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.expr)):
+            continue
+        inner = node.orelse if isinstance(node, LOOPS) else list(ast.iter_child_nodes(node))
+        if continues(inner):
+            return True
+    return False
+
+
 class Liveness:
     """``after[id(statement)]``: names read after an `if` or a loop; ``ends[id(loop)]``: names read after the end of a loop's body."""
 
@@ -110,6 +123,9 @@ class Liveness:
 
     def _block(self, body: Sequence[ast.stmt], out: Names) -> Names:
         for statement in reversed(body):
+            if isinstance(statement, ast.If) and self._loops and continues([statement]):
+                # What follows is run by some samples only, so what is live for the others is live after it.
+                out |= self._loops[-1][1]
             out = self._statement(statement, out) | self._handlers
         return out
 

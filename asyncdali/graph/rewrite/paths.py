@@ -41,9 +41,13 @@ class Fork:
 
 
 class Joined:
-    """Leaves of `inner` were joined into one: samples with `mask` are at `leaf`, the others at the leaves that are left."""
+    """Leaves of `inner` were joined into one: samples with `mask` are at `leaf`, the others at the leaves that are left.
 
-    def __init__(self, scope: Scope, inner: Tree, mask: DataNode, leaf: Leaf):
+    `flag`: the opposite of `mask`, where that is whether samples wait at a ``continue``.
+    """
+
+    def __init__(self, scope: Scope, inner: Tree, mask: DataNode, leaf: Leaf, flag: DataNode | None = None):
+        self.flag = flag
         self.scope = scope
         self.inner = inner
         self.mask = mask
@@ -116,6 +120,23 @@ def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], val
             share, others = inner.mask, tree.regions[1]
             inner = Found(lambda: scopes.bring(share(), others), inner.value, inner.scope)
     return _combined(scopes, tree, tree.mask, joined, inner, merge)
+
+
+def continued(scopes: Conditionals, tree: Tree) -> Any:
+    """Whether samples wait at a ``continue``: True, False or a node.
+
+    It is merged level by level from constants, as if the program kept a variable for it: seeds are handed out in the order of the graph, and
+    so this is DALI's.
+    """
+    if isinstance(tree, Leaf):
+        return continued(scopes, tree.then) if tree.then is not None else tree.kind == "continue"
+    if isinstance(tree, Fork):
+        sides: tuple[Any, Any] = (continued(scopes, tree.sides[0]), continued(scopes, tree.sides[1]))
+        return scopes.merge(sides, tree.regions, tree.predicate, tree.scope, "a condition")
+    if tree.leaf.then is None:
+        return tree.flag
+    sides = (continued(scopes, tree.leaf), tree.flag)
+    return scopes.merge(sides, tree.regions, tree.mask, tree.scope, "a condition")
 
 
 def _combined(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found, merge: Merger) -> Found:

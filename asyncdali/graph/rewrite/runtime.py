@@ -20,7 +20,7 @@ from typing import Any
 from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, cut, frozen, holds_data
-from .paths import Fork, Found, Joined, Leaf, gather, leaves
+from .paths import Fork, Found, Joined, Leaf, continued, gather, leaves
 from .writes import MISSING, Log, Place
 
 UNDEFINED = MISSING
@@ -453,8 +453,13 @@ class Branches(Construct):
             leaf.value.update({name: value for name, value in state.items() if value is not UNDEFINED})
 
     def _region(self, fork: Fork, found: Found) -> Leaf:
-        mask = found.mask()
-        joined = Joined(self.outer, fork, mask, Leaf(found.scope))
+        flag = None
+        if any(leaf.kind == RETURN for leaf in leaves(fork)):
+            mask = found.mask()
+        else:
+            flag = continued(self.scopes, fork)
+            mask = self.scopes.logical_not(flag, self.outer)
+        joined = Joined(self.outer, fork, mask, Leaf(found.scope), flag)
         scope = joined.regions[0]
         joined.leaf.scope = scope
         around = self.scopes.open[-1].block
