@@ -8,10 +8,16 @@ from typing import Any
 from ..data_node import DataNode
 from ..graph.conditionals import Conditionals
 from ..graph.rewrite.convert import converted
+from ..graph.rewrite.marks import is_unconverted
 
 
 def trace(pipeline: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The outputs of a graph function with conditions on nodes; RuntimeError for an output that has only a branch's samples."""
+    """The outputs of a graph function with conditions on nodes.
+
+    RuntimeError for an output that has only a branch's samples; ValueError for a function marked with `do_not_convert`.
+    """
+    if is_unconverted(function):
+        raise ValueError("a graph function cannot be marked with do_not_convert; define the pipeline with enable_conditionals=False")
     scopes = pipeline._definition.scopes = Conditionals()
     try:
         outputs = converted(function)(*args, **kwargs)

@@ -701,6 +701,9 @@ def test_what_is_marked_is_left_alone():
     assert converted(bare) is bare
     with pytest.raises(ValueError, match=r"pipeline definition"):
         do_not_convert(conditional(lambda: 1))
+    with pytest.raises(ValueError, match=r"do_not_convert"):
+        result(bare)
+    assert converted(do_not_convert(functools.partial(asks, 1))).func is asks
 
 
 def test_functions_without_source_are_left_alone(caplog):

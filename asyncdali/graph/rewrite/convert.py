@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import conditionals
 from . import runtime
-from .marks import MARK, UNCONVERTED
+from .marks import MARK, UNCONVERTED, is_unconverted
 from .source import NotFound, definition
 from .transform import PREFIX, RUNTIME, rewritten
 
@@ -56,6 +56,8 @@ def converted(function: Any) -> Any:
     """`function` with conditions on nodes understood, or itself when there is nothing to be done or it is not to be touched."""
     if isinstance(function, types.FunctionType):
         return _function(function)
+    if is_unconverted(function):
+        return function
     if isinstance(function, types.MethodType):
         inner = converted(function.__func__)
         return function if inner is function.__func__ else types.MethodType(inner, function.__self__)

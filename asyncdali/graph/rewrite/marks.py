@@ -13,6 +13,11 @@ UNCONVERTED = "__asyncdali_do_not_convert__"
 """Attribute of functions that are left alone."""
 
 
+def is_unconverted(function: Any) -> bool:
+    """Whether a function (or another callable) is marked with `do_not_convert`."""
+    return UNCONVERTED in getattr(function, "__dict__", ())
+
+
 def do_not_convert(function: Any = None) -> Any:
     """Leave a function (and what it calls) as it is in pipelines with ``enable_conditionals=True``: conditions in it are plain Python.
 

@@ -125,8 +125,8 @@ def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], val
 def continued(scopes: Conditionals, tree: Tree) -> Any:
     """Whether samples wait at a ``continue``: True, False or a node.
 
-    It is merged level by level from constants, as if the program kept a variable for it: seeds are handed out in the order of the graph, and
-    so this is DALI's.
+    It is merged level by level from constants, as if the program kept a variable for it: seeds are handed out in the order of the
+    graph, and so this is DALI's.
     """
     if isinstance(tree, Leaf):
         return continued(scopes, tree.then) if tree.then is not None else tree.kind == "continue"
