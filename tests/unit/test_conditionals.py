@@ -716,6 +716,20 @@ def test_functions_without_source_are_left_alone(caplog):
         result(lambda: names["asks"](n()))
 
 
+def test_changed_sources_are_noticed(tmp_path, caplog):
+    path = tmp_path / "changing.py"
+    names = {"c": c}
+    for text in ("def graph(x):\n    return x if c() else 1\n", "def graph(x):\n    return x if c() else 2\n"):
+        path.write_text(text)
+        exec(compile(text, str(path), "exec"), names)
+        assert result(lambda: names["graph"](n()))[1] == int(text.split()[-1])
+    path.write_text("def graph(x):\n    return 3 - x if c() else 2 + 4\n")
+    with caplog.at_level(logging.WARNING), pytest.raises(TypeError, match=r"conditional context"):
+        convert._codes.clear()
+        result(lambda: names["graph"](n()))
+    assert "was the file changed" in caplog.text
+
+
 def test_generators_work_with_plain_conditions():
     def items(x):
         for k in range(3):

@@ -4,17 +4,19 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
 import functools
 import logging
 import sys
 import types
+from collections import Counter
 from typing import Any
 
 from .. import conditionals
 from . import runtime
 from .marks import MARK, UNCONVERTED, is_unconverted
 from .source import NotFound, definition
-from .transform import PREFIX, RUNTIME, rewritten
+from .transform import PREFIX, RUNTIME, rewritten, stripped
 
 _CHECKED_LIBRARIES = frozenset({
     "asyncdali", "asyncdali_workers", "numpy", "pandas", "PIL", "matplotlib", "scipy", "numba", "torch", "jax", "tensorflow", "cupy", "cv2",
@@ -109,6 +111,8 @@ def _with_code(function: types.FunctionType, code: types.CodeType) -> types.Func
 def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
     try:
         node, class_name = definition(function)
+        if not _is_code_of(function.__code__, node, class_name):
+            raise NotFound("its source is not what was compiled; was the file changed after it was imported?")
         try:
             return _compiled(function.__code__, rewritten(node, class_name), class_name)
         except SyntaxError:  # Python takes 20 nested loops and the like; every rewritten `if` is one
@@ -121,6 +125,25 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
             "in it: %s", function.__qualname__, code.co_filename, code.co_firstlineno, reason,
         )  # fmt: skip
         return None
+
+
+def _is_code_of(code: types.CodeType, node: Any, class_name: str | None) -> bool:
+    """Whether a definition is that of `code`: it has the same names, constants and operators, or fewer (pytest adds to what it imports).
+
+    Byte code itself depends on the rest of the file (which names are imported).
+    """
+    source = _compiled(code, stripped(node), class_name)
+    return all(not one - other for one, other in zip(_contents(source), _contents(code), strict=True))
+
+
+def _contents(code: types.CodeType) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    names = {*code.co_names, *code.co_varnames, *code.co_cellvars}
+    constants = [repr(item) for item in code.co_consts if not isinstance(item, types.CodeType)]
+    operators = [
+        f"{item.opname} {item.argrepr}"
+        for item in dis.get_instructions(code) if item.opname.startswith(("BINARY_", "INPLACE_", "COMPARE_", "UNARY_"))
+    ]  # fmt: skip
+    return Counter(names), Counter(constants), Counter(operators)
 
 
 def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.CodeType:

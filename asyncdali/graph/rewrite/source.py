@@ -38,11 +38,12 @@ _files: dict[str, _File] = {}
 
 def _file(function: types.FunctionType) -> _File:
     name = function.__code__.co_filename
+    linecache.checkcache(name)
     lines = linecache.getlines(name, function.__globals__)
     if not lines:
         raise NotFound(f"the source of {name} is not available")
     known = _files.get(name)
-    if known is None or known.lines is not lines:
+    if known is None or known.lines != lines:
         try:
             known = _files[name] = _File(lines)
         except (SyntaxError, ValueError, RecursionError) as error:

@@ -552,16 +552,23 @@ def rewritten(node: Any, class_name: str | None, deepest: int = 1000) -> Any:
 
     `deepest`: `if` statements inside more constructs than this keep to plain conditions.
     """
+    node = stripped(node)
+    rewriter = Rewriter(class_name, deepest=deepest)
+    if isinstance(node, ast.Lambda):
+        node.body = rewriter.expression(node.body)
+    else:
+        rewriter.function(node)
+    return ast.fix_missing_locations(node)
+
+
+def stripped(node: Any) -> Any:
+    """A copy of a definition without what does not run when the function is called."""
     node = copy.deepcopy(node)
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
     node.args.defaults = [ast.copy_location(ast.Constant(None), item) for item in node.args.defaults]
     node.args.kw_defaults = [item and ast.copy_location(ast.Constant(None), item) for item in node.args.kw_defaults]
-    rewriter = Rewriter(class_name, deepest=deepest)
-    if isinstance(node, ast.Lambda):
-        node.body = rewriter.expression(node.body)
-    else:
+    if not isinstance(node, ast.Lambda):
         node.decorator_list, node.returns = [], None
-        rewriter.function(node)
-    return ast.fix_missing_locations(node)
+    return node
