@@ -228,7 +228,11 @@ class Rewriter:
         self.globals = {name for item in own_nodes(node.body) if isinstance(item, ast.Global) for name in item.names}
         opening = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare)
         self.guards = self.traces and any(isinstance(item, opening) for item in own_nodes(node.body))
-        body = self.block(node.body)
+        # What is added may use a name before the place where it is declared.
+        declared = [item for item in own_nodes(node.body) if isinstance(item, (ast.Global, ast.Nonlocal))]
+        body = [*(copy.copy(item) for item in declared), *self.block(node.body)]
+        if declared and _is_docstring(node.body[0]):
+            body.insert(0, body.pop(len(declared)))
         node.body = self._guarded(node, body) if self.guards else body
 
     def _guarded(self, node: Any, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -456,6 +460,11 @@ class Rewriter:
             case.guard = self.expression(case.guard)
             case.body = self.block(case.body)
         return [node]
+
+    def _global(self, node: Any) -> list[ast.stmt]:
+        return [node] if self.in_class_body else [_at(ast.Pass(), node)]
+
+    _nonlocal = _global
 
     def _annassign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         node.value = self.expression(node.value)
