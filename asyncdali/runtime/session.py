@@ -267,8 +267,11 @@ class Session:
         """The state after the last iteration returned to the user."""
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self._describe())
-        states = {name: operator.save(self._positions[name]) for name, operator in self.stateful.items()}
         epoch, iteration = self.producer.place()
+        positions = self._positions
+        if not self.in_flight:  # a reset may have moved the sources on
+            positions = {**positions, **{name: state.position for name, state in self.producer.sources.stateful.items()}}
+        states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
         return checkpoints.encode(self._graph_json, states, iteration, epoch, self.iterator_data, library)
 
     def _restore(self, data: Any) -> None:

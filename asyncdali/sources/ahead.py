@@ -73,6 +73,7 @@ class AheadPuller(Puller):
         self._turn += len(asked)
 
     def ended(self) -> None:
+        super().ended()
         self._forget()
 
     def restart(self, epoch: int) -> None:

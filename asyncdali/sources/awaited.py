@@ -56,7 +56,7 @@ class AwaitedPuller(AheadPuller):
         self._places = asyncio.Semaphore(group.max_concurrency)
         self._in_turn = asyncio.Lock()
         self._partial: list[Any] = []
-        self._over: int | None = None  # the epoch that has ended
+        self._ended_epoch: int | None = None  # the epoch that has ended
 
     def _ask(self, iteration: int) -> Any:
         return source_loop().submit(self._guarded(iteration, self.epoch))
@@ -80,7 +80,7 @@ class AwaitedPuller(AheadPuller):
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
-                if self._over == epoch:
+                if self._ended_epoch == epoch:
                     return _End  # asked for before the end was known
                 result = await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
@@ -88,7 +88,7 @@ class AwaitedPuller(AheadPuller):
             if not is_end(error):
                 raise
             self._partial = []
-            self._over = epoch
+            self._ended_epoch = epoch
             return _End
 
     async def _at(self, iteration: int, epoch: int) -> Any:

@@ -145,6 +145,10 @@ class ParallelPuller(AheadPuller):
     def _cancel(self, asked: Any) -> None:
         self._pool.cancel(asked)
 
+    def _begin_round(self) -> None:
+        """The state is in the worker, and comes with batches only: a checkpoint taken before the first of an epoch is that of the end
+        before."""
+
     def _resume(self, state: Any, discard: int) -> None:
         """Its worker was started with that state."""
 

@@ -27,6 +27,7 @@ class Puller:
         self.iteration = 0
         self.epoch = 0
         self.snapshots: Snapshots | None = None
+        self._over = False  # the source has ended this epoch
         self._ports = [ports.get(name) for name in group.nodes]
 
     @property
@@ -58,10 +59,19 @@ class Puller:
 
     def ended(self) -> None:
         """The source raised StopIteration."""
+        self._over = True
 
     def restart(self, epoch: int) -> None:
         """Position: the start of `epoch`."""
         self.iteration, self.epoch = 0, epoch
+        if self._over:
+            self._over = False
+            self._begin_round()
+
+    def _begin_round(self) -> None:
+        """The pipeline was reset after the source's end: what it gives now is the next epoch's."""
+        if self.snapshots is not None:
+            self.snapshots.begin()
 
     def seek(self, iteration: int, epoch: int) -> None:
         """Position: batch `iteration` of `epoch` (restored from a checkpoint); only what is asked by position can go there."""
@@ -118,6 +128,7 @@ class DirectPuller(Puller):
         return got
 
     def ended(self) -> None:
+        super().ended()
         self._partial = []
 
     def _resume(self, state: Any, discard: int) -> None:

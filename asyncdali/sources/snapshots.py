@@ -36,6 +36,11 @@ class Snapshots:
         before, discard = self.ahead or (None, 0)
         self.ahead = (before, discard + 1) if state is None else (state, 0)
 
+    def begin(self) -> None:
+        """The source was started again: its state now is the position."""
+        self.ahead = self.position = (snapshot(self._source, self.name), 0)
+        self._pulls = 0
+
     def advance(self) -> None:
         """What was pulled is used."""
         self.position = self.ahead

@@ -817,6 +817,39 @@ def test_sources_with_a_state(depth, every):
         assert values(pipe.run()) == following[0]
 
 
+class Counted:
+    """A data set with a state, to be gone through again and again."""
+
+    def __init__(self):
+        self.index = 0
+
+    def __iter__(self):
+        while self.index < 4:
+            self.index += 1
+            yield np.int32([[self.index]])
+        self.index = 0
+
+    def state_dict(self):
+        return {"index": self.index}
+
+    def load_state_dict(self, state):
+        self.index = state["index"]
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_source_with_a_state_and_its_epochs(depth):
+    def make(**options):
+        graph = lambda: fn.external_source(Counted(), cycle="raise")  # noqa: E731
+        return pipeline_of(graph, enable_checkpointing=True, prefetch_queue_depth=depth, **options)
+
+    pipe = make()
+    for _ in range(12):
+        saved = pipe.checkpoint()
+        assert follow(make(checkpoint=saved), 7) == follow(make(checkpoint=saved), 7)
+        expected = follow(make(checkpoint=saved), 1)
+        assert follow(pipe, 1) == expected
+
+
 class AsyncStateful(Stateful):
     __iter__ = None
 
