@@ -71,7 +71,7 @@ def test_a_killed_worker_changes_nothing(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_minute_of_killing(method):
-    """A random worker dies every 200 ms for 60 s, the zygote now and then: the stream stays, nothing is left."""
+    """A random worker dies every 200 ms for 60 s: the stream stays, nothing is left. (With the zygote: test_pool_death.)"""
     pipe = make(Positions(ENDLESS), py_start_method=method)
     chance = random.Random(2)
     descriptors = None
