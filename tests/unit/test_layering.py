@@ -169,6 +169,6 @@ def test_importing_brings_in_nothing_heavy(code, allowed):
 
 
 def test_importing_is_cheap():
-    """The budget is 150 ms beside numpy; a loaded test machine gets a multiple of it."""
-    code = "import numpy, time\nstart = time.perf_counter()\nimport asyncdali\nfrom asyncdali import fn\nprint(time.perf_counter() - start)"
+    """The budget is 150 ms beside numpy; processor time on a loaded test machine gets a multiple of it."""
+    code = "import numpy, time\nstart = time.process_time()\nimport asyncdali\nfrom asyncdali import fn\nprint(time.process_time() - start)"
     assert min(float(fresh(code)[0]) for _ in range(3)) < 0.6
