@@ -29,6 +29,7 @@ class Source:
     snapshot_every: kind "stream" with ``state_dict()``: take a snapshot after every n-th pull; 0: never.
     state: what ``load_state_dict()`` gets before the first pull.
     discard: how many pulls to throw away after that.
+    ended: the end of the data was met after those pulls: it is passed over.
     encode_state: makes bytes of a state, in the worker; None: pickle.
     """
 
@@ -44,6 +45,7 @@ class Source:
     snapshot_every: int = 0
     state: Any = None
     discard: int = 0
+    ended: bool = False
     encode_state: Callable[[Any], bytes] | None = None
 
     def check(self) -> None:

@@ -71,13 +71,10 @@ class Stream:
         if self._iterator is not None:
             return
         source, block = self.source, self._block
-        state, discard = source.state, source.discard
+        state, discard, ended = source.state, source.discard, source.ended
         self.pulls = block[PULLED]
         if block[STATE_SIZE]:
-            state = pickle.loads(self._read_state())
-            discard = block[DISCARD]
-        elif block[DISCARD]:
-            discard += block[DISCARD]
+            state, discard, ended = pickle.loads(self._read_state()), 0, False
         if state is not None and hasattr(source.callback, "load_state_dict"):
             source.callback.load_state_dict(state)
             self._iterator = self._iterate()
@@ -86,6 +83,9 @@ class Stream:
             if state is not None:
                 self._load(state)
         self._discard(discard)
+        if ended:
+            self._pass_end()
+        self._discard(block[DISCARD])
         self._stopped = block[STOPPED]
         if self._stopped != NEVER and source.cycle == "raise" and not self._fresh:
             self._iterator = self._iterate()  # as at the end that the lost worker had met
@@ -108,6 +108,12 @@ class Stream:
                     self._next()
                 except StopIteration:
                     return
+
+    def _pass_end(self) -> None:
+        try:
+            self._next()
+        except StopIteration:
+            self._iterator = self._iterate()
 
     def _read_state(self) -> bytes:
         offset, size = self._block[STATE], self._block[STATE_SIZE]

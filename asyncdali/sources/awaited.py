@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import Coroutine
@@ -120,7 +121,7 @@ class AwaitedPuller(AheadPuller):
 
     # --- snapshots
 
-    def _resume(self, state: Any, discard: int) -> None:
+    def _resume(self, state: Any, discard: int, ended: bool) -> None:
         if state is not None:
             load_snapshot(self.description.source, state)
             enter_again(self.group.callback)
@@ -128,6 +129,9 @@ class AwaitedPuller(AheadPuller):
         async def skip() -> None:
             for _ in range(discard):
                 await self._next()
+            if ended:
+                with contextlib.suppress(StopAsyncIteration):
+                    await self._next()
 
         wait(source_loop().submit(skip()))
 

@@ -69,7 +69,7 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
     what = group.description
     stream = what.kind is not SourceKind.CALLABLE
     stateful = stream and what.snapshots and options.enable_checkpointing
-    state, discard = (checked_position(positions.get(group.name)) if stateful else None) or (None, 0)
+    state, discard, ended = (checked_position(positions.get(group.name)) if stateful else None) or (None, 0, False)
     callback = what.source
     if what.is_async:
         callback = Awaiting(callback)
@@ -86,6 +86,7 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
         snapshot_every=group.snapshot_every if stateful else 0,
         state=None if state is None else decode_state(state),
         discard=discard,
+        ended=ended,
         encode_state=_state_bytes if stateful else None,
     )
 
@@ -146,10 +147,11 @@ class ParallelPuller(AheadPuller):
         self._pool.cancel(asked)
 
     def _begin_round(self) -> None:
-        """The state is in the worker, and comes with batches only: a checkpoint taken before the first of an epoch is that of the end
-        before."""
+        """The state is in the worker and comes with batches only."""
+        if self.snapshots is not None:
+            self.snapshots.met_end()
 
-    def _resume(self, state: Any, discard: int) -> None:
+    def _resume(self, state: Any, discard: int, ended: bool) -> None:
         """Its worker was started with that state."""
 
 

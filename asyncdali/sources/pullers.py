@@ -6,6 +6,7 @@ node; it does not move on by itself: a source is asked again for what could not 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ class Puller:
                 batches[port.name] = port.take_in(batch)
         return batches
 
-    def _resume(self, state: Any, discard: int) -> None:
+    def _resume(self, state: Any, discard: int, ended: bool) -> None:
         raise TypeError("abstract")
 
 
@@ -131,12 +132,15 @@ class DirectPuller(Puller):
         super().ended()
         self._partial = []
 
-    def _resume(self, state: Any, discard: int) -> None:
+    def _resume(self, state: Any, discard: int, ended: bool) -> None:
         if state is not None:
             load_snapshot(self.description.source, state)
             enter_again(self.group.callback)
         for _ in range(discard):
             self._ask()
+        if ended:
+            with contextlib.suppress(StopIteration):
+                self._ask()
 
 
 def enter_again(callback: Any) -> None:

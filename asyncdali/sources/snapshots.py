@@ -13,17 +13,17 @@ class Snapshots:
     """The position of one source with ``state_dict()`` and ``load_state_dict()``.
 
     A snapshot is taken right after a pull, every `snapshot_every` pulls. `position` is None at the start, else
-    (snapshot as JSON data or None, pulls since then); it never changes in place, so records can keep it. `ahead` is the position after what
-    was pulled and is not used yet.
+    (snapshot as JSON data or None, pulls since then, whether the source's end was met after them); it never changes in place, so records
+    can keep it. `ahead` is the position after what was pulled and is not used yet.
     """
 
-    def __init__(self, group: Group, resume: Callable[[Any, int], None]):
+    def __init__(self, group: Group, resume: Callable[[Any, int, bool], None]):
         self.name = group.name
-        self.position: tuple[Any, int] | None = None
+        self.position: tuple[Any, int, bool] | None = None
         self._every = group.snapshot_every
         self._source = group.description.source
         self._resume = resume
-        self.ahead: tuple[Any, int] | None = None
+        self.ahead: tuple[Any, int, bool] | None = None
         self._pulls = 0
 
     def due(self) -> Any:
@@ -33,21 +33,26 @@ class Snapshots:
 
     def pulled(self, state: Any) -> None:
         """A batch was got; `state` is the snapshot that came with it, if any."""
-        before, discard = self.ahead or (None, 0)
-        self.ahead = (before, discard + 1) if state is None else (state, 0)
+        before, discard, _ = self.ahead or (None, 0, False)
+        self.ahead = (before, discard + 1, False) if state is None else (state, 0, False)
 
     def begin(self) -> None:
         """The source was started again: its state now is the position."""
-        self.ahead = self.position = (snapshot(self._source, self.name), 0)
+        self.ahead = self.position = (snapshot(self._source, self.name), 0, False)
         self._pulls = 0
+
+    def met_end(self) -> None:
+        """As :meth:`begin`, where the state is out of reach: the position is behind the end that was met."""
+        state, discard, _ = self.position or (None, 0, False)
+        self.ahead = self.position = (state, discard, True)
 
     def advance(self) -> None:
         """What was pulled is used."""
         self.position = self.ahead
 
-    def save(self, position: tuple[Any, int] | None) -> Any:
+    def save(self, position: tuple[Any, int, bool] | None) -> Any:
         """A position as JSON data."""
-        return None if position is None else {"state": position[0], "discard": position[1]}
+        return None if position is None else {"state": position[0], "discard": position[1], "ended": position[2]}
 
     def load(self, data: Any) -> Any:
         """Bring the source to the position saved as `data`; ValueError if it is not one."""
@@ -72,10 +77,10 @@ def load_snapshot(source: Any, state: Any) -> None:
     source.load_state_dict(decode_state(state))
 
 
-def checked_position(data: Any) -> tuple[Any, int] | None:
+def checked_position(data: Any) -> tuple[Any, int, bool] | None:
     """The saved position of a source; ValueError if it is not one."""
     if data is None:
         return None
     if not isinstance(data, dict) or type(data.get("discard")) is not int or data["discard"] < 0 or "state" not in data:
         raise ValueError(f"{data!r} is not the position of a source; expected its state and the number of batches to discard")
-    return data["state"], data["discard"]
+    return data["state"], data["discard"], bool(data.get("ended"))

@@ -229,6 +229,48 @@ def test_resume_a_source_with_a_state(every):
         assert values(pipe.run()) == wanted[0]
 
 
+class Counted:
+    """A data set with a state, to be gone through again and again; it knows how often it was."""
+
+    def __init__(self):
+        self.index, self.rounds = 0, 0
+
+    def __iter__(self):
+        while self.index < 3:
+            self.index += 1
+            yield np.int32([[self.index + 10 * self.rounds]])
+        self.index = 0
+        self.rounds += 1
+
+    def state_dict(self):
+        return {"index": self.index, "rounds": self.rounds}
+
+    def load_state_dict(self, state):
+        self.index, self.rounds = state["index"], state["rounds"]
+
+
+@pytest.mark.parametrize("depth, every", [(1, 1), (3, 1), (2, 2)])
+def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every):
+    def graph(parallel):
+        return fn.external_source(Counted(), cycle="raise", parallel=parallel, snapshot_every=every)
+
+    def step(pipe):
+        try:
+            return values(pipe.run())
+        except StopIteration:
+            pipe.reset()
+            return "end"
+
+    pipe = make(lambda: graph(True), enable_checkpointing=True, prefetch_queue_depth=depth)
+    for _ in range(9):
+        saved = pipe.checkpoint()
+        other = make(lambda: graph(True), enable_checkpointing=True, checkpoint=saved)
+        plain = make(lambda: graph(False), enable_checkpointing=True, checkpoint=saved)
+        wanted = [step(plain) for _ in range(5)]
+        assert [step(other) for _ in range(5)] == wanted
+        assert step(pipe) == wanted[0]
+
+
 # ---------------------------------------------------------------------------------------------------------------- start methods
 
 SPAWNED = """
