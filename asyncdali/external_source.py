@@ -143,6 +143,8 @@ def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any)
             raise ValueError(f"`{name}` must be at least 1, got {value}")
     if given["max_concurrency"] is not None and not (description is not None and description.is_async):
         raise ValueError("The argument `max_concurrency` is valid only for asynchronous sources.")
+    if given["snapshot_every"] is not None and not (description is not None and description.snapshots and not description.resumable):
+        raise ValueError("The argument `snapshot_every` is valid only for iterables and callables with state_dict() and load_state_dict().")
     if parallel and given["no_copy"] is False:
         raise ValueError("A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.")
     if given["repeat_last"] and source is not None:

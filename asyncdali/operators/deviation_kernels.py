@@ -10,6 +10,7 @@ import numpy as np
 from ..compiled.intrinsics import load_i64, view_f32, view_i64
 from ..compiled.step import Compiled, inlined, step, step_variant
 from .convert_kernels import converter, storage, view
+from .strided_kernels import collapse
 
 
 @step
@@ -32,25 +33,6 @@ def factor_step(context, sample, thread):
 # Context table of apply steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 3, axes], 3 axes, 4 addresses of means,
 # 5 addresses of factors (both float32), 6 shift float32[1].
 # Record: extents, strides in the means, strides in the factors (elements).
-
-
-@inlined
-def _collapse(extents, first, second):
-    """Merge axes along which both strides go on, in place: how many are left, or -1 if there are no elements."""
-    left = 0
-    for k in range(len(extents)):
-        extent = extents[k]
-        if extent <= 0:
-            return -1
-        if extent == 1:
-            continue
-        if left > 0 and first[left - 1] == first[k] * extent and second[left - 1] == second[k] * extent:
-            extents[left - 1] *= extent
-            first[left - 1], second[left - 1] = first[k], second[k]
-            continue
-        extents[left], first[left], second[left] = extent, first[k], second[k]
-        left += 1
-    return left
 
 
 @cache
@@ -80,7 +62,7 @@ def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
         source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
         mean, factor = load_i64(load_i64(context + 32) + 8 * sample), load_i64(load_i64(context + 40) + 8 * sample)
         shift = view_f32(load_i64(context + 48), 1)[0]
-        left = _collapse(extents, mean_strides, factor_strides)
+        left = collapse(extents, mean_strides, factor_strides)
         if left < 0:
             return 0
         if left == 0:

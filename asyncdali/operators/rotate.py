@@ -60,21 +60,26 @@ class Rotate(Operator):
         source = inputs[0]
         layout = input_layout(source, rules.LAYOUTS)
         axes = 3 if "D" in layout else 2
-        dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, -1 - axes : -1]
         matrix = self._matrix(axes, arguments)
         extents = self._extents(spatial, matrix, arguments)
+        return self._warped(source, layout, extents, rules.inverse_maps(spatial, extents, matrix))
+
+    def _warped(self, source: Batch, layout: str, extents: np.ndarray, maps: np.ndarray) -> Planned:
+        """The output of `extents` int64[samples, axes], whose positions `maps` float64[samples, 3, 4] take to positions in the input."""
+        axes = extents.shape[1]
+        dtype = self._output_type(source.dtype)
         shapes = source.shapes.copy()
         shapes[:, -1 - axes : -1] = extents
         output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
         records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
         records[:, 0] = source.shapes[:, : -1 - axes].prod(axis=1)
-        records[:, 4 - axes : 4] = spatial
+        records[:, 4 - axes : 4] = source.shapes[:, -1 - axes : -1]
         records[:, 4] = source.shapes[:, -1]
         records[:, 8 - axes : 8] = extents
         records[:, 8], records[:, 9] = np.arange(len(source)), 0
         step = self._kernels.make_rotate_step(
-            source.addresses, output.addresses, records, rules.inverse_maps(spatial, extents, matrix), storage_dtype(source.dtype),
+            source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
             storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,
         )  # fmt: skip
         return Planned([output], [step])

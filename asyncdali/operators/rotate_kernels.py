@@ -241,11 +241,6 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
             if not clamp:
                 near, far = _span(px, dx, -reach - _MARGIN, width + _MARGIN, near, far)
                 near, far = _span(py, dy, -reach - _MARGIN, height + _MARGIN, near, far)
-                row = view_out(to, out_width * channels)
-                for i in range(near * channels):
-                    row[i] = nothing
-                for i in range(far * channels, out_width * channels):
-                    row[i] = nothing
             # The last column is never taken by the fast loop: it may store one channel too many.
             begin, end = _span(px, dx, _MARGIN, columns - _MARGIN, near, smaller(far, out_width - 1))
             begin, end = _span(py, dy, _MARGIN, height - reach - _MARGIN, begin, end)
@@ -260,6 +255,12 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
             for i in range(end, far):
                 at = to + i * channels * out_size
                 edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
+            # Last: the fast loop's wide stores reach into the first element outside.
+            row = view_out(to, out_width * channels)
+            for i in range(near * channels):
+                row[i] = nothing
+            for i in range(far * channels, out_width * channels):
+                row[i] = nothing
 
     @step_variant(in_dtype, out_dtype)
     def rotate_image(context, sample, thread):

@@ -25,7 +25,7 @@ _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64)
 
 
 @inlined
-def _collapse(extents, strides, targets):
+def collapse(extents, strides, targets):
     """Merge axes that follow each other in memory, in place: how many are left, or -1 if there are no elements."""
     left = 0
     for k in range(len(extents)):
@@ -123,7 +123,7 @@ def _pieces_step(plane, in_size, out_size):
             strides = view_i64(at + 8 * (HEAD + axes), axes)
             targets = view_i64(at + 8 * (HEAD + 2 * axes), axes)
             at += 8 * length
-            left = _collapse(extents, strides, targets)
+            left = collapse(extents, strides, targets)
             if left < 0:
                 continue
             source = load_i64(load_i64(inputs + 8 * head[0]) + 8 * sample) + head[1]

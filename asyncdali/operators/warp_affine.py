@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..batch import Batch, storage_dtype
+from ..batch import Batch
 from ..types import DALIDataType, DALIInterpType
 from . import rotate_rules as rules
 from .base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .layouts import input_layout
-from .rotate import _OUTPUTS, Rotate
+from .rotate import Rotate
 
 
 @register
@@ -51,44 +49,17 @@ class WarpAffine(Rotate):
         super().__init__(spec, environment)
         if (spec.input_count == 2) == spec.given("matrix"):
             raise ValueError("exactly one of `matrix` and a second input must be given")
-        from . import warp_affine_kernels
-
-        self._planes: Any = warp_affine_kernels
-
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        wanted = self.spec.constant("dtype")
-        wanted = source if wanted is None else wanted
-        if wanted in _OUTPUTS.get(source, ()):
-            self._planes.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = input_layout(source, rules.LAYOUTS)
         axes = 3 if "D" in layout else 2
-        dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, -1 - axes : -1]
         maps = self._maps(axes, inputs, arguments)
         extents = spatial.copy()
         if arguments.is_input("size") or self.spec.constant("size"):
             extents = self._extents(spatial, maps, arguments)
-        shapes = source.shapes.copy()
-        shapes[:, -1 - axes : -1] = extents
-        output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
-        records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
-        records[:, 0] = source.shapes[:, : -1 - axes].prod(axis=1)
-        records[:, 4 - axes : 4] = spatial
-        records[:, 4] = source.shapes[:, -1]
-        records[:, 8 - axes : 8] = extents
-        records[:, 8], records[:, 9] = np.arange(len(source)), 0
-        step = self._kernels.make_rotate_step(
-            source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
-            storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,
-        )  # fmt: skip
-        if axes == 2:
-            step.function = self._planes.image_step(storage_dtype(source.dtype).name, storage_dtype(dtype).name).address
-        return Planned([output], [step])
+        return self._warped(source, layout, extents, maps)
 
     def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         """float64[samples, 3, 4]: positions in the input from those in the output."""

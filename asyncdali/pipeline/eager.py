@@ -256,13 +256,13 @@ class EagerDefinition(Definition):
             self._take_back()
             self._end_of_data()
             raise
-        except Exception:
+        except Exception:  # raised again: a source's error keeps the iteration, an operator's has used it up
             if self._repeat:
                 self._take_back()
             else:
                 self._lost()
             raise
-        except BaseException:
+        except BaseException:  # an interrupt: the iteration is asked for again
             self._take_back()
             raise
         self._index += 1

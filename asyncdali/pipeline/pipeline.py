@@ -467,9 +467,9 @@ class Pipeline:
                 raise
         try:
             yield
-        except Exception:
+        except Exception:  # an error takes the iteration with it
             raise
-        except BaseException:  # cancelled
+        except BaseException:  # cancelled: another call will have it
             session.owed += 1
             raise
 

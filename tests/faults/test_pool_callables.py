@@ -234,15 +234,19 @@ def test_threads_of_a_callable(make_pool):
     assert [value(pool, i) for i in range(4)] == list(range(4))
 
 
-def test_workers_draw_different_numbers(make_pool):
-    def source(iteration):
-        import random
-        import time
+def test_workers_draw_different_numbers(make_pool, tmp_path):
+    def draws(number):
+        meeting = tmp_path / str(number)
+        meeting.mkdir()
 
-        time.sleep(0.05)  # so that both workers get some
-        return np.array([[os.getpid(), random.getrandbits(30), np.random.randint(1 << 30)]])
+        def source(iteration):
+            import random
 
-    def draws():
+            (meeting / str(os.getpid())).touch()
+            while len(list(meeting.iterdir())) < 2:  # each worker waits for the other, so that both get some
+                os.sched_yield()
+            return np.array([[os.getpid(), random.getrandbits(30), np.random.randint(1 << 30)]])
+
         pool = make_pool(source, seed=7)
         tickets = [pool.submit(0, i, 0) for i in range(6)]
         found = {}
@@ -251,7 +255,7 @@ def test_workers_draw_different_numbers(make_pool):
             found.setdefault(pool.pids.index(pid), []).append(tuple(numbers))
         return found
 
-    one, two = draws(), draws()
+    one, two = draws(1), draws(2)
     assert len(one) == len(two) == 2
     assert not set(one[0]) & set(one[1])
     for worker in one:

@@ -285,6 +285,9 @@ def test_num_outputs_must_be_positive():
         fn.external_source(layout=["A"])
     with pytest.raises(ValueError, match=r"max_concurrency"):
         fn.external_source(lambda: 1, max_concurrency=3)
+    for source in ([1], lambda k: 1, None):
+        with pytest.raises(ValueError, match=r"snapshot_every"):
+            fn.external_source(source, snapshot_every=2)
 
 
 def test_too_few_outputs():

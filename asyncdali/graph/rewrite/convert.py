@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from .. import conditionals
-from . import runtime
+from . import blocks, expressions, runtime
 from .marks import MARK, UNCONVERTED, is_unconverted
 from .source import NotFound, definition
 from .transform import PREFIX, RUNTIME, rewritten, stripped
@@ -51,7 +51,7 @@ def _class(kind: type, scopes: Any) -> Any:
     in_branch = scopes.open and any(entry.symbolic or entry.block.split_up for entry in scopes.open)
     if not in_branch or kind is super or not (kind.__flags__ & _HEAP_TYPE or kind in (dict, list)):
         return kind
-    return lambda *args, **kwargs: runtime.born(kind(*args, **kwargs))
+    return lambda *args, **kwargs: blocks.born(kind(*args, **kwargs))
 
 
 def converted(function: Any) -> Any:
@@ -182,9 +182,11 @@ def made(function: Any) -> Any:
     return function
 
 
-_SEEN = (
-    "UNDEFINED", "and_", "assert_node", "born", "choose", "enter", "is_node", "not_", "or_", "plain", "set_attribute", "set_item",
-)  # fmt: skip
+_SEEN = {
+    runtime: ("enter",),
+    blocks: ("UNDEFINED", "born", "set_attribute", "set_item"),
+    expressions: ("and_", "assert_node", "choose", "is_node", "not_", "or_", "plain"),
+}
 _runtime_cell = types.CellType(types.SimpleNamespace(
-    call=call, made=made, slice=slice, **{name: getattr(runtime, name) for name in _SEEN}
+    call=call, made=made, slice=slice, **{name: getattr(module, name) for module, names in _SEEN.items() for name in names}
 ))  # fmt: skip

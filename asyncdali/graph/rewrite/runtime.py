@@ -14,16 +14,14 @@ control goes on to the next step.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, cut, frozen, holds_data
+from .blocks import UNDEFINED, Block, Open, assign, check_predicate, one_sided, state_of, unsupported, write_merged
 from .paths import Fork, Found, Joined, Leaf, continued, gather, leaves
-from .writes import MISSING, Log, Place
-
-UNDEFINED = MISSING
 
 
 class Step:
@@ -41,66 +39,6 @@ _TRUE = (Step(True, False),)
 _FALSE = (Step(False, True),)
 
 RETURN, CONTINUE, BREAK = "return", "continue", "break"
-
-
-def _state(frame: Any, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
-    """The variables of a frame; UNDEFINED for those without a value. Containers are copied: writes in branches are undone."""
-    local: Mapping[str, Any] = frame.f_locals
-    found = {}
-    for name in names:
-        value = frame.f_globals.get(name, UNDEFINED) if name in global_names else local.get(name, UNDEFINED)
-        found[name] = frozen(value)
-    return found
-
-
-def _check_predicate(node: DataNode, what: str) -> None:
-    if node.device == "gpu":
-        raise ValueError(
-            f'Invalid device "gpu" for argument \'predicate\' of {what}: conditions must be on the CPU (compute them there, or use .cpu())'
-        )
-
-
-# ----------------------------------------------------------------------------------------------------------- things being traced
-
-
-class Block:
-    """Statements in a row: where they began, and the leaf that those samples wait at that go on."""
-
-    def __init__(self, scope: Scope):
-        self.scope = scope
-        self.root = Leaf(scope)
-        self.fall: Leaf | None = self.root
-        self.log = Log()
-
-    @property
-    def split_up(self) -> bool:
-        """Whether some samples have left early."""
-        return self.fall is not self.root
-
-    def stops_at(self, leaf: Leaf) -> None:
-        """The samples that went on are at `leaf` and do not go on."""
-        assert self.fall is not None
-        self.fall.then = leaf
-        self.fall = None
-
-
-class Open:
-    """Base of what is on the stack ``Conditionals.open``; `outer`: the scope around it."""
-
-    symbolic = False
-
-    def __init__(self, call: Call):
-        self.call = call
-        self.scopes: Conditionals = call.scopes
-        self.outer = self.scopes.current
-        self.block = Block(self.outer)
-
-    def push(self) -> None:
-        self.scopes.open.append(self)
-
-    def pop(self) -> None:
-        assert self.scopes.open[-1] is self, "constructs of a rewritten function are left in the order they were entered"
-        self.scopes.open.pop()
 
 
 class Call(Open):
@@ -161,7 +99,7 @@ class Call(Open):
         for entry in reversed(self._above()):
             if isinstance(entry, Body):
                 if any(item.symbolic for item in inside):
-                    self._leaf(CONTINUE, _state(sys._getframe(1), entry.names, entry.global_names), line, entry)
+                    self._leaf(CONTINUE, state_of(sys._getframe(1), entry.names, entry.global_names), line, entry)
                 self.jumping = CONTINUE
                 return
             inside.append(entry)
@@ -171,7 +109,7 @@ class Call(Open):
         """``break``: TypeError when only some samples do."""
         for entry in reversed(self._above()):
             if entry.symbolic or _continued(entry):
-                raise _unsupported("`break`", "it would end the loop for some samples only. Use a flag: compute a condition "
+                raise unsupported("`break`", "it would end the loop for some samples only. Use a flag: compute a condition "
                                    "for every round of the loop and put what depends on it into an `if`")  # fmt: skip
             if isinstance(entry, Body):
                 break
@@ -232,7 +170,7 @@ class Call(Open):
 
         found = gather(self.scopes, root, lambda leaf: True, lambda leaf: leaf.value, merge)
         assert found.all
-        _write_merged(self.scopes, root, lambda leaf: True, log)
+        write_merged(self.scopes, root, lambda leaf: True, log)
         return found.value
 
     # --- exceptions
@@ -338,7 +276,7 @@ class Construct(Open):
                 elif keep_same and first is second:
                     merged[name] = first
                 elif first is UNDEFINED or second is UNDEFINED:
-                    raise _one_sided(name, first is UNDEFINED, self.line)
+                    raise one_sided(name, first is UNDEFINED, self.line)
                 else:
                     what = f"the variable '{name}' (`if` at line {self.line})"
                     merged[name] = self.scopes.merge((first, second), within, predicate, home, what)
@@ -353,7 +291,7 @@ class Branches(Construct):
     symbolic = True
 
     def __init__(self, call: Call, test: DataNode, names: Any, live: Any, global_names: Any, line: int):
-        _check_predicate(test, "an `if` condition")
+        check_predicate(test, "an `if` condition")
         super().__init__(call, names, live, global_names, line)
         self.test = self.scopes.bring(test)
         self.sides = cut(self.outer, self.test)
@@ -387,7 +325,7 @@ class Branches(Construct):
         """The branch was traced."""
         self.call.jumping = None
         if self.block.fall is not None:
-            self.block.fall.value = _state(frame, self.names, self.global_names)
+            self.block.fall.value = state_of(frame, self.names, self.global_names)
             self.block.fall.writes = self.call.writes()
         self.block.log.undo()
 
@@ -401,7 +339,7 @@ class Branches(Construct):
         falls = [block.fall for block in self.blocks if block.fall is not None]
         if not any(block.split_up for block in self.blocks):
             state = self._found(fork, falls).value
-            _write_merged(self.scopes, fork, lambda leaf: True, own=self._written())
+            write_merged(self.scopes, fork, lambda leaf: True, own=self._written())
             return self._values(state)
         assert around.fall is not None
         around.fall.then = fork
@@ -422,7 +360,7 @@ class Branches(Construct):
         leaf = self._region(fork, found)
         around.fall = leaf
         self.scopes.current = leaf.scope
-        _write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=self._written())
+        write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=self._written())
         return self._values(state)
 
     def _written(self) -> set[Any]:
@@ -503,7 +441,7 @@ class Body(Construct):
     def _join(self, frame: Any) -> Step:
         fall = self.block.fall
         if fall is not None:
-            fall.value = _state(frame, self.names, self.global_names)
+            fall.value = state_of(frame, self.names, self.global_names)
             fall.writes = self.call.writes()
         chosen = [leaf for leaf in leaves(self.block.root) if leaf is fall or (leaf.kind == CONTINUE and leaf.loop is self)]
         self.pop()
@@ -524,285 +462,12 @@ class Body(Construct):
             around.fall = joined.leaf
             self.scopes.current = joined.leaf.scope
         self.call.jumping = None
-        _write_merged(self.scopes, root, lambda leaf: leaf in chosen, self.block.log, done=chosen)
+        write_merged(self.scopes, root, lambda leaf: leaf in chosen, self.block.log, done=chosen)
         state = found.value
         local = frame.f_locals
         return Step(False, False, tuple(
             local.get(name, UNDEFINED) if state[name] is UNDEFINED and name not in self.live else state[name] for name in self.names
         ))  # fmt: skip
-
-
-def _write_merged(
-    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, done: Sequence[Leaf] = (), own: Any = ()
-) -> None:
-    """Items and attributes written in branches get their merged values; those in `own` also if they are the same in all."""
-    ends = [leaf for leaf in leaves(root) if chosen(leaf)]
-    places: dict[Any, Place] = {}
-    for leaf in ends:
-        for key, (place, _) in leaf.writes.items():
-            places.setdefault(key, place)
-    for key, place in places.items():
-        default = log.places[key][1] if log is not None and key in log.places else place.read()
-
-        def value(leaf: Leaf, key: Any = key, default: Any = default) -> Any:
-            return leaf.writes[key][1] if key in leaf.writes else default
-
-        every = [value(leaf) for leaf in ends]
-        if all(item is every[0] for item in every) and (key not in own or not holds_data(every[0])):
-            if place.read() is not every[0]:
-                assign(place, every[0])
-            continue
-
-        def merge(
-            values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, place: Place = place
-        ) -> Any:
-            if values[0] is MISSING or values[1] is MISSING:
-                raise _one_sided(place.describe(), values[0] is MISSING, 0)
-            return scopes.merge(values, within, predicate, home, place.describe())
-
-        assign(place, gather(scopes, root, chosen, value, merge).value)
-    for leaf in done:
-        leaf.done = True
-
-
-def _one_sided(name: str, first_missing: bool, line: int) -> RuntimeError:
-    side = "if" if first_missing else "else"
-    where = f" at line {line}" if line else ""
-    return RuntimeError(
-        f"inconsistent outputs of the `if/else`{where}, whose condition is a node: variables that are read later need a value in both "
-        f"branches. Variable '{name}' must also be initialized in the `{side}` branch."
-    )
-
-
-# ------------------------------------------------------------------------------------------------------------------ assignments
-
-
-def _logs() -> Iterator[Log]:
-    """The log to write down an assignment in: that of the innermost branch, or of statements that some samples have left."""
-    scopes = conditionals.active()
-    if scopes is not None:
-        for entry in reversed(scopes.open):
-            if entry.symbolic or entry.block.split_up:
-                yield entry.block.log
-                return
-
-
-def assign(place: Place, value: Any) -> None:
-    """Write to an item or attribute, so that the branch being traced knows of it."""
-    for log in _logs():
-        log.note(place)
-    place.write(value)
-
-
-def set_item(value: Any, target: Any, key: Any) -> None:
-    """``target[key] = value``"""
-    for log in _logs():
-        log.note(Place(target, key, False))
-    target[key] = value
-
-
-def set_attribute(value: Any, target: Any, name: str) -> None:
-    """``target.name = value``"""
-    for log in _logs():
-        log.note(Place(target, name, True))
-    setattr(target, name, value)
-
-
-def born(value: Any) -> Any:
-    """`value` was just made: if in a branch, that branch may write to it as it likes."""
-    for log in _logs():
-        log.born[id(value)] = value
-    return value
-
-
-# ------------------------------------------------------------------------------------------------------------------ expressions
-
-
-class _Expression(Open):
-    """``and``, ``or``, ``a if c else b`` of a node, while its operands are traced."""
-
-    symbolic = True
-    more = True
-    first = True
-    second = True
-
-    def __init__(self, scopes: Conditionals, predicate: DataNode, side: bool):
-        self.scopes = scopes
-        self.outer = scopes.current
-        self.predicate = predicate
-        self.sides = cut(self.outer, predicate)
-        self.enter(side)
-        self.push()
-
-    def enter(self, side: bool) -> None:
-        self.scopes.current = self.sides[0 if side else 1]
-        self.block = Block(self.scopes.current)
-
-    def end_side(self, value: Any) -> Leaf:
-        """An operand was traced."""
-        leaf = Leaf(self.scopes.current, value=frozen(value))
-        leaf.writes = self.block.log.now()
-        self.block.log.undo()
-        return leaf
-
-    def close(self) -> None:
-        self.pop()
-        self.scopes.current = self.outer
-
-
-class _Logical(_Expression):
-    def __init__(self, scopes: Conditionals, left: DataNode, name: str):
-        _check_predicate(left, f"`{name}`")
-        self.name = name
-        arguments = {"expression_name": name, "expression_side": "left"}
-        checked = scopes.raw("_conditional.validate_logical", [scopes.bring(left)], arguments, scopes.current)
-        super().__init__(scopes, checked, name == "and")
-
-    def right(self, value: Any) -> Any:
-        scopes, scope = self.scopes, self.scopes.current
-        if isinstance(value, DataNode):
-            _check_predicate(value, f"`{self.name}`")
-        node = scopes.bring(scopes._as_node(value, f"the right side of `{self.name}`", scope), scope)
-        arguments = {"expression_name": self.name, "expression_side": "right"}
-        checked = scopes.raw("_conditional.validate_logical", [node], arguments, scope)
-        leaf = self.end_side(value)
-        self.close()
-        values = (checked, self.predicate) if self.name == "and" else (self.predicate, checked)
-        other = Leaf(self.sides[1 if self.name == "and" else 0])
-        if leaf.writes:
-            pair = (leaf, other) if self.name == "and" else (other, leaf)
-            _write_merged(scopes, Fork(self.outer, self.predicate, self.sides, pair), lambda item: True)  # type: ignore[arg-type]
-        return scopes.merge(values, self.sides, self.predicate, self.outer, f"the result of `{self.name}`")
-
-
-class _Plain:
-    """``and``, ``or``, ``a if c else b`` of anything else; `more` and `first` tell what is evaluated."""
-
-    __slots__ = ("first", "left", "more", "second")
-
-    def __init__(self, more: bool, left: Any = None):
-        self.more = self.first = more
-        self.second = not more
-        self.left = left
-
-    def right(self, value: Any) -> Any:
-        return value
-
-    def then(self, value: Any) -> Any:
-        return value
-
-    def end(self, first: Any, second: Any) -> Any:
-        return first if self.first else second
-
-
-_MORE, _OTHER = _Plain(True), _Plain(False)
-
-
-def and_(left: Any) -> Any:
-    """``left and ...``"""
-    if isinstance(left, DataNode):
-        scopes = conditionals.active()
-        if scopes is not None:
-            return _Logical(scopes, left, "and")
-    return _MORE if left else _Plain(False, left)
-
-
-def or_(left: Any) -> Any:
-    """``left or ...``"""
-    if isinstance(left, DataNode):
-        scopes = conditionals.active()
-        if scopes is not None:
-            return _Logical(scopes, left, "or")
-    return _Plain(False, left) if left else _MORE
-
-
-def not_(value: Any) -> Any:
-    """``not value``"""
-    if isinstance(value, DataNode):
-        scopes = conditionals.active()
-        if scopes is not None:
-            _check_predicate(value, "`not`")
-            return scopes.logical_not(value, scopes.current)
-    return not value
-
-
-class _Choice(_Expression):
-    def __init__(self, scopes: Conditionals, test: DataNode):
-        _check_predicate(test, "the condition of `... if ... else ...`")
-        super().__init__(scopes, scopes.bring(test), True)
-
-    def then(self, value: Any) -> Any:
-        leaf = self.end_side(value)
-        self.enter(False)
-        return leaf
-
-    def end(self, first: Leaf, second: Any) -> Any:
-        ends = (first, self.end_side(second))
-        self.close()
-        if first.writes or ends[1].writes:
-            _write_merged(self.scopes, Fork(self.outer, self.predicate, self.sides, ends), lambda item: True)  # type: ignore[arg-type]
-        values = (first.value, ends[1].value)
-        return self.scopes.merge(values, self.sides, self.predicate, self.outer, "the result of `... if ... else ...`")
-
-
-def choose(test: Any) -> Any:
-    """``... if test else ...``"""
-    if isinstance(test, DataNode):
-        scopes = conditionals.active()
-        if scopes is not None:
-            return _Choice(scopes, test)
-    return _MORE if test else _OTHER
-
-
-# ----------------------------------------------------------------------------------------------------------------- other checks
-
-
-def _unsupported(what: str, advice: str) -> TypeError:
-    return TypeError(f'"DataNode" was used in a conditional context that cannot depend on data: {what} that depends on a node: {advice}.')
-
-
-_ADVICE = {
-    "while": "the graph is fixed before any data is seen, so the number of rounds must be known. Use `for` over a range with an `if` in it",
-    "comprehension": "how many elements there are must be known before any data is seen. Use `a if condition else b` for the elements",
-    "deep": "the function has too many `if` and `elif` inside one another. Move the inner ones into a function of their own",
-    "generator": "in generators and coroutines conditions on nodes cannot be traced. Use a plain function",
-}
-
-
-def plain(test: Any, where: str) -> Any:
-    """A condition that must not be a node; TypeError with what to do instead."""
-    if isinstance(test, DataNode) and conditionals.active() is not None:
-        what = {"while": "a condition of `while`", "deep": "an `if`"}.get(where, f"a condition in a {where}")
-        raise _unsupported(what, _ADVICE[where])
-    return test
-
-
-def is_node(value: Any) -> bool:
-    """Whether an assertion is about a node."""
-    return isinstance(value, DataNode) and conditionals.active() is not None
-
-
-def assert_node(test: DataNode, *message: Any) -> None:
-    """``assert test, message``: checked for every sample of the branch when the pipeline runs."""
-    from ... import operators
-    from ..node import make
-
-    _check_predicate(test, "`assert`")
-    check = _Assertion(message)
-    make(operators.load_registry()["python_function"].schema, [test], {"function": check, "num_outputs": 0})
-
-
-class _Assertion:
-    """The function of an assertion's operator."""
-
-    def __init__(self, message: tuple[Any, ...]):
-        self.message = message
-
-    def __call__(self, value: Any) -> None:
-        if value.ndim:
-            raise RuntimeError(f"assertions are restricted to scalar (0-d tensors) inputs, got {value.ndim} dimensions")
-        if not value:
-            raise AssertionError(*self.message)
 
 
 def enter() -> Any:

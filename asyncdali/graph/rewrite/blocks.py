@@ -1,0 +1,161 @@
+"""Stretches of statements being traced, and what is written to in them: variables, items, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...data_node import DataNode
+from .. import conditionals
+from ..conditionals import Conditionals, Scope, frozen, holds_data
+from .paths import Leaf, gather, leaves
+from .writes import MISSING, Log, Place
+
+if TYPE_CHECKING:
+    from .runtime import Call
+
+UNDEFINED = MISSING
+
+
+def state_of(frame: Any, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
+    """The variables of a frame; UNDEFINED for those without a value. Containers are copied: writes in branches are undone."""
+    local: Mapping[str, Any] = frame.f_locals
+    found = {}
+    for name in names:
+        value = frame.f_globals.get(name, UNDEFINED) if name in global_names else local.get(name, UNDEFINED)
+        found[name] = frozen(value)
+    return found
+
+
+def check_predicate(node: DataNode, what: str) -> None:
+    if node.device == "gpu":
+        raise ValueError(
+            f'Invalid device "gpu" for argument \'predicate\' of {what}: conditions must be on the CPU (compute them there, or use .cpu())'
+        )
+
+
+def unsupported(what: str, advice: str) -> TypeError:
+    return TypeError(f'"DataNode" was used in a conditional context that cannot depend on data: {what} that depends on a node: {advice}.')
+
+
+class Block:
+    """Statements in a row: where they began, and the leaf that those samples wait at that go on."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+        self.root = Leaf(scope)
+        self.fall: Leaf | None = self.root
+        self.log = Log()
+
+    @property
+    def split_up(self) -> bool:
+        """Whether some samples have left early."""
+        return self.fall is not self.root
+
+    def stops_at(self, leaf: Leaf) -> None:
+        """The samples that went on are at `leaf` and do not go on."""
+        assert self.fall is not None
+        self.fall.then = leaf
+        self.fall = None
+
+
+class Open:
+    """Base of what is on the stack ``Conditionals.open``; `outer`: the scope around it."""
+
+    symbolic = False
+
+    def __init__(self, call: Call):
+        self.call = call
+        self.scopes: Conditionals = call.scopes
+        self.outer = self.scopes.current
+        self.block = Block(self.outer)
+
+    def push(self) -> None:
+        self.scopes.open.append(self)
+
+    def pop(self) -> None:
+        assert self.scopes.open[-1] is self, "constructs of a rewritten function are left in the order they were entered"
+        self.scopes.open.pop()
+
+
+def write_merged(
+    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, done: Sequence[Leaf] = (), own: Any = ()
+) -> None:
+    """Items and attributes written in branches get their merged values; those in `own` also if they are the same in all."""
+    ends = [leaf for leaf in leaves(root) if chosen(leaf)]
+    places: dict[Any, Place] = {}
+    for leaf in ends:
+        for key, (place, _) in leaf.writes.items():
+            places.setdefault(key, place)
+    for key, place in places.items():
+        default = log.places[key][1] if log is not None and key in log.places else place.read()
+
+        def value(leaf: Leaf, key: Any = key, default: Any = default) -> Any:
+            return leaf.writes[key][1] if key in leaf.writes else default
+
+        every = [value(leaf) for leaf in ends]
+        if all(item is every[0] for item in every) and (key not in own or not holds_data(every[0])):
+            if place.read() is not every[0]:
+                assign(place, every[0])
+            continue
+
+        def merge(
+            values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, place: Place = place
+        ) -> Any:
+            if values[0] is MISSING or values[1] is MISSING:
+                raise one_sided(place.describe(), values[0] is MISSING, 0)
+            return scopes.merge(values, within, predicate, home, place.describe())
+
+        assign(place, gather(scopes, root, chosen, value, merge).value)
+    for leaf in done:
+        leaf.done = True
+
+
+def one_sided(name: str, first_missing: bool, line: int) -> RuntimeError:
+    side = "if" if first_missing else "else"
+    where = f" at line {line}" if line else ""
+    return RuntimeError(
+        f"inconsistent outputs of the `if/else`{where}, whose condition is a node: variables that are read later need a value in both "
+        f"branches. Variable '{name}' must also be initialized in the `{side}` branch."
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------ assignments
+
+
+def _logs() -> Iterator[Log]:
+    """The log to write down an assignment in: that of the innermost branch, or of statements that some samples have left."""
+    scopes = conditionals.active()
+    if scopes is not None:
+        for entry in reversed(scopes.open):
+            if entry.symbolic or entry.block.split_up:
+                yield entry.block.log
+                return
+
+
+def assign(place: Place, value: Any) -> None:
+    """Write to an item or attribute, so that the branch being traced knows of it."""
+    for log in _logs():
+        log.note(place)
+    place.write(value)
+
+
+def set_item(value: Any, target: Any, key: Any) -> None:
+    """``target[key] = value``"""
+    for log in _logs():
+        log.note(Place(target, key, False))
+    target[key] = value
+
+
+def set_attribute(value: Any, target: Any, name: str) -> None:
+    """``target.name = value``"""
+    for log in _logs():
+        log.note(Place(target, name, True))
+    setattr(target, name, value)
+
+
+def born(value: Any) -> Any:
+    """`value` was just made: if in a branch, that branch may write to it as it likes."""
+    for log in _logs():
+        log.born[id(value)] = value
+    return value

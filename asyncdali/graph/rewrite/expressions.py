@@ -1,0 +1,194 @@
+"""``and``, ``or``, ``not``, ``a if c else b`` and ``assert`` as rewritten functions call them; what is plain Python stays so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...data_node import DataNode
+from .. import conditionals
+from ..conditionals import Conditionals, cut, frozen
+from .blocks import Block, Open, check_predicate, unsupported, write_merged
+from .paths import Fork, Leaf
+
+
+class _Expression(Open):
+    """``and``, ``or``, ``a if c else b`` of a node, while its operands are traced."""
+
+    symbolic = True
+    more = True
+    first = True
+    second = True
+
+    def __init__(self, scopes: Conditionals, predicate: DataNode, side: bool):
+        self.scopes = scopes
+        self.outer = scopes.current
+        self.predicate = predicate
+        self.sides = cut(self.outer, predicate)
+        self.enter(side)
+        self.push()
+
+    def enter(self, side: bool) -> None:
+        self.scopes.current = self.sides[0 if side else 1]
+        self.block = Block(self.scopes.current)
+
+    def end_side(self, value: Any) -> Leaf:
+        """An operand was traced."""
+        leaf = Leaf(self.scopes.current, value=frozen(value))
+        leaf.writes = self.block.log.now()
+        self.block.log.undo()
+        return leaf
+
+    def close(self) -> None:
+        self.pop()
+        self.scopes.current = self.outer
+
+
+class _Logical(_Expression):
+    def __init__(self, scopes: Conditionals, left: DataNode, name: str):
+        check_predicate(left, f"`{name}`")
+        self.name = name
+        arguments = {"expression_name": name, "expression_side": "left"}
+        checked = scopes.raw("_conditional.validate_logical", [scopes.bring(left)], arguments, scopes.current)
+        super().__init__(scopes, checked, name == "and")
+
+    def right(self, value: Any) -> Any:
+        scopes, scope = self.scopes, self.scopes.current
+        if isinstance(value, DataNode):
+            check_predicate(value, f"`{self.name}`")
+        node = scopes.bring(scopes._as_node(value, f"the right side of `{self.name}`", scope), scope)
+        arguments = {"expression_name": self.name, "expression_side": "right"}
+        checked = scopes.raw("_conditional.validate_logical", [node], arguments, scope)
+        leaf = self.end_side(value)
+        self.close()
+        values = (checked, self.predicate) if self.name == "and" else (self.predicate, checked)
+        other = Leaf(self.sides[1 if self.name == "and" else 0])
+        if leaf.writes:
+            pair = (leaf, other) if self.name == "and" else (other, leaf)
+            write_merged(scopes, Fork(self.outer, self.predicate, self.sides, pair), lambda item: True)  # type: ignore[arg-type]
+        return scopes.merge(values, self.sides, self.predicate, self.outer, f"the result of `{self.name}`")
+
+
+class _Plain:
+    """``and``, ``or``, ``a if c else b`` of anything else; `more` and `first` tell what is evaluated."""
+
+    __slots__ = ("first", "left", "more", "second")
+
+    def __init__(self, more: bool, left: Any = None):
+        self.more = self.first = more
+        self.second = not more
+        self.left = left
+
+    def right(self, value: Any) -> Any:
+        return value
+
+    def then(self, value: Any) -> Any:
+        return value
+
+    def end(self, first: Any, second: Any) -> Any:
+        return first if self.first else second
+
+
+_MORE, _OTHER = _Plain(True), _Plain(False)
+
+
+def and_(left: Any) -> Any:
+    """``left and ...``"""
+    if isinstance(left, DataNode):
+        scopes = conditionals.active()
+        if scopes is not None:
+            return _Logical(scopes, left, "and")
+    return _MORE if left else _Plain(False, left)
+
+
+def or_(left: Any) -> Any:
+    """``left or ...``"""
+    if isinstance(left, DataNode):
+        scopes = conditionals.active()
+        if scopes is not None:
+            return _Logical(scopes, left, "or")
+    return _Plain(False, left) if left else _MORE
+
+
+def not_(value: Any) -> Any:
+    """``not value``"""
+    if isinstance(value, DataNode):
+        scopes = conditionals.active()
+        if scopes is not None:
+            check_predicate(value, "`not`")
+            return scopes.logical_not(value, scopes.current)
+    return not value
+
+
+class _Choice(_Expression):
+    def __init__(self, scopes: Conditionals, test: DataNode):
+        check_predicate(test, "the condition of `... if ... else ...`")
+        super().__init__(scopes, scopes.bring(test), True)
+
+    def then(self, value: Any) -> Any:
+        leaf = self.end_side(value)
+        self.enter(False)
+        return leaf
+
+    def end(self, first: Leaf, second: Any) -> Any:
+        ends = (first, self.end_side(second))
+        self.close()
+        if first.writes or ends[1].writes:
+            write_merged(self.scopes, Fork(self.outer, self.predicate, self.sides, ends), lambda item: True)  # type: ignore[arg-type]
+        values = (first.value, ends[1].value)
+        return self.scopes.merge(values, self.sides, self.predicate, self.outer, "the result of `... if ... else ...`")
+
+
+def choose(test: Any) -> Any:
+    """``... if test else ...``"""
+    if isinstance(test, DataNode):
+        scopes = conditionals.active()
+        if scopes is not None:
+            return _Choice(scopes, test)
+    return _MORE if test else _OTHER
+
+
+# ----------------------------------------------------------------------------------------------------------------- other checks
+
+
+_ADVICE = {
+    "while": "the graph is fixed before any data is seen, so the number of rounds must be known. Use `for` over a range with an `if` in it",
+    "comprehension": "how many elements there are must be known before any data is seen. Use `a if condition else b` for the elements",
+    "deep": "the function has too many `if` and `elif` inside one another. Move the inner ones into a function of their own",
+    "generator": "in generators and coroutines conditions on nodes cannot be traced. Use a plain function",
+}
+
+
+def plain(test: Any, where: str) -> Any:
+    """A condition that must not be a node; TypeError with what to do instead."""
+    if isinstance(test, DataNode) and conditionals.active() is not None:
+        what = {"while": "a condition of `while`", "deep": "an `if`"}.get(where, f"a condition in a {where}")
+        raise unsupported(what, _ADVICE[where])
+    return test
+
+
+def is_node(value: Any) -> bool:
+    """Whether an assertion is about a node."""
+    return isinstance(value, DataNode) and conditionals.active() is not None
+
+
+def assert_node(test: DataNode, *message: Any) -> None:
+    """``assert test, message``: checked for every sample of the branch when the pipeline runs."""
+    from ... import operators
+    from ..node import make
+
+    check_predicate(test, "`assert`")
+    check = _Assertion(message)
+    make(operators.load_registry()["python_function"].schema, [test], {"function": check, "num_outputs": 0})
+
+
+class _Assertion:
+    """The function of an assertion's operator."""
+
+    def __init__(self, message: tuple[Any, ...]):
+        self.message = message
+
+    def __call__(self, value: Any) -> None:
+        if value.ndim:
+            raise RuntimeError(f"assertions are restricted to scalar (0-d tensors) inputs, got {value.ndim} dimensions")
+        if not value:
+            raise AssertionError(*self.message)
