@@ -12,7 +12,6 @@ from .channels import Channels
 from .control import RESTARTS
 from .errors import WorkerDied, decode_exception
 from .interrupts import uninterrupted
-from .landing import Landing
 from .launch import Born, Ended, Launcher, News, Unavailable
 from .losses import Losses
 from .members import Member, manner_of_death
@@ -28,12 +27,12 @@ class Crew:
     """replacing: the start is over, and from now on the dead are replaced."""
 
     def __init__(
-        self, name: str, members: list[Member], launcher: Launcher, descriptors: Descriptors, channels: Channels, landing: Landing,
-        losses: Losses, outstanding: Outstanding, positions: Positions,
+        self, name: str, members: list[Member], launcher: Launcher, descriptors: Descriptors, channels: Channels, losses: Losses,
+        outstanding: Outstanding, positions: Positions,
     ):  # fmt: skip
         self._name = name
         self._members, self._launcher, self._descriptors = members, launcher, descriptors
-        self._poll, self._landing = channels.poll, landing
+        self._poll = channels.poll
         self._losses, self._outstanding, self._positions = losses, outstanding, positions
         self._dying: dict[int, Member] = {}  # process id -> worker whose exit status is on its way
         self._statuses: dict[int, int] = {}  # those that came before the death was noticed
@@ -133,7 +132,6 @@ class Crew:
     def _bury(self, member: Member, status: int) -> None:
         """A worker is dead for sure: take up what it left, and ask for another."""
         with uninterrupted():
-            self._landing.drain()
             self._descriptors.close(member.pidfd)
             member.alive, member.pidfd = False, -1
             manner = manner_of_death(status)

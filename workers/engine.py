@@ -131,8 +131,10 @@ class Engine:
         answers = Answers(channels, members, self._outstanding, positions, counts)
         self._landing = Landing(channels.results, answers.note, self._queues)
         self._overtime = Overtime(self._timeout, members, channels)
-        losses = Losses(channels, self._queues, self._outstanding, positions, counts, self._timeout, self._max_retries)
-        self._crew = Crew(self.name, members, launcher, self._descriptors, channels, self._landing, losses, self._outstanding, positions)
+        losses = Losses(
+            members, channels, self._queues, self._landing, self._outstanding, positions, counts, self._timeout, self._max_retries
+        )
+        self._crew = Crew(self.name, members, launcher, self._descriptors, channels, losses, self._outstanding, positions)
         return self._crew
 
     # --------------------------------------------------------------------------------------------------------------- submit

@@ -36,12 +36,14 @@ class Landing:
                 self._cursor = 0
                 progress = True
                 if end < LANDING:
-                    self._queues.flush()
-                    return True
+                    break
             try:
                 os.readv(self._results, [self._view])
             except BlockingIOError:
-                return progress
+                break
+        if progress:
+            self._queues.flush()
+        return progress
 
     def _read(self) -> None:
         """Note the records that have landed."""

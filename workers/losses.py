@@ -1,7 +1,6 @@
 """What a dead worker leaves: a slice that it had taken, memory, and streams.
 
-All of this runs on the thread that noticed the death, with the pool's lock held and interrupts held back, when all that the worker had
-answered has been read.
+All of this runs on the thread that noticed the death, with the pool's lock held and interrupts held back.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from .channels import Channels
 from .control import RING, SAMPLE, SEQUENCE, TASK_ID
 from .counts import Counts
 from .errors import WorkerDied, WorkerTimeout
+from .landing import Landing
 from .members import Member
 from .outstanding import Outstanding
 from .positions import Positions
@@ -20,16 +20,17 @@ from .tickets import Answer, Ticket
 
 class Losses:
     def __init__(
-        self, channels: Channels, queues: Queues, outstanding: Outstanding, positions: Positions, counts: Counts,
-        timeout: float | None, max_retries: int,
+        self, members: list[Member], channels: Channels, queues: Queues, landing: Landing, outstanding: Outstanding, positions: Positions,
+        counts: Counts, timeout: float | None, max_retries: int,
     ):  # fmt: skip
-        self._channels, self._queues = channels, queues
+        self._members = members
+        self._channels, self._queues, self._landing = channels, queues, landing
         self._outstanding, self._positions = outstanding, positions
         self._counts = counts
         self._timeout, self._max_retries = timeout, max_retries
 
     def take_up(self, member: Member, manner: str) -> None:
-        """Take its memory back, see to its streams, and have somebody else run its slice."""
+        """Read all that it had answered, take its memory back, see to its streams, and have somebody else run its slice."""
         ticket, place = self._unfinished(member)
         for extent in member.extents():
             self._channels.slots.reclaim(*extent)
@@ -47,11 +48,15 @@ class Losses:
         """The slice that a dead worker had taken and not answered."""
         block = member.block
         task = block[TASK_ID]
-        ticket = self._outstanding.tickets.get(task // SLICES) if task else None
-        if ticket is None or task % SLICES in ticket.answers:
+        taken = task != 0 and self._queues.was_taken(block[RING], block[SEQUENCE])
+        # It may have died between the two steps of taking. Then another one takes the task, or has done so by now: it wrote that down
+        # before the head moved, and answers before it clears that. So these looks come in this order.
+        elsewhere = any(other.block[TASK_ID] == task for other in self._members if other is not member)
+        self._landing.drain()
+        ticket = self._outstanding.tickets.get(task // SLICES)
+        if not taken or elsewhere or ticket is None or task % SLICES in ticket.answers:
             return None, 0
-        # If not, it died between the two steps of taking, and somebody else will take it.
-        return (ticket, task % SLICES) if self._queues.was_taken(block[RING], block[SEQUENCE]) else (None, 0)
+        return ticket, task % SLICES
 
     def _prepare_streams(self, member: Member, manner: str) -> None:
         """Tell the replacement where each stream of this worker is to go on."""

@@ -49,19 +49,28 @@ class Zygote:
         if len(request) < REQUEST.size:
             return False
         worker, incarnation = REQUEST.unpack(request)
-        pid = fork(self._descriptors, self._setup.descriptors(), lambda: self._become(worker, incarnation))
+        told, telling = os.pipe2(os.O_CLOEXEC)
+        pid = fork(self._descriptors, self._setup.descriptors(), lambda: self._become(worker, incarnation, told, telling))
+        os.close(told)
         pidfd = os.pidfd_open(pid)
         self._children[pidfd] = worker, pid
         self._poll.register(pidfd, select.POLLIN)
         socket.send_fds(self._channel, [NEWS.pack(BIRTH, worker, pid, 0)], [pidfd])
+        os.write(telling, b"1")
+        os.close(telling)
         return True
 
-    def _become(self, worker: int, incarnation: int) -> None:
+    def _become(self, worker: int, incarnation: int, told: int, telling: int) -> None:
+        """Begins when the parent has been told. Else the parent, finding the zygote dead, would ask the next one for this worker once more,
+        and two processes would write to one claim block."""
         self._channel.close()
+        os.close(telling)
         for pidfd in self._children:
             os.close(pidfd)
         settle(self._setup.alive)
-        run_worker(self._setup, worker, incarnation, self._chosen)
+        if os.read(told, 1):
+            os.close(told)
+            run_worker(self._setup, worker, incarnation, self._chosen)
 
     def _reap(self, pidfd: int) -> None:
         worker, pid = self._children.pop(pidfd)

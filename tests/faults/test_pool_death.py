@@ -194,6 +194,85 @@ def test_the_zygote_is_made_again(make_pool):
         until_replaced(pool, 2)
 
 
+def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp_path):
+    """That worker must not begin: the next zygote is asked for the same one, and both would note their claims in one place."""
+    from asyncdali_workers import zygote
+
+    once, tell = tmp_path / "untold", zygote.socket.send_fds
+
+    def die_instead(channel, data, descriptors):
+        if once.exists():
+            return tell(channel, data, descriptors)
+        once.write_text(str(zygote.NEWS.unpack(data[0])[2]))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(zygote.socket, "send_fds", die_instead)
+    pool = make_pool(Source(ws.Counting(), "samples", 8))
+    kill_and_wait(pool.pids[0])
+    until_replaced(pool, 2)
+    untold = int(once.read_text())
+    assert untold not in pool.pids
+    assert ended(untold)
+
+
+def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
+    """It has written its claim and not moved the head: another one takes the task, and it must not run twice."""
+    from asyncdali_workers import control
+
+    once, started, go_on, claim = tmp_path / "once", tmp_path / "started", tmp_path / "go_on", control.Ring.claim
+
+    def die_halfway(ring, block):
+        if ring.head == ring.tail or once.exists():
+            return claim(ring, block)
+        once.write_text(str(os.getpid()))
+        with ring.locked():
+            task = control.Task._make(control.TASK.unpack_from(ring._entries, ring.head % control.RING_ENTRIES * control.TASK_SIZE))
+            block[control.SEQUENCE], block[control.RING] = ring.head, ring.number
+            block[control.SAMPLE], block[control.TASK_ID] = task.first, task.task
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def callback(info):
+        with open(started, "a") as file:
+            file.write(f"{info.idx_in_epoch} ")
+        while not go_on.exists():
+            os.sched_yield()
+        return np.int32([info.idx_in_epoch])
+
+    monkeypatch.setattr(control.Ring, "claim", die_halfway)
+    pool = make_pool(Source(callback, "samples", 1))
+    ticket = pool.submit(0, 0, 0)
+    wait_until(lambda: once.exists() and once.read_text())
+    assert ended(int(once.read_text()))
+    pool.submit(0, 1, 0)  # its token wakes the other one
+    wait_until(started.exists)
+    pool.ready(ticket)  # notices the death
+    assert len(pool.pids) == 1 or pool.statistics()["restarts"]
+    go_on.touch()
+    assert pool.receive(ticket, 20).outputs[0].values.tolist() == [[0]]
+    assert started.read_text().split().count("0") == 1
+    until_replaced(pool, 2)
+    assert pool.statistics()["retries"] == 0
+
+
+def ended(pid):
+    """Waits for it; not for ever."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 10)[0])
+    finally:
+        os.close(descriptor)
+
+
+def wait_until(true):
+    limit = time.monotonic() + 20
+    while not true():
+        os.sched_yield()
+        assert time.monotonic() < limit
+
+
 def test_without_zygote_and_fork_replacement_is_unavailable(make_pool, monkeypatch):
     from asyncdali_workers import launch
 
