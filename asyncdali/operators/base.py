@@ -21,6 +21,7 @@ from __future__ import annotations
 import numbers
 import operator as _op
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -259,6 +260,8 @@ class Environment:
     checkpointing: bool
     allocate: Callable[[int], np.ndarray]
     """``allocate(bytes) -> uint8 array`` of pooled memory; it returns to the pool when the last view is dropped."""
+    calling: Callable[[], AbstractContextManager[None]] = nullcontext
+    """``with calling():`` around calls of the user's functions."""
 
 
 @dataclass

@@ -40,11 +40,15 @@ class _PythonOperator(Operator):
         self._converter = Converter(environment.allocate, None, no_copy=False)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        with self.environment.calling():
+            return self._planned(inputs, arguments.count)
+
+    def _planned(self, inputs: list[Batch], count: int) -> Planned:
         columns = [[self._given(batch.sample(k)) for k in range(len(batch))] for batch in inputs]
         if self.spec.constant("batch_processing"):
             results = self._of_batch(self._call(None, columns))
         else:
-            rows = list(zip(*columns, strict=True)) if inputs else [()] * arguments.count
+            rows = list(zip(*columns, strict=True)) if inputs else [()] * count
             answers = [self._outputs(self._call(k, row), k) for k, row in enumerate(rows)]
             results = [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
         return Planned([self._batch(samples, layout) for samples, layout in zip(results, self._layouts)])

@@ -54,7 +54,7 @@ class DebugPipeline(Pipeline):
             self._options.check_for_build()
             if self._options.checkpoint is not None:
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
-            self._engine = Engine(self._options, f"asyncdali-{id(self):x}")
+            self._engine = Engine(self._options, f"asyncdali-{id(self):x}", self._calling)
             self._eager.start(self._engine)
             _close_at_exit(self)
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,7 +152,7 @@ class Pipeline:
 
     @staticmethod
     def current() -> Pipeline | None:
-        """The pipeline being defined on this thread."""
+        """The pipeline being defined on this thread. In a function that a pipeline calls while it runs: a stand-in with its properties."""
         return context.current()
 
     @staticmethod
@@ -172,6 +172,12 @@ class Pipeline:
 
     def __exit__(self, *exc: object) -> None:
         context.pop()
+
+    def _calling(self, seed: int | None) -> Callable[[], AbstractContextManager[None]]:
+        """What the runtime calls the user's functions within: :meth:`current` is a stand-in there, with this pipeline's properties."""
+        from .callbacks import calling
+
+        return calling(self, seed)
 
     # --- definition
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -223,8 +224,15 @@ class Executor:
         self._outputs: list[int] = []
         self._edge_count = 0
 
-    def environment(self, batch_size: int, num_threads: int, device_id: int | None, checkpointing: bool) -> Environment:
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate)
+    def environment(
+        self,
+        batch_size: int,
+        num_threads: int,
+        device_id: int | None,
+        checkpointing: bool,
+        calling: Callable[[], AbstractContextManager[None]],
+    ) -> Environment:
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""

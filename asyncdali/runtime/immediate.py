@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,14 @@ from .segments import BuiltOperator, BuiltSegment, SegmentRun
 
 
 class Engine:
-    """Memory and threads that the operators of a pipeline share; `seed` is that of the pipeline (drawn if none was given)."""
+    """Memory and threads that the operators of a pipeline share; `seed` is that of the pipeline (drawn if none was given).
+
+    `calling(seed)` is the :attr:`Environment.calling` of its operators.
+    """
 
     statistics = None  # of memory: not kept here
 
-    def __init__(self, options: PipelineOptions, name: str):
+    def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
         from ..compiled import driver
 
         driver.run_job.compile()
@@ -50,7 +54,7 @@ class Engine:
         self.seed = secrets.randbits(62) if options.seed is None else int(options.seed)
         use_host_device(self.device_id, False)
         threads = int(options.num_threads)
-        self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate)
+        self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate, calling(self.seed))
         self._state = WorkerState()
         # The calling thread is one of them.
         self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None

@@ -7,7 +7,8 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from .. import checkpoint as checkpoints
@@ -77,7 +78,7 @@ class Session:
         self.operators: list[BuiltOperator] = []
         self._device_memory = HostMemory(self.executor.allocate)
         try:
-            self._instantiate()
+            self._instantiate(pipeline._calling(self.seed))
         except BaseException:
             for item in self.operators:
                 item.operator.close()
@@ -103,10 +104,10 @@ class Session:
 
     # --- build
 
-    def _instantiate(self) -> None:
+    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]]) -> None:
         options = self.options
         environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing)
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling
         )
         # The driver is compiled (or loaded) here, on the building thread.
         from ..compiled import driver

@@ -48,3 +48,29 @@ def test_errors(function):
             run(library, function, {})
         if library is asyncdali and "ZeroDivision" in str(caught.value):
             assert "division by zero" in str(caught.value)
+
+
+def current_inside(library):
+    """What a callback sees of the pipeline that calls it."""
+    found = []
+
+    def look(a):
+        pipe = library.Pipeline.current()
+        assert isinstance(pipe, library.Pipeline)
+        found.append((pipe.max_batch_size, pipe.num_threads, pipe.device_id, pipe.seed, pipe.exec_pipelined, pipe.exec_async))
+        for name in ("run", "build", "schedule_run", "outputs", "share_outputs", "release_outputs", "checkpoint", "set_outputs"):
+            with pytest.raises(RuntimeError):
+                getattr(pipe, name)(None)  # DALI's are functions that expect an argument
+        return a
+
+    run_with = library.Pipeline(batch_size=1, num_threads=2, device_id=None, seed=9, prefetch_queue_depth=1)
+    with run_with:
+        run_with.set_outputs(library.fn.python_function(library.fn.random.uniform(), function=look))
+    run_with.build()
+    run_with.run()
+    return found[0]
+
+
+def test_current_pipeline():
+    ours, theirs = map(current_inside, LIBRARIES)
+    assert ours == theirs == (1, 2, None, 9, True, True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, values
 
-from asyncdali import Pipeline, fn, types
+from asyncdali import Pipeline, fn, pipeline_def, types
 
 
 def numbers():
@@ -129,3 +130,65 @@ def test_other_operators_follow_and_overlap():
 def test_gpu_side():
     pipe = pipeline_of(lambda: fn.python_function(numbers().gpu(), function=lambda a: a + 1, device="gpu"), device_id=0)
     assert values(pipe.run())[0] == [[1], [2], [3]]
+
+
+def seen_by_callback(look, **options):
+    """What `look(Pipeline.current())` gives in a callback, and the pipeline."""
+    found = []
+    pipe = pipeline_of(lambda: fn.python_function(numbers(), function=lambda a: found.append(look(Pipeline.current())) or a), **options)
+    pipe.run()
+    return found[0], pipe
+
+
+def test_the_current_pipeline_has_the_properties_of_the_one_that_calls():
+    def look(pipe):
+        return pipe.max_batch_size, pipe.num_threads, pipe.device_id, pipe.seed, pipe.prefetch_queue_depth, pipe.is_restored_from_checkpoint
+
+    found, pipe = seen_by_callback(look, seed=7, prefetch_queue_depth=1, num_threads=2)
+    assert found == (pipe.max_batch_size, 2, None, 7, 1, False)
+    found, pipe = seen_by_callback(look, seed=None)
+    assert found[3] == pipe.seed is not None
+    assert Pipeline.current() is None
+
+
+FORBIDDEN = [
+    lambda pipe: pipe.run(), lambda pipe: pipe.build(), lambda pipe: pipe.feed_input("x", [1]), lambda pipe: pipe.epoch_size(),
+    lambda pipe: pipe.checkpoint(), lambda pipe: pipe.set_outputs(1), lambda pipe: pipe.reset(), lambda pipe: pipe.close(),
+    lambda pipe: pipe.num_outputs, lambda pipe: pipe.save_graph_to_dot_file("x"), lambda pipe: fn.random.uniform(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", FORBIDDEN)
+def test_the_current_pipeline_cannot_be_used_in_a_callback(use):
+    with pytest.raises(RuntimeError, match="Python function that (the|a) pipeline calls"):
+        seen_by_callback(use)
+
+
+def test_another_pipeline_may_run_in_a_callback():
+    def look(pipe):
+        inner = pipeline_of(lambda: fn.random.uniform(seed=1), prefetch_queue_depth=1)
+        return values(inner.run())[0], Pipeline.current() is pipe
+
+    (inside, same), _ = seen_by_callback(look)
+    assert same and inside == values(pipeline_of(lambda: fn.random.uniform(seed=1)).run())[0]
+
+
+def test_callbacks_of_debug_mode_see_the_stand_in():
+    found = []
+
+    @pipeline_def(batch_size=2, num_threads=1, debug=True, seed=5)
+    def graph():
+        return fn.python_function(fn.random.uniform(), function=lambda a: found.append(Pipeline.current()) or a)
+
+    pipe = graph()
+    pipe.run()
+    assert found[0].seed == 5 and found[0] is not pipe
+    with pytest.raises(RuntimeError, match="is forbidden"):
+        found[0].run()
+
+
+def test_the_stand_in_does_not_keep_the_pipeline():
+    found, pipe = seen_by_callback(lambda current: current)
+    gone = weakref.ref(pipe)
+    del pipe
+    assert gone() is None and found.max_batch_size == 3
