@@ -14,4 +14,4 @@ called ``*_kernels.py`` and sit beside the operator they belong to.
 """
 
 # Fields (int64) of a thread record, in order.
-THREAD_FIELDS = ("scratch", "scratch_bytes", "error_text", "error_bytes")
+THREAD_FIELDS = ("scratch", "scratch_bytes", "error_text", "error_bytes", "times")

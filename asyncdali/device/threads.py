@@ -24,9 +24,13 @@ class WorkerState:
     def __init__(self) -> None:
         self.record = np.zeros(len(THREAD_FIELDS), np.int64)
         self.scratch = np.empty(0, np.uint8)
+        self.times = np.empty(0, np.int64)
 
-    def record_for(self, scratch_bytes: int) -> int:
-        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch."""
+    def record_for(self, scratch_bytes: int, times: int = 0) -> int:
+        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch and `times` words for times."""
+        if times > len(self.times):
+            self.times = np.empty(2 * times, np.int64)
+            self.record[4] = self.times.ctypes.data
         if scratch_bytes > self.record[1]:
             self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
             start = -self.scratch.ctypes.data % 64

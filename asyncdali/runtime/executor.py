@@ -28,8 +28,8 @@ from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
 from .jobs import CompiledSamples, Job
 from .loop import LoopThread, shared_loop
+from .memory import MemoryStatistics
 from .segments import BuiltSegment, SegmentRun
-from .statistics import MemoryStatistics
 
 
 class Record:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns as now
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,37 @@ from ..operators.base import PythonJob, SampleError, Step
 
 ERROR_TEXT_BYTES = 192
 _TEXT = ERROR_TEXT_BYTES // 8
-_TABLE, _FLAGS = 12, 3  # entries of the job table and flags behind it, see `compiled.driver`
+_TABLE, _FLAGS = 13, 3  # entries of the job table and flags behind it, see `compiled.driver`
+_TIMES, _OWN_TIMES = 5, 2  # likewise, of what is counted
+
+
+class Timed(enum.IntEnum):
+    """Whether a job counts its time; processor time costs two system calls per thread, the rest next to nothing."""
+
+    NO = 0
+    YES = 1
+    PROCESSOR = 2
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """What a job took, in nanoseconds (see :mod:`time`'s ``perf_counter_ns``).
+
+    Attributes:
+        busy: summed over the threads.
+        begun: when the first sample was taken.
+        processor: processor time of the threads; -1 where it was not measured.
+        slowest: time of the slowest sample, 0 where unknown, and
+        sample: which it was.
+        steps: time in each step.
+    """
+
+    busy: int
+    begun: int
+    processor: int
+    slowest: int
+    sample: int
+    steps: Sequence[int]
 
 
 class Job:
@@ -24,6 +58,8 @@ class Job:
     scratch_bytes = 0
 
     def __init__(self) -> None:
+        self.on_thread: Callable[[int, int], None] | None = None
+        """Called by each thread that took part, with when it began and ended (ns): for traces."""
         self._lock = threading.Lock()
         self._active = 0
         self._exhausted = False
@@ -36,11 +72,14 @@ class Job:
             if self._exhausted:
                 return
             self._active += 1
+        began = now() if self.on_thread is not None else 0
         try:
             self._run(thread)
         except BaseException as error:  # no memory for scratch, say; the iteration must end whatever happens
             self._failure = error
         finally:
+            if self.on_thread is not None:
+                self.on_thread(began, now())
             with self._lock:
                 self._exhausted = True  # a thread leaves only when there is nothing left to take
                 self._active -= 1
@@ -50,6 +89,10 @@ class Job:
 
     def _run(self, thread: WorkerState) -> None:
         raise TypeError("abstract")
+
+    def times(self) -> JobTimes | None:
+        """What it took, once it is over; None unless it was made with `timed`."""
+        return None
 
     def stop(self) -> None:
         """Take no further sample (the pipeline is being closed)."""
@@ -63,7 +106,14 @@ class Job:
 class CompiledSamples(Job):
     """Compiled steps over a range of samples; one entry into the interpreter per thread."""
 
-    def __init__(self, count: int, steps: Sequence[tuple[Any, Step]], slots: Sequence[tuple[int, int]] = (), own_scratch: int = 0):
+    def __init__(
+        self,
+        count: int,
+        steps: Sequence[tuple[Any, Step]],
+        slots: Sequence[tuple[int, int]] = (),
+        own_scratch: int = 0,
+        timed: Timed = Timed.NO,
+    ):
         """`steps` are (who, step); `slots` are (address of an int64[count] array of addresses, offset in the thread's scratch).
 
         `own_scratch` bytes at the start of the scratch belong to the slots; each step's own scratch follows.
@@ -83,26 +133,36 @@ class CompiledSamples(Job):
         contexts = functions + len(steps)
         slot_arrays = contexts + len(steps)
         offsets = slot_arrays + len(slots)
-        status = offsets + len(slots)
+        times = offsets + len(slots)
+        status = times + (_TIMES + len(steps) if timed else 0)
         texts = status + count
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
         at = self._address = address_of(block)
         block[:status] = [
             count, at + 8 * _TABLE, len(steps), at + 8 * functions, at + 8 * contexts, len(slots), at + 8 * slot_arrays, at + 8 * offsets,
-            at + 8 * status, at + 8 * texts, ERROR_TEXT_BYTES, at + 8 * (_TABLE + 1), *[0] * _FLAGS,
+            at + 8 * status, at + 8 * texts, ERROR_TEXT_BYTES, at + 8 * (_TABLE + 1), at + 8 * times if timed else 0, *[0] * _FLAGS,
             *[step.function for step in self.steps], *[address_of(step.context) for step in self.steps],
             *[address for address, _ in slots], *[offset for _, offset in slots],
+            *([0, 0, 0, timed is Timed.PROCESSOR, 0, *[0] * len(steps)] if timed else ()),
         ]  # fmt: skip
         block[status:texts] = 0
         block[texts::_TEXT] = 0  # texts are empty
         self._flags = block[_TABLE:functions]  # next sample, stop, failed
+        self._times = block[times:status] if timed else None
+        self._own_times = _OWN_TIMES + len(steps) if timed else 0
         self._status = block[status:texts]
         self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
 
     def _run(self, thread: WorkerState) -> None:
         from ..compiled.driver import run_job
 
-        run_job(self._address, thread.record_for(self.scratch_bytes))
+        run_job(self._address, thread.record_for(self.scratch_bytes, self._own_times))
+
+    def times(self) -> JobTimes | None:
+        if self._times is None:
+            return None
+        busy, begun, processor, measured, slowest, *steps = self._times.tolist()
+        return JobTimes(busy, begun, processor if measured else -1, slowest >> 20, slowest & 0xFFFFF, steps)
 
     def stop(self) -> None:
         self._flags[1] = 1
@@ -128,14 +188,33 @@ class CompiledSamples(Job):
 class PythonSamples(Job):
     """Python work per sample; it counts as what it is: one entry into the interpreter per sample."""
 
-    def __init__(self, job: PythonJob):
+    def __init__(self, job: PythonJob, timed: Timed = Timed.NO):
         super().__init__()
         self._job = job
+        self._timed = timed
+        self._spans: list[tuple[int, int, int]] = []  # of each thread: begin, end, processor time
         self._next = itertools.count()
         self._stopped = False
         self._errors: list[tuple[int, BaseException]] = []
 
     def _run(self, thread: WorkerState) -> None:
+        if not self._timed:
+            self._take_samples()
+            return
+        processor = time.thread_time_ns() if self._timed is Timed.PROCESSOR else 0
+        began = now()
+        self._take_samples()
+        ended = now()
+        self._spans.append((began, ended, time.thread_time_ns() - processor if self._timed is Timed.PROCESSOR else 0))
+
+    def times(self) -> JobTimes | None:
+        if not self._timed or not self._spans:
+            return None
+        busy = sum(ended - began for began, ended, _ in self._spans)
+        processor = sum(used for _, _, used in self._spans) if self._timed is Timed.PROCESSOR else -1
+        return JobTimes(busy, min(began for began, _, _ in self._spans), processor, 0, 0, ())
+
+    def _take_samples(self) -> None:
         samples = self._job.samples
         while not self._stopped:
             k = next(self._next)

@@ -27,9 +27,9 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .executor import Executor
+from .memory import MemoryStatistics
 from .producer import Producer
 from .segments import BuiltOperator, BuiltSegment
-from .statistics import MemoryStatistics
 from .turns import Turn, Turns
 
 if TYPE_CHECKING:
