@@ -149,8 +149,8 @@ class ZygoteLauncher(Launcher):
                 data, received, _, _ = socket.recv_fds(self._channel, NEWS.size, 1)
             except BlockingIOError:
                 break
-            except ConnectionError:
-                data, received = b"", []
+            except ConnectionResetError:
+                continue  # it died with our requests unread; that is said first, and once: what it told before is still to be read
             if not data:
                 news += self._revive()
                 break

@@ -56,7 +56,10 @@ class Zygote:
         self._children[pidfd] = worker, pid
         self._poll.register(pidfd, select.POLLIN)
         socket.send_fds(self._channel, [NEWS.pack(BIRTH, worker, pid, 0)], [pidfd])
-        os.write(telling, b"1")
+        try:
+            os.write(telling, b"1")
+        except BrokenPipeError:
+            pass  # it is dead already, which its pidfd tells
         os.close(telling)
         return True
 

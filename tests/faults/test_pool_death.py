@@ -6,6 +6,7 @@ import os
 import random
 import select
 import signal
+import threading
 import time
 
 import numpy as np
@@ -151,6 +152,49 @@ def test_random_kills_for_a_minute(make_pool):
     assert pool.statistics()["outstanding"] == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_storm(make_pool, monkeypatch, seed):
+    """Deaths a few milliseconds apart, so that they meet every step of a replacement; a pause until a batch arrives after each few."""
+    from asyncdali_workers import crew, launch
+
+    monkeypatch.setattr(crew, "FAILED_STARTS", 1 << 30)
+    always = property(lambda self: True, lambda self, value: None)
+    monkeypatch.setattr(launch.ZygoteLauncher, "_up", always, raising=False)  # one that dies before it was ready is made again all the same
+    source, chance = Mixed(), random.Random(seed)
+    pool = make_pool(Source(source, "samples", 16, num_outputs=3, prefetch=4), workers=3, max_retries=1 << 30)
+    received, over, arrived = 0, threading.Event(), threading.Event()
+
+    def kill():
+        while not over.is_set():
+            arrived.clear()
+            for _ in range(chance.randrange(1, 12)):
+                over.wait(chance.choice([0.001, 0.003, 0.01, 0.04]))
+                victims = pool.pids if chance.random() < 0.7 else [zygote_of(pool)]
+                try:
+                    os.kill(chance.choice([pid for pid in victims if pid]), signal.SIGKILL)
+                except (ProcessLookupError, IndexError):
+                    pass
+            arrived.wait()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        tickets = [pool.submit(0, i, 0) for i in range(4)]
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            source.check(pool.receive(tickets.pop(0), 60), received)
+            arrived.set()
+            tickets.append(pool.submit(0, received + 4, 0))
+            received += 1
+    finally:
+        over.set()
+        arrived.set()
+        killer.join()
+    print(f"{received} batches, {pool.statistics()['restarts']} restarts")
+    assert received > 20
+
+
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_a_sample_that_kills_once_is_tried_again(make_pool, tmp_path, how):
     source = ws.KillsItself([5], how, str(tmp_path / "once"))
@@ -213,6 +257,39 @@ def test_the_zygote_dies_before_it_tells_of_a_worker(make_pool, monkeypatch, tmp
     untold = int(once.read_text())
     assert untold not in pool.pids
     assert ended(untold)
+
+
+def test_the_zygote_dies_with_a_request_unread(make_pool, monkeypatch, tmp_path):
+    """The socket then says that it was reset before it gives what the zygote told."""
+    from asyncdali_workers import launch, zygote
+
+    once, obey, fork, collect = tmp_path / "told", zygote.Zygote._obey, zygote.fork, launch.ZygoteLauncher.collect
+
+    def die_after_one(self):
+        first = not once.exists()
+        if first:  # the second request is there before the first is done
+            monkeypatch.setattr(zygote, "fork", lambda *args: select.select([self._channel], [], [], 10) and fork(*args))
+        going_on = obey(self)
+        if first:
+            once.write_text(str(next(pid for _, pid in self._children.values())))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return going_on
+
+    def collect_when_dead(self):
+        if len(self._wanted) == 2:
+            ended(self._zygote)
+        return collect(self)
+
+    monkeypatch.setattr(zygote.Zygote, "_obey", die_after_one)
+    monkeypatch.setattr(launch.ZygoteLauncher, "collect", collect_when_dead)
+    pool = make_pool(Source(ws.Counting(), "samples", 8))
+    for pid in pool.pids:
+        os.kill(pid, signal.SIGKILL)
+    limit = time.monotonic() + 20
+    while pool.statistics()["restarts"] < 2 or len(pool.pids) < 2:
+        ask(pool)
+        assert time.monotonic() < limit
+    assert int(once.read_text()) in pool.pids
 
 
 def test_a_worker_dies_while_it_takes_a_task(make_pool, monkeypatch, tmp_path):
