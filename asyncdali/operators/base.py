@@ -29,6 +29,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
+from ..device.launch import Launch
 from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 
@@ -280,6 +281,8 @@ class Step:
     keep: Sequence[Any] = ()
     inner: Step | None = None
     """The step that this one calls, if it takes another's place."""
+    launches: Callable[[], list[Launch]] | None = None
+    """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
 
     def place_scratch(self, offset: int) -> None:
         """Tell the step where its scratch begins in the thread's."""
@@ -413,6 +416,8 @@ class Operator:
     """Outputs have their contents after `plan` if the inputs have."""
     barrier: ClassVar[bool] = False
     """Must be a segment of its own (user Python)."""
+    on_cuda: ClassVar[bool] = False
+    """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. A pipeline with one that does not is refused."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec

@@ -31,6 +31,7 @@ class _BatchPlan(NamedTuple):
 class CropMirrorNormalize(WindowOperator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="crop_mirror_normalize",
         doc="""Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.

@@ -9,6 +9,7 @@ multiplier = scale / std; the caller passes those two numbers per channel.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numba import njit
 from ..compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ..compiled.memory import address_of
 from ..compiled.step import Compiled, inlined, step_variant
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, no_explanation
 from .convert_kernels import converter, load_value, storage, view
 
@@ -26,6 +28,7 @@ from .convert_kernels import converter, load_value, storage, view
 # Record of a sample, axes in the order frames, depth, height, width, channels: 0-4 input strides (bytes), 5-9 output strides (bytes),
 # 10-14 input extents, 15-19 window anchor, 20-24 output extents, 25 mirror (0 or 1), 26 row of means and multipliers.
 AXES = "FDHWC"
+_SOURCE = Path(__file__).with_suffix(".cu")
 RECORD_LENGTH = 27
 
 
@@ -260,10 +263,21 @@ class Normalisation:
         fills = np.ascontiguousarray(fills, out_dtype)
         self._keep = mean, multiplier, fills
         self._tables = [*[array.ctypes.data for array in self._keep], mean.shape[1]]
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
+        self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", types)
+        self._largest = int(records[:, 20:24].prod(axis=1).max(initial=0))
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; mirror bool[samples]."""
         records = self._records.copy()
         records[:, 25] = mirror
         table = np.array([address_of(in_addresses), address_of(out_addresses), address_of(records), *self._tables], np.int64)
-        return Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._keep))
+        step = Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._keep))
+
+        def launches() -> list[Launch]:
+            count = len(records)
+            context = (in_addresses, out_addresses, records, *self._keep, self._tables[-1], count)
+            return [Launch(self._kernel, context, grid_of(self._largest, count))]
+
+        step.launches = launches
+        return step

@@ -47,6 +47,7 @@ RESIZE_ARGS = (
 class Resize(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="resize",
         doc="""Resizes images.

@@ -13,6 +13,7 @@ gaussian 65, cubic 129, lanczos3 193 entries), so weights agree to 5e-6.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from ..compiled.intrinsics import (
 )  # fmt: skip
 from ..compiled.memory import address_of
 from ..compiled.step import Compiled, compiled, contracted, step_variant
+from ..device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from .base import Step, no_explanation
 from .resize_rules import Geometry
 
@@ -50,6 +52,7 @@ RECORD_FIELDS = (
     "min_filter", "mag_filter", "antialias",
 )  # fmt: skip
 _SCRATCH_FIELD = 6
+_SOURCE = Path(__file__).with_suffix(".cu")
 _ROWS = 4
 _inner = njit(inline="always")
 
@@ -623,7 +626,42 @@ class Resampling:
             np.int64,
         )  # fmt: skip
         keep = (in_addresses, out_addresses, self._memory)
-        return Step(compiled.address, table, no_explanation, self._scratch, _SCRATCH_FIELD, keep)
+        step = Step(compiled.address, table, no_explanation, self._scratch, _SCRATCH_FIELD, keep)
+        step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
+        return step
+
+    def _launches(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> list[Launch]:
+        """Tap tables of all axes in one launch, pixels in a second."""
+        count, fields = len(in_addresses), len(RECORD_FIELDS)
+        records = self._memory[: count * fields].reshape(count, fields)
+        intervals = self._memory[count * fields : count * (fields + 6)].view(np.float64).reshape(count, 3, 2)
+        axes, words = _tap_places(records, intervals)
+        context = (in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, axes, Scratch(4 * words), count)
+        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume)), ("CHANNELS", channels)
+        largest = int((records[:, 0] * records[:, 5:8].prod(axis=1)).max(initial=0))
+        return [
+            Launch(Kernel(_SOURCE, "taps", types), context, (3, grid_of(1, count)[1])),
+            Launch(Kernel(_SOURCE, "resize", types), context, grid_of(largest, count)),
+        ]
+
+
+def _tap_places(records: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, int]:
+    """Where the tap tables of each axis begin, int64[samples, 3, 3]: first indices, weights (in words), taps; and the words of all."""
+    extents, outs = records[:, 1:4], records[:, 5:8]
+    length = np.abs(intervals[:, :, 1] - intervals[:, :, 0])
+    kinds = np.where(outs < length, records[:, 8:9], records[:, 9:10])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = (length / outs).astype(np.float32)
+    widen = np.where((records[:, 10:11] != 0) & (scale > 1), scale, np.float32(1))
+    wanted = np.ceil(np.float32(2) * _DESCRIPTIONS[kinds, 2].astype(np.float32) * widen).astype(np.int64)
+    taps = np.where(kinds == NN, 1, np.minimum(wanted, extents))
+    sizes = np.stack([outs, outs * taps], axis=2).reshape(-1)
+    ends = np.cumsum(sizes)
+    axes = np.empty((len(records), 3, 3), np.int64)
+    axes[:, :, :2] = (ends - sizes).reshape(len(records), 3, 2)
+    axes[:, :, 2] = taps
+    return axes, int(ends[-1]) if len(ends) else 0
 
 
 @cache

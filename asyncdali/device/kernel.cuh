@@ -1,0 +1,146 @@
+// What kernels share: element types, the table of a launch, conversions. No library header is needed: this is compiled by NVRTC, and by
+// the system's C++ compiler in the tests.
+#pragma once
+
+typedef signed char int8;
+typedef unsigned char uint8;
+typedef short int16;
+typedef unsigned short uint16;
+typedef int int32;
+typedef unsigned int uint32;
+typedef long long int64;
+typedef unsigned long long uint64;
+typedef float float32;
+typedef double float64;
+struct float16 { uint16 bits; };
+struct boolean { uint8 bits; };
+
+#ifndef HOST_BUILD
+#define KERNEL extern "C" __global__ void __launch_bounds__(256)
+#define DEVICE static __device__ __forceinline__
+#endif
+
+// ---------------------------------------------------------------------------------------------------------------- the launch's table
+
+template <class T> DEVICE T *at(int64 address) { return reinterpret_cast<T *>(address); }
+
+// Entry `k` of the table as an array, and element `i` of an array of addresses that is entry `k`.
+template <class T> DEVICE const T *array(const int64 *context, int k) { return at<const T>(context[k]); }
+DEVICE int64 address(const int64 *context, int k, int64 i) { return at<const int64>(context[k])[i]; }
+
+// Work items of a sample, `i` in [0, count), over the blocks in x; samples over the blocks in y.
+#define FOR_SAMPLES(sample, count) for (int64 sample = blockIdx.y; sample < (count); sample += gridDim.y)
+#define FOR_ITEMS(i, count) \
+    for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64)gridDim.x * blockDim.x)
+
+// A flat index taken apart, innermost axis first; 32-bit divisions where they do.
+DEVICE int64 take(int64 &rest, int64 extent) {
+    if ((uint64)rest <= 0xffffffffu && (uint64)extent <= 0xffffffffu) {
+        uint32 whole = (uint32)rest / (uint32)extent;
+        int64 part = (uint32)rest - whole * (uint32)extent;
+        rest = whole;
+        return part;
+    }
+    int64 whole = rest / extent;
+    int64 part = rest - whole * extent;
+    rest = whole;
+    return part;
+}
+
+template <class T> DEVICE T smaller(T a, T b) { return b < a ? b : a; }
+template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }
+
+// ------------------------------------------------------------------------------------------------------------------------ half floats
+
+DEVICE float32 half_to_float(float16 value) {
+#ifdef HOST_BUILD
+    return host_half_to_float(value.bits);
+#else
+    float32 out;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(value.bits));
+    return out;
+#endif
+}
+
+// The nearest one, of two the one away from zero: with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
+DEVICE float16 float_to_half(float32 value) {
+    union { float32 real; uint32 bits; } both;
+    both.real = value;
+    if ((both.bits & 0x7fffffffu) != 0x7f800000u) both.bits |= 1;
+    float16 out;
+#ifdef HOST_BUILD
+    out.bits = host_float_to_half(both.real);
+#else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(both.real));
+#endif
+    return out;
+}
+
+// ------------------------------------------------------------------------------------------------------- conversions (convert_kernels.py)
+
+template <class T> struct Kind { static const bool is_float = false, is_half = false, is_bool = false; };
+template <> struct Kind<float32> { static const bool is_float = true, is_half = false, is_bool = false; };
+template <> struct Kind<float64> { static const bool is_float = true, is_half = false, is_bool = false; };
+template <> struct Kind<float16> { static const bool is_float = true, is_half = true, is_bool = false; };
+template <> struct Kind<boolean> { static const bool is_float = false, is_half = false, is_bool = true; };
+
+template <class A, class B> struct Same { static const bool value = false; };
+template <class A> struct Same<A, A> { static const bool value = true; };
+
+// What an element means: a float for half floats, the number itself for others.
+template <class T> DEVICE auto value_of(T element) {
+    if constexpr (Kind<T>::is_half) return half_to_float(element);
+    else if constexpr (Kind<T>::is_bool) return element.bits;
+    else return element;
+}
+
+template <class T> DEVICE T lowest() { return (T)-1 < (T)0 ? (T)((uint64)1 << (8 * sizeof(T) - 1)) : (T)0; }
+template <class T> DEVICE T highest() { return (T)-1 < (T)0 ? (T)~lowest<T>() : (T)~(T)0; }
+
+template <class Real> DEVICE Real truncated(Real x) { return sizeof(Real) == 8 ? (Real)trunc((double)x) : (Real)truncf((float)x); }
+template <class Real> DEVICE Real magnitude(Real x) { return x < 0 ? -x : x; }
+
+// Floats become integers by rounding half away from zero (AWAY) or by dropping the fraction, saturated; NaN as in convert_kernels.py.
+template <class To, bool AWAY, class Real> DEVICE To whole_number(Real x) {
+    Real whole = truncated(x);
+    if (AWAY && magnitude(x - whole) >= (Real)0.5) whole += x < 0 ? (Real)-1 : (Real)1;
+    if constexpr (sizeof(To) < 4) {
+        if (whole != whole) whole = 0;
+        return (To)smaller(larger(whole, (Real)lowest<To>()), (Real)highest<To>());
+    } else {
+        if (whole != whole) return (To)-1 < (To)0 ? lowest<To>() : (sizeof(To) == 8 ? (To)1 << (8 * sizeof(To) - 1) : (To)0);
+        Real above = (Real)highest<To>();  // rounds up to a power of two for what float64 cannot hold
+        if (sizeof(To) == 4) above += 1;
+        if (whole >= above) return highest<To>();
+        if (whole <= (Real)lowest<To>()) return lowest<To>();
+        return (To)whole;
+    }
+}
+
+template <class To, class From, bool AWAY = true> DEVICE To convert(From element) {
+    if constexpr (Same<To, From>::value) {
+        return element;
+    } else {
+        auto value = value_of(element);
+        if constexpr (Kind<To>::is_bool) {
+            boolean out;
+            if constexpr (Kind<From>::is_float) out.bits = !(magnitude(value) < 0.5f);
+            else out.bits = value != 0;
+            return out;
+        } else if constexpr (Kind<To>::is_half) {
+            return float_to_half((float32)value);
+        } else if constexpr (Kind<To>::is_float) {
+            return (To)value;
+        } else if constexpr (Kind<From>::is_float) {
+            if constexpr (sizeof(To) >= 4) return whole_number<To, AWAY>((float64)value);
+            else return whole_number<To, AWAY>(value);
+        } else {
+            // Between integers: compared in 64 bits, of the signedness that holds both.
+            if (value < 0) {
+                int64 low = (To)-1 < (To)0 ? (int64)lowest<To>() : 0;
+                return (int64)value < low ? (To)low : (To)value;
+            }
+            return (uint64)value > (uint64)highest<To>() ? highest<To>() : (To)value;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+"""What operators and GPU devices agree on: a step of the plan as kernel launches.
+
+A compiled step is ``step(context, sample, thread)`` over a table of integers and addresses; a kernel is ``kernel(context)`` over a table of
+the same kind. So one plan serves both: the operator decides a batch once, and its :class:`~asyncdali.operators.base.Step` carries, beside the
+compiled function, how the same tables are launched. The kernel's source is a ``.cu`` file beside the operator's compiled steps, plain CUDA
+C++ without library headers, which the tests also compile for the host (docs/gpu.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+BLOCK = 256
+"""Threads of a block, unless a launch says otherwise."""
+_MAX_BLOCKS = 4096
+_MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is compiled once: a function `entry` of the file `source`, with macros `defines` as (name, value)."""
+
+    source: Path
+    entry: str
+    defines: tuple[tuple[str, str | int], ...] = ()
+
+
+@dataclass(eq=False)
+class Scratch:
+    """`size` bytes of device memory for the launches that name this object; contents undefined at first."""
+
+    size: int
+
+
+Entry: TypeAlias = "int | np.ndarray | Scratch"
+
+
+@dataclass
+class Launch:
+    """One launch.
+
+    context   entries of the table that the kernel reads as ``const int64 *``: integers as they are; arrays (structured or plain,
+              C-contiguous) as the address of a copy in device memory, aligned to 16 bytes; scratch as its address
+    grid      blocks in x (work of one sample) and y (samples)
+    shared    bytes of dynamic shared memory
+    """
+
+    kernel: Kernel
+    context: Sequence[Entry]
+    grid: tuple[int, int]
+    block: int = BLOCK
+    shared: int = 0
+
+
+def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
+    """A grid for samples of at most `largest` work items: kernels stride over what it does not cover."""
+    return max(1, min(-(-int(largest) // block), _MAX_BLOCKS)), max(1, min(samples, _MAX_SAMPLES))
+
+
+_TYPES = {"bool": "boolean"}
+
+
+def element_type(dtype: np.dtype | str) -> str:
+    """The name that kernels (kernel.cuh) give an element type."""
+    name = np.dtype(dtype).name
+    return _TYPES.get(name, name)
+
+
+HEADER = Path(__file__).with_name("kernel.cuh")
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text()
+
+
+def source_of(kernel: Kernel) -> str:
+    """The whole translation unit: macros, the common header, the kernel's file (whose ``#include`` of the header is dropped)."""
+    defines = "".join(f"#define {name} {value}\n" for name, value in kernel.defines)
+    body = _text(kernel.source).replace('#include "kernel.cuh"', "")
+    return f"{defines}{_text(HEADER)}\n{body}"
+
+
+COMPILE_OPTIONS = ("-fmad=false", "--std=c++17")
+"""What kernels rely on: a multiplication and an addition are rounded each, as in compiled steps; where one operation is meant, it says fmaf."""

@@ -1,0 +1,145 @@
+// resize: separable resampling. `taps` computes the tap tables of every axis, `resize` makes the pixels. The formulas and the order of their
+// roundings are those of resize_kernels.py.
+//
+// Table: 0 input addresses, 1 output addresses, 2 records int64[samples, 11], 3 source intervals float64[samples, 3, 2], 4 filter tables
+// float32, 5 filter descriptions int32[6, 3], 6 axes int64[samples, 3, 3] (where first indices and weights begin in 7, taps), 7 tap tables
+// (4-byte words), 8 samples.
+// Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ).
+#include "kernel.cuh"
+
+enum { NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN };
+
+DEVICE float32 gaussian_reach(float32 reach) {
+    const float32 sigma = (float32)((float64)(0.5f * reach) / 1.4142135623730951);
+    const float32 support = 5.656854249492381f * sigma;
+    return 32.0f / (64.0f / support);
+}
+
+DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi, bool running, int32 *first, float32 *weights) {
+    const float32 scale = (float32)((hi - lo) / out_extent);
+    const int64 begin = larger((int64)floor(smaller(lo, hi)), (int64)0);
+    const float32 origin = (float32)(lo - begin);
+    if (!running) {
+        for (int64 i = threadIdx.x; i < out_extent; i += blockDim.x) {
+            const float32 center = origin + ((float32)i + 0.5f) * scale;
+            first[i] = (int32)smaller(larger(begin + (int64)floorf(center), (int64)0), extent - 1);
+            weights[i] = 1;
+        }
+        return;
+    }
+    if (threadIdx.x) return;  // a running sum has an order
+    float32 center = origin + 0.5f * scale;
+    for (int64 i = 0; i < out_extent; ++i) {
+        first[i] = (int32)smaller(larger(begin + (int64)floorf(center), (int64)0), extent - 1);
+        weights[i] = 1;
+        center += scale;
+    }
+}
+
+KERNEL taps(const int64 *context) {
+    FOR_SAMPLES(sample, context[8]) {
+        const int64 axis = blockIdx.x;
+        const int64 *record = array<int64>(context, 2) + 11 * sample;
+        const int64 extent = record[1 + axis], out_extent = record[5 + axis];
+        const float64 lo = array<float64>(context, 3)[6 * sample + 2 * axis], hi = array<float64>(context, 3)[6 * sample + 2 * axis + 1];
+        const int64 kind = out_extent < (hi < lo ? lo - hi : hi - lo) ? record[8] : record[9];
+        const int32 *description = array<int32>(context, 5) + 3 * kind;
+        const int64 *where = array<int64>(context, 6) + 9 * sample + 3 * axis;
+        const int64 count = where[2];
+        int32 *first = at<int32>(context[7]) + where[0];
+        float32 *weights = at<float32>(context[7]) + where[1];
+        if (kind == NN) {
+            fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights);
+            continue;
+        }
+        const float32 *table = array<float32>(context, 4) + description[0];
+        const int32 entries = description[1];
+        const float32 scale = (float32)((hi - lo) / out_extent);
+        const float32 span = (float32)((hi < lo ? lo - hi : hi - lo) / out_extent);
+        const float32 widen = record[10] && span > 1 ? span : 1.0f;
+        const float32 origin = (float32)lo, reach = (float32)description[2] * widen;
+        const float32 before = kind == GAUSSIAN ? gaussian_reach(reach) : reach;
+        const float32 begin = origin + (0.5f * scale - 0.5f - before);
+        const int64 window = (int64)ceilf(2.0f * reach);
+        const float32 steps = (float32)(entries - 1) / (2.0f * reach);
+        const float32 last = (float32)(entries + 1);
+        for (int64 i = threadIdx.x; i < out_extent; i += blockDim.x) {
+            const float32 center = origin + ((float32)i + 0.5f) * scale - 0.5f;
+            const int64 start = (int64)ceilf((float32)i * scale + begin);
+            const int64 base = smaller(larger(start, (int64)0), extent - count);
+            first[i] = (int32)base;
+            float32 *row = weights + i * count;
+            for (int64 k = 0; k < count; ++k) row[k] = 0;
+            float32 total = 0;
+            for (int64 k = 0; k < window; ++k) {
+                const int64 source = start + k;
+                float32 position = ((float32)source - center + reach) * steps + 1.0f;
+                position = smaller(larger(position, 0.0f), last);
+                const int32 cell = smaller((int32)position, entries);
+                const float32 part = position - (float32)cell;
+                const float32 weight = table[cell] + (table[cell + 1] - table[cell]) * part;
+                total += weight;
+                row[smaller(larger(source, (int64)0), extent - 1) - base] += weight;
+            }
+            total = 1.0f / total;
+            for (int64 k = 0; k < count; ++k) row[k] *= total;
+        }
+    }
+}
+
+// float32 to the output's type: rounded half to even, saturated.
+DEVICE OUT stored(float32 value) {
+    if constexpr (Kind<OUT>::is_float) return (OUT)value;
+    else return (OUT)rintf(smaller(larger(value, (float32)lowest<OUT>()), (float32)highest<OUT>()));
+}
+
+KERNEL resize(const int64 *context) {
+    const float32 *weights = array<float32>(context, 7);
+    const int32 *firsts = array<int32>(context, 7);
+    FOR_SAMPLES(sample, context[8]) {
+        const int64 *record = array<int64>(context, 2) + 11 * sample;
+        const int64 *axes = array<int64>(context, 6) + 9 * sample;
+        const int64 depth = record[5], height = record[6], width = record[7];
+        const int64 channels = CHANNELS ? CHANNELS : record[4];
+        const int64 row_size = record[3] * channels, plane_size = record[2] * row_size;
+        if (plane_size * record[1] == 0) continue;
+        const IN *source = at<const IN>(address(context, 0, sample));
+        OUT *out = at<OUT>(address(context, 1, sample));
+        const int32 taps_y = (int32)axes[5], taps_x = (int32)axes[8];
+        FOR_ITEMS(i, record[0] * depth * height * width) {
+            int64 rest = i;
+            const int64 x = take(rest, width), y = take(rest, height), z = take(rest, depth), outer = rest;
+#if VOLUME
+            const int32 taps_z = (int32)axes[2];
+            const float32 *wz = weights + axes[1] + z * taps_z;
+            const int64 plane = outer * record[1] + firsts[axes[0] + z];
+#else
+            const int64 plane = outer * record[1] + z;
+#endif
+            const float32 *wy = weights + axes[4] + y * taps_y, *wx = weights + axes[7] + x * taps_x;
+            const IN *corner = source + plane * plane_size + firsts[axes[3] + y] * row_size + firsts[axes[6] + x] * channels;
+            const int32 group = CHANNELS && CHANNELS <= 4 ? CHANNELS : 4;
+            for (int64 c = 0; c < channels; c += group) {
+                const int32 used = CHANNELS && CHANNELS <= 4 ? CHANNELS : (int32)smaller((int64)4, channels - c);
+                float32 total[4] = {0, 0, 0, 0};
+                for (int32 kx = 0; kx < taps_x; ++kx) {
+                    float32 column[4] = {0, 0, 0, 0};
+                    for (int32 ky = 0; ky < taps_y; ++ky) {
+                        const IN *pixel = corner + ky * row_size + kx * channels + c;
+                        for (int32 k = 0; k < used; ++k) {
+#if VOLUME
+                            float32 value = 0;
+                            for (int32 kz = 0; kz < taps_z; ++kz) value = fmaf(wz[kz], (float32)pixel[kz * plane_size + k], value);
+#else
+                            const float32 value = (float32)pixel[k];
+#endif
+                            column[k] = fmaf(wy[ky], value, column[k]);
+                        }
+                    }
+                    for (int32 k = 0; k < used; ++k) total[k] = fmaf(wx[kx], column[k], total[k]);
+                }
+                for (int32 k = 0; k < used; ++k) out[i * channels + c + k] = stored(total[k]);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+"""Runs kernels on the host: the same ``.cu`` files, compiled by the system's C++ compiler, over the same launches."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asyncdali.device.launch import Kernel, Launch, Scratch, source_of
+
+_SHIM = Path(__file__).with_name("kernel_shim.h")
+COMPILER = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+_FLAGS = ("-std=c++17", "-O1", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-unknown-pragmas", "-DHOST_BUILD")
+GUARD = 64
+
+
+@functools.cache
+def _folder() -> Path:
+    """Compiled kernels are kept between runs; their names are those of their contents."""
+    folder = Path(tempfile.gettempdir()) / f"asyncdali-host-kernels-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def host_kernel(kernel: Kernel, flags: tuple[str, ...] = ()) -> Any:
+    """The entry point ``run(context, grid_x, grid_y, block, shared)`` of a kernel compiled for the host."""
+    text = f'#include "{_SHIM}"\n{source_of(kernel)}\nHOST_ENTRY({kernel.entry})\n'
+    digest = hashlib.sha256("\0".join([text, _SHIM.read_text(), *flags]).encode()).hexdigest()[:24]
+    library = _folder() / f"{kernel.entry}-{digest}.so"
+    if not library.exists():
+        source = library.with_suffix(f".{os.getpid()}.cpp")
+        source.write_text(text)
+        part = library.with_suffix(f".{os.getpid()}.part")
+        subprocess.run([COMPILER, *_FLAGS, *flags, "-o", str(part), str(source)], check=True)
+        source.unlink()
+        part.replace(library)
+    function = ctypes.CDLL(str(library)).run_on_host
+    function.argtypes = [ctypes.c_void_p, *[ctypes.c_int64] * 4]
+    return function
+
+
+def resolve(launch: Launch, copies: dict[int, np.ndarray]) -> np.ndarray:
+    """The launch's table with addresses; `copies` keeps what they point to, by the identity of the entry."""
+    table = np.empty(len(launch.context), np.int64)
+    for k, entry in enumerate(launch.context):
+        if isinstance(entry, (np.ndarray, Scratch)):
+            if id(entry) not in copies:
+                copies[id(entry)] = entry.copy() if isinstance(entry, np.ndarray) else np.full(entry.size + GUARD, 0xA5, np.uint8)
+            table[k] = copies[id(entry)].ctypes.data
+        else:
+            table[k] = int(entry)
+    return table
+
+
+def run_launches(launches: list[Launch], flags: tuple[str, ...] = ()) -> None:
+    """Run launches in order; addresses in their tables are host memory. Checks that scratch is not exceeded."""
+    copies: dict[int, np.ndarray] = {}
+    scratches = {id(entry): entry for launch in launches for entry in launch.context if isinstance(entry, Scratch)}
+    for launch in launches:
+        table = resolve(launch, copies)
+        host_kernel(launch.kernel, flags)(table.ctypes.data, launch.grid[0], launch.grid[1], launch.block, launch.shared)
+    for key, scratch in scratches.items():
+        assert (copies[key][scratch.size :] == 0xA5).all(), "a kernel left its scratch"
