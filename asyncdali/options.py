@@ -12,7 +12,10 @@ from ._notices import near, warn
 from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
-_FLAGS = ("exec_pipelined", "exec_async", "set_affinity", "enable_memory_stats", "enable_checkpointing", "strict", "exec_dynamic")
+_FLAGS = (
+    "exec_pipelined", "exec_async", "set_affinity", "enable_memory_stats", "enable_statistics", "enable_checkpointing", "strict",
+    "exec_dynamic",
+)  # fmt: skip
 
 
 @dataclass
@@ -31,6 +34,7 @@ class PipelineOptions:
     max_streams: Any = None
     default_cuda_stream_priority: Any = None
     enable_memory_stats: bool = False
+    enable_statistics: bool = True
     enable_checkpointing: bool = False
     checkpoint: Any = None
     strict: bool = True

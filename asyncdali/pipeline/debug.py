@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from ..runtime.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
 from .eager import DataNodeDebug, EagerDefinition
 from .pipeline import Pipeline, _close_at_exit
+
+if TYPE_CHECKING:
+    from ..runtime.statistics import Statistics
 
 _WITHOUT = "is not available in debug mode (debug=True)"
 
@@ -83,10 +87,15 @@ class DebugPipeline(Pipeline):
             raise RuntimeError("run() was called from the function of this very pipeline")
         with self._running:
             self._runner = threading.get_ident()
+            began = perf_counter_ns()
+            outputs: tuple[Any, ...] | None = None
             try:
-                return self._eager.run(self._iterate)
+                outputs = self._eager.run(self._iterate)
+                return outputs
             finally:
                 self._runner = None
+                if self._engine is not None and self._engine.counters is not None:
+                    self._engine.counters.ran(began, outputs)
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """As :meth:`run`, which it calls: nothing else happens meanwhile. The end of the data is StopAsyncIteration."""
@@ -107,6 +116,8 @@ class DebugPipeline(Pipeline):
         """What the function returned, as tensor lists."""
         if returned is None:
             self.define_graph()  # says that there are no outputs
+        if isinstance(returned, dict):
+            self.output_names, returned = tuple(returned), tuple(returned.values())
         several = isinstance(returned, tuple) or (
             isinstance(returned, list) and bool(returned) and all(isinstance(item, DataNode) for item in returned)
         )
@@ -162,6 +173,12 @@ class DebugPipeline(Pipeline):
     def input_feed_count(self, input_name: str) -> int:
         """1: a run takes one batch of each input."""
         return 1
+
+    def statistics(self) -> Statistics:
+        """As for other pipelines; everything is done in the call of :meth:`run`, so all of it is a wait of the consumer."""
+        self.build()
+        assert self._engine is not None
+        return self._engine.statistics()
 
     # --- the rest
 

@@ -26,6 +26,7 @@ from .storing import both_spellings, stored_options
 
 if TYPE_CHECKING:
     from ..runtime.session import Session
+    from ..runtime.statistics import Statistics
     from ..sources.parallel import Parallel
     from ..tensors import TensorListCPU, TensorListGPU
 
@@ -44,6 +45,7 @@ class Pipeline:
         bytes_per_sample: expected size of a sample: sizes the first buffers.
         set_affinity: pin worker threads to CPUs (``DALI_AFFINITY_MASK``: comma-separated CPU numbers).
         enable_memory_stats: collect memory statistics for :meth:`executor_statistics`.
+        enable_statistics: count what :meth:`statistics` tells (some microseconds per iteration).
         enable_checkpointing, checkpoint: see :meth:`checkpoint`; `checkpoint` (bytes) is restored in :meth:`build`.
         strict: refuse a checkpoint of another graph or data set; False logs the differences and goes on.
         py_num_workers, py_start_method, py_callback_pickler: Python worker processes of parallel external sources.
@@ -448,6 +450,7 @@ class Pipeline:
                 await turn.__aenter__()
                 if session.in_flight:
                     await session.in_flight[0].wait_async()
+                session.arrives()
             try:
                 return session.fetch()
             except StopIteration:
@@ -568,6 +571,14 @@ class Pipeline:
 
     def __str__(self) -> str:
         """What runs, segment by segment; before building only that it is not built."""
+    def statistics(self) -> Statistics:
+        """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
+        the queue was. The difference of two is that of what happened between: ``pipe.statistics().since(earlier)``.
+
+        RuntimeError with ``enable_statistics=False``.
+        """
+        return self._built().statistics()
+
         head = f"{type(self).__name__}(batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id})"
         if self._session is None:
             return f"{head}, not built: {len(self._definition.instances)} operators"

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from time import perf_counter_ns as now
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..device.threads import WorkerState, WorkerThreads
 from ..errors import PipelineClosed
 from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
+from .counters import PipelineCounters
 from .jobs import CompiledSamples, Job
 from .loop import LoopThread, shared_loop
 from .memory import MemoryStatistics
@@ -36,8 +38,8 @@ class Record:
     """One iteration on its way: its batches, positions after it, and who waits for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "batch_size", "done_segments", "edges", "error", "fed", "finished", "index", "outputs",
-        "place", "positions",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
+        "finished", "finished_at", "index", "outputs", "place", "positions",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -51,6 +53,8 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
+        self.admitted = self.finished_at = self.arrived = 0  # for statistics: when it was queued, done, and asked for by the consumer
+        self.done_at: dict[int, int] = {}  # likewise: when each segment was done
         self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
@@ -146,6 +150,8 @@ class Scheduler:
         """
         if self._planning.get(segment.index) == record.index:
             del self._planning[segment.index]
+            if segment.counters is not None:
+                segment.counters.free = now()
             self._busy_backends.discard(segment.backend)
 
     def done(self, segment: BuiltSegment, record: Record) -> bool:
@@ -219,7 +225,8 @@ class Executor:
         self._open_records: deque[Record] = deque()
         self._admitted = 0
         self.closed = False
-        self.statistics: MemoryStatistics | None = None
+        self.memory: MemoryStatistics | None = None
+        self.counters: PipelineCounters | None = None
         self._pid = os.getpid()
         self._outputs: list[int] = []
         self._edge_count = 0
@@ -240,8 +247,15 @@ class Executor:
         self._outputs = outputs
         self._edge_count = edge_count
         self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
+        if self.counters is not None:
+            self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
+
+    def _count(self, counters: PipelineCounters) -> None:
+        names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
+        for segment, stream in zip(self._segments, self._segment_streams, strict=True):
+            counters.segment(segment).stream = "loop" if segment.instant else names[id(stream)]
 
     def _stream(self, key: Any) -> Stream:
         if key == "cpu":
@@ -277,11 +291,15 @@ class Executor:
             record.finish()
         elif record.index == self._admitted:
             self._admitted += 1
+            if self.counters is not None:
+                record.admitted = now()
             self._open_records.append(record)
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = SegmentRun(segment, record, self)
+        if segment.counters is not None:
+            segment.counters.starts(record)
         if record.error is not None:
             segment.commit_positions(record, {})
             self._finish_segment(run)
@@ -310,6 +328,8 @@ class Executor:
 
     def _finish_segment(self, run: SegmentRun) -> None:
         record = run.record
+        if self.counters is not None:
+            record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:
                 record.outputs = [record.edges[edge] for edge in self._outputs]  # type: ignore[misc]

@@ -31,9 +31,11 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.data import Converter
 from ..tensors.memory import HostMemory
 from ..types import DALIDataType
+from .counters import PipelineCounters
 from .executor import Record
 from .jobs import CompiledSamples, Job
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
+from .statistics import NO_STATISTICS, Statistics, take
 
 
 class Engine:
@@ -42,13 +44,16 @@ class Engine:
     `calling(seed)` is the :attr:`Environment.calling` of its operators.
     """
 
-    statistics = None  # of memory: not kept here
+    memory = None  # statistics of it: not kept here
 
     def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
         from ..compiled import driver
 
         driver.run_job.compile()
-        self.allocate: Callable[[int], np.ndarray] = BufferPool().allocate
+        self._pool = BufferPool()
+        self.allocate: Callable[[int], np.ndarray] = self._pool.allocate
+        self.counters = PipelineCounters() if options.enable_statistics else None
+        self._options = options
         self.batch_size = int(options.batch_size)
         self.device_id: int | None = options.device_id
         self.seed = secrets.randbits(62) if options.seed is None else int(options.seed)
@@ -101,6 +106,12 @@ class Engine:
         """The inputs that one call of `external_source` made."""
         return Sources(planned, self.batch_size, self.allocate, False, None)
 
+    def statistics(self) -> Statistics:
+        """What was counted; see ``Pipeline.statistics``."""
+        if self.counters is None:
+            raise RuntimeError(NO_STATISTICS)
+        return take(self.counters, self._options, 1, (), self._pool, None)
+
     def close(self) -> None:
         """End the helpers; what is called later runs without them."""
         if self._helpers is not None:
@@ -139,6 +150,9 @@ class Immediate:
             self.close()
             raise
         self._segments = [BuiltSegment(item, [self._built[id(planned)] for planned in item.operators]) for item in self.plan.segments]
+        if engine.counters is not None:
+            for segment in self._segments:
+                engine.counters.segment(segment).stream = "caller"
         self._before: list[tuple[Any, Any]] = []
 
     def _make(self, planned: PlannedOperator) -> Any:

@@ -18,7 +18,8 @@ from ..errors import operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
-from .jobs import CompiledSamples, Job, PythonSamples
+from .counters import Lap, OperatorCounters, SegmentCounters
+from .jobs import CompiledSamples, Job, PythonSamples, Timed
 
 log = logging.getLogger("asyncdali")
 
@@ -29,7 +30,7 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "inputs", "operator", "outputs", "planned")
+    __slots__ = ("arguments", "counters", "inputs", "operator", "outputs", "planned")
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -37,6 +38,7 @@ class BuiltOperator:
         self.inputs = planned.inputs
         self.arguments = list(planned.arguments.items())
         self.outputs = planned.outputs
+        self.counters: OperatorCounters | None = None
 
 
 class BuiltSegment:
@@ -50,6 +52,7 @@ class BuiltSegment:
         self.instant = all(built.operator.instant for built in operators)
         self.stateful = [built for built in operators if built.operator.stateful]
         self.kept = segment.consumed_outside
+        self.counters: SegmentCounters | None = None
 
     def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
         """Move the stateful operators on by what they produced (`produced`: operator's id -> samples).
@@ -82,26 +85,37 @@ class SegmentRun:
         steps: list[tuple[BuiltOperator, Step | Batch]] = []
         fresh: list[tuple[int, Batch]] = []
         produced: dict[int, int] = {}
+        counters = self.segment.counters
+        lap = None if counters is None else counters.lap(self.record)
         try:
             for built in self.segment.operators:
                 try:
-                    yield from self._one(built, steps, fresh, produced)
+                    yield from self._one(built, steps, fresh, produced, lap)
                 except Exception as error:
                     raise self._wrap(built, error) from error
+                if lap is not None:
+                    lap.planned(built.counters, [self.record.edges[edge] for edge in built.outputs])  # type: ignore[arg-type]
             self._note_memory()
             slots, scratch = self._place(fresh)
         finally:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
+        if lap is not None:
+            lap.ends()
         if steps:
-            job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch)
+            timed = Timed.NO if lap is None else lap.timed
+            job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
             job.is_pixels = True  # type: ignore[attr-defined]
+            if counters is not None:
+                counters.root.watch(job, f"pixels of segment {counters.index}", self.record.index)
             try:
                 yield job
             except SampleError as error:
                 raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
+            if counters is not None:
+                counters.made(job, job.owners, self.record, job.count)
 
-    def _one(self, built: BuiltOperator, steps: list, fresh: list, produced: dict) -> Iterator[Job]:
+    def _one(self, built: BuiltOperator, steps: list, fresh: list, produced: dict, lap: Lap | None) -> Iterator[Job]:
         """Prepare and plan one operator."""
         record, operator = self.record, built.operator
         edges = record.edges
@@ -114,8 +128,13 @@ class SegmentRun:
             return
         arguments = Arguments(built.planned.spec, named, count)
         iteration = Iteration(record.index, record.batch_size, record.fed)
-        for job in operator.prepare(inputs, arguments, iteration):
-            yield _as_job(job, built)
+        for wanted in operator.prepare(inputs, arguments, iteration):
+            job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
+            if lap is not None:
+                lap.yields(job, built.counters)  # type: ignore[arg-type]
+            yield job
+            if lap is not None:
+                lap.resumes(job, built.counters)  # type: ignore[arg-type]
         planned: Planned = operator.plan(inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
@@ -165,7 +184,7 @@ class SegmentRun:
         return slots, offset
 
     def _note_memory(self) -> None:
-        statistics = self.executor.statistics
+        statistics = self.executor.memory
         if statistics is not None:
             for built in self.segment.operators:
                 spec = built.planned.spec
@@ -207,8 +226,8 @@ def _samples(fresh: list[tuple[int, Batch]], record: Any) -> int:
     return max((len(batch) if batch.rows is None else len(batch.rows) for _, batch in fresh), default=record.batch_size)
 
 
-def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator) -> Job:
+def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator, timed: Timed) -> Job:
     if isinstance(job, PythonJob):
-        return PythonSamples(job)
-    return CompiledSamples(job.count, [(built, step) for step in job.steps])
+        return PythonSamples(job, timed)
+    return CompiledSamples(job.count, [(built, step) for step in job.steps], timed=timed)
 

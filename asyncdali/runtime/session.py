@@ -26,10 +26,12 @@ from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
+from .counters import PipelineCounters
 from .executor import Executor
 from .memory import MemoryStatistics
 from .producer import Producer
 from .segments import BuiltOperator, BuiltSegment
+from .statistics import NO_STATISTICS, Statistics, take
 from .turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -74,7 +76,10 @@ class Session:
             name=f"asyncdali-{id(pipeline):x}",
         )
         if options.enable_memory_stats and not options.exec_dynamic:
-            self.executor.statistics = MemoryStatistics()
+            self.executor.memory = MemoryStatistics()
+        if options.enable_statistics:
+            self.executor.counters = PipelineCounters()
+        self.counters = self.executor.counters
         self.operators: list[BuiltOperator] = []
         self._device_memory = HostMemory(self.executor.allocate)
         try:
@@ -135,6 +140,8 @@ class Session:
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
+        if self.counters is not None:
+            sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
@@ -182,8 +189,14 @@ class Session:
         for record in list(self.in_flight):
             record.wait()
 
+        self.arrives()
     def fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way.
+
+    def arrives(self) -> None:
+        """The consumer begins to wait for the next iteration (counted once)."""
+        if self.counters is not None:
+            self.counters.arrives(self.in_flight)
 
         Threads that fetch at the same time are served one after another.
         """
@@ -201,9 +214,12 @@ class Session:
         try:
             if isinstance(error, PipelineClosed):
                 raise error
+        self.arrives()
             self._positions = record.positions
             if error is not None:
                 raise error
+        if self.counters is not None:
+            self.counters.fetched(record, record.outputs)
         finally:
             del error
         if self._expects:
@@ -255,13 +271,20 @@ class Session:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
     def memory_statistics(self) -> dict[str, Any]:
-        statistics = self.executor.statistics
+        statistics = self.executor.memory
         return {} if statistics is None else statistics.table()
 
     # --- checkpoints
 
     def _describe(self) -> dict[str, Any]:
         sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
+    def statistics(self) -> Statistics:
+        """What was counted since the pipeline was built."""
+        if self.counters is None:
+            raise RuntimeError(NO_STATISTICS)
+        pool = None if self.parallel is None else self.parallel.pool.statistics()
+        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool)
+
         return checkpoints.describe_graph(self.plan, sizes)
 
     def checkpoint(self, library: str) -> bytes:

@@ -55,6 +55,8 @@ class Sources:
         self._held_for = -1
         self._stopped = False
         self._warn_unused()
+        self.counters: Sequence[Any] = ()
+        """For statistics: one per puller, whose ``pull(ask)`` times the call; empty: nothing is counted."""
         if checkpointing:
             self._prepare_checkpoints()
 
@@ -131,7 +133,8 @@ class Sources:
             if k in self._held:
                 continue
             try:
-                self._held[k] = self._checked(puller)
+                ask = partial(self._checked, puller)
+                self._held[k] = self.counters[k].pull(ask) if self.counters else ask()
             except StopIteration:
                 self._held[k] = {}
                 self._stopped = True

@@ -1,0 +1,333 @@
+"""What ``Pipeline.statistics()`` returns: plain frozen objects, seconds and counts.
+
+Counts only ever grow, so the difference of two reports (:meth:`Statistics.since`) is a report of what happened between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+from .counters import STAND_IN, OperatorCounters, PipelineCounters, SegmentCounters, SourceCounters
+
+NO_STATISTICS = "statistics() needs a pipeline with enable_statistics=True (the default): this one was made without"
+
+_Any = TypeVar("_Any")
+
+
+_NOW = {
+    "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight", "index", "kind",
+    "operator", "outstanding", "prefetch", "ready", "serves", "slowest_sample", "stream",
+}  # fmt: skip
+"""Fields that tell how something is, rather than count."""
+
+
+@dataclass(frozen=True)
+class OperatorStatistics:
+    """One operator of the plan.
+
+    Attributes:
+        name, operator, backend: the instance, what it is (``"decoders.image"``), and ``"cpu"``, ``"mixed"`` or ``"gpu"``.
+        iterations, samples, bytes: what it produced; all outputs count for `bytes`.
+        planning_seconds: on the stage's thread, interpreter included: decisions for whole batches, and users' Python.
+        prepare_seconds: on worker threads, before planning (reading files), summed over threads.
+        steps_seconds: on worker threads, in its compiled steps among the segment's pixels, summed over threads.
+        prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration of sixteen; much less than that means
+            waiting (for a disk, for other threads).
+    """
+
+    name: str
+    operator: str
+    backend: str
+    iterations: int
+    samples: int
+    bytes: int
+    planning_seconds: float
+    prepare_seconds: float
+    steps_seconds: float
+    prepare_processor_seconds: float
+
+    @property
+    def busy_seconds(self) -> float:
+        """All its time, on whatever thread."""
+        return self.planning_seconds + self.prepare_seconds + self.steps_seconds
+
+
+@dataclass(frozen=True)
+class SegmentStatistics:
+    """Operators that run as one (see docs/architecture.md), per segment.
+
+    Attributes:
+        index, backend, operators: which; operators by name.
+        stream: the stage thread or stream that plans it; "loop" for segments of a few microseconds.
+        iterations: how many it has planned, and `batches`, `samples`: how much pixels of it are made.
+        planning_seconds, planning_processor_seconds: on the stage's thread (jobs of `prepare` left out); how much of it the processor
+            worked, estimated from one iteration of sixteen. The rest is waiting: for the interpreter, the processor, in a user's function.
+        pixels_seconds: from the first sample of a batch to its last, summed over batches (two may be made at the same time).
+        pixels_busy_seconds: summed over threads. pixels_processor_seconds: processor time of that, estimated.
+        slowest_sample_seconds: the time of the slowest sample of each batch, summed over batches.
+        slowest_sample: the slowest of all: (seconds, iteration, sample, file or ""); None before there is any.
+        wait_output_seconds: could have gone on, and nobody asked: the queue is full, a source is being asked, or the consumer is away.
+        wait_input_seconds: asked, and its inputs were not there yet.
+        wait_turn_seconds: inputs were there, and `OperatorConcurrency` or the loop held it back.
+    """
+
+    index: int
+    backend: str
+    stream: str
+    operators: tuple[str, ...]
+    iterations: int
+    planning_seconds: float
+    planning_processor_seconds: float
+    batches: int
+    samples: int
+    pixels_seconds: float
+    pixels_busy_seconds: float
+    pixels_processor_seconds: float
+    slowest_sample_seconds: float
+    slowest_sample: tuple[float, int, int, str] | None
+    wait_output_seconds: float
+    wait_input_seconds: float
+    wait_turn_seconds: float
+
+    @property
+    def busy_seconds(self) -> float:
+        """Planning and pixels, summed over threads."""
+        return self.planning_seconds + self.pixels_busy_seconds
+
+
+@dataclass(frozen=True)
+class SourceStatistics:
+    """One external source: how often a batch was asked for, and how long whoever asked had to wait.
+
+    `kind` is ``"called"`` (its code runs in the call), ``"awaited"`` or ``"parallel"``; `processor_seconds` is what the asking thread
+    computed meanwhile, estimated from one batch of sixteen.
+    """
+
+    name: str
+    kind: str
+    prefetch: int
+    batches: int
+    samples: int
+    wait_seconds: float
+    processor_seconds: float
+
+
+@dataclass(frozen=True)
+class ConsumerStatistics:
+    """The side of ``run()``, ``outputs()`` or ``await run_async()``.
+
+    Attributes:
+        iterations, samples, failed: delivered; iterations that ended in an error are counted in both.
+        wait_seconds: waiting for batches that were not ready. away_seconds: between two calls; sources asked in the call count for neither.
+        latency_seconds: from queueing an iteration to its end, summed.
+    """
+
+    iterations: int
+    samples: int
+    failed: int
+    wait_seconds: float
+    away_seconds: float
+    latency_seconds: float
+
+
+@dataclass(frozen=True)
+class QueueStatistics:
+    """Iterations in flight.
+
+    `depth`: how many are kept. `in_flight`, `ready`: now, and how many of these are done. `ready_on_arrival[k]`: how often k were done when
+    the consumer came; all at 0 means that it always waits, all at `depth` that it never does.
+    """
+
+    depth: int
+    in_flight: int
+    ready: int
+    ready_on_arrival: tuple[int, ...]
+
+    @property
+    def mean_ready(self) -> float:
+        """Mean of `ready_on_arrival`."""
+        return sum(k * count for k, count in enumerate(self.ready_on_arrival)) / max(1, sum(self.ready_on_arrival))
+
+
+@dataclass(frozen=True)
+class ThreadStatistics:
+    """The CPU worker threads: how many, how long they worked (summed), and processor time of that, estimated."""
+
+    count: int
+    busy_seconds: float
+    processor_seconds: float
+
+
+@dataclass(frozen=True)
+class StreamStatistics:
+    """A stage thread or stream: which segments it `serves`, and how long it was occupied."""
+
+    name: str
+    serves: tuple[int, ...]
+    busy_seconds: float
+
+
+@dataclass(frozen=True)
+class BufferStatistics:
+    """Pooled memory, now: blocks of 64 KB and more. `held`: outputs that the user still refers to."""
+
+    allocated_bytes: int
+    free_bytes: int
+    held_blocks: int
+    held_bytes: int
+
+
+@dataclass(frozen=True)
+class WorkerStatistics:
+    """Worker processes of parallel sources (docs/workers.md); `waiting_seconds` is time without a task."""
+
+    count: int
+    tasks: int
+    samples: int
+    busy_seconds: float
+    waiting_seconds: float
+    bytes: int
+    restarts: int
+    outstanding: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Where the time of a pipeline went: see :meth:`asyncdali.Pipeline.statistics`. Times are seconds."""
+
+    elapsed_seconds: float
+    batch_size: int
+    consumer: ConsumerStatistics
+    queue: QueueStatistics
+    segments: tuple[SegmentStatistics, ...]
+    operators: tuple[OperatorStatistics, ...]
+    sources: tuple[SourceStatistics, ...]
+    threads: ThreadStatistics
+    streams: tuple[StreamStatistics, ...]
+    buffers: BufferStatistics
+    workers: WorkerStatistics | None
+
+    def since(self, earlier: Statistics) -> Statistics:
+        """What happened after `earlier`, a report of the same pipeline. ValueError for one of another."""
+        return _difference(self, earlier)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as dicts, lists and numbers, for JSON."""
+        return dataclasses.asdict(self)
+
+    def operator(self, name: str) -> OperatorStatistics:
+        """The operator instance of that name; KeyError if there is none."""
+        for item in self.operators:
+            if item.name == name:
+                return item
+        raise KeyError(f"no operator {name!r} in the plan; there are {', '.join(item.name for item in self.operators)}")
+
+
+def _difference(later: _Any, earlier: _Any) -> _Any:
+    changes = {}
+    for item in dataclasses.fields(later):  # type: ignore[arg-type]
+        if item.name not in _NOW:
+            changes[item.name] = _minus(getattr(later, item.name), getattr(earlier, item.name))
+    return dataclasses.replace(later, **changes)  # type: ignore[type-var]
+
+
+def _minus(later: Any, earlier: Any) -> Any:
+    if dataclasses.is_dataclass(later):
+        return _difference(later, earlier)
+    if isinstance(later, str):
+        if later != earlier:
+            raise ValueError(f"these statistics are of another pipeline: it has {earlier!r} where this one has {later!r}")
+        return later
+    if isinstance(later, tuple):
+        missing = len(later) - len(earlier)
+        if missing < 0 or (missing and later and dataclasses.is_dataclass(later[0])):
+            raise ValueError("these statistics are of another pipeline, or later than the ones they are taken from")
+        return tuple(map(_minus, later, (*earlier, *[0] * missing)))
+    return None if later is None else later - earlier
+
+
+# --------------------------------------------------------------------------------------------------------------- from the counters
+
+
+def take(
+    counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None
+) -> Statistics:
+    """A report of `counters`; `memory` is the buffer pool, `pool` the statistics of worker processes."""
+    segments = counters.segments
+    operators = tuple(
+        _operator(item) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
+    )
+    busy = sum(item.jobs for segment in segments for item in segment.operators) + sum(segment.pixels_busy for segment in segments)
+    streams: dict[str, list[SegmentCounters]] = {}
+    for segment in segments:
+        streams.setdefault(segment.stream, []).append(segment)
+    made = tuple(map(_segment, segments))
+    in_work = list(in_flight)
+    held = counters.held()
+    return Statistics(
+        elapsed_seconds=(perf_counter_ns() - counters.began) / 1e9,
+        batch_size=int(options.batch_size),
+        consumer=ConsumerStatistics(
+            counters.iterations, counters.samples, counters.failed, counters.wait / 1e9, counters.away / 1e9, counters.latency / 1e9
+        ),
+        queue=QueueStatistics(depth, len(in_work), sum(record.finished for record in in_work), tuple(counters.ready)),
+        segments=made,
+        operators=operators,
+        sources=tuple(map(_source, counters.sources)),
+        threads=ThreadStatistics(
+            int(options.num_threads),
+            busy / 1e9,
+            sum(item.pixels_processor_seconds for item in made) + sum(item.prepare_processor_seconds for item in operators),
+        ),
+        streams=tuple(
+            StreamStatistics(name, tuple(item.index for item in parts), sum(item.planning for item in parts) / 1e9)
+            for name, parts in streams.items()
+        ),
+        buffers=BufferStatistics(memory.allocated_bytes, memory.idle_bytes(), *held),
+        workers=None if pool is None else _workers(pool),
+    )
+
+
+def _estimate(total: int, measured: int, processor: int) -> float:
+    """Processor seconds of `total`, of which a part was measured."""
+    return total * (processor / measured) / 1e9 if measured else 0.0
+
+
+def _operator(item: OperatorCounters) -> OperatorStatistics:
+    spec = item.planned.spec
+    return OperatorStatistics(
+        spec.name, spec.schema.name, spec.device, item.iterations, item.samples, item.bytes(), item.planning / 1e9, item.jobs / 1e9,
+        item.steps / 1e9, _estimate(item.jobs, item.jobs_measured, item.jobs_processor),
+    )  # fmt: skip
+
+
+def _segment(item: SegmentCounters) -> SegmentStatistics:
+    slowest = item.slowest
+    return SegmentStatistics(
+        index=item.index, backend=item.backend, stream=item.stream, operators=tuple(part.planned.spec.name for part in item.operators),
+        iterations=item.iterations, planning_seconds=item.planning / 1e9,
+        planning_processor_seconds=_estimate(item.planning, item.planning_measured, item.planning_processor),
+        batches=item.batches, samples=item.samples, pixels_seconds=item.pixels / 1e9, pixels_busy_seconds=item.pixels_busy / 1e9,
+        pixels_processor_seconds=_estimate(item.pixels_busy, item.pixels_measured, item.pixels_processor),
+        slowest_sample_seconds=item.slowest_sum / 1e9, slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
+        wait_output_seconds=item.wait_output / 1e9, wait_input_seconds=item.wait_input / 1e9, wait_turn_seconds=item.wait_turn / 1e9,
+    )  # fmt: skip
+
+
+def _source(item: SourceCounters) -> SourceStatistics:
+    return SourceStatistics(
+        item.name, item.kind, item.prefetch, item.pulls, item.samples, item.wait / 1e9,
+        _estimate(item.wait, item.measured, item.processor),
+    )  # fmt: skip
+
+
+def _workers(pool: Mapping[str, Any]) -> WorkerStatistics:
+    workers = pool["workers"]
+    return WorkerStatistics(
+        len(workers), sum(item["tasks"] for item in workers), sum(item["samples"] for item in workers),
+        sum(item["busy_seconds"] for item in workers), pool["queue_wait_seconds"], pool["bytes"], pool["restarts"], pool["outstanding"],
+    )  # fmt: skip
