@@ -448,9 +448,9 @@ class Pipeline:
             stack.push_async_exit(turn)
             async with self._claim_async(session):
                 await turn.__aenter__()
+                session.arrives()
                 if session.in_flight:
                     await session.in_flight[0].wait_async()
-                session.arrives()
             try:
                 return session.fetch()
             except StopIteration:
@@ -546,6 +546,14 @@ class Pipeline:
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
         return self._built().memory_statistics()
 
+    def statistics(self) -> Statistics:
+        """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
+        the queue was. The difference of two is that of what happened between: ``pipe.statistics().since(earlier)``.
+
+        RuntimeError with ``enable_statistics=False``.
+        """
+        return self._built().statistics()
+
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
         self._built()
@@ -571,14 +579,6 @@ class Pipeline:
 
     def __str__(self) -> str:
         """What runs, segment by segment; before building only that it is not built."""
-    def statistics(self) -> Statistics:
-        """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
-        the queue was. The difference of two is that of what happened between: ``pipe.statistics().since(earlier)``.
-
-        RuntimeError with ``enable_statistics=False``.
-        """
-        return self._built().statistics()
-
         head = f"{type(self).__name__}(batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id})"
         if self._session is None:
             return f"{head}, not built: {len(self._definition.instances)} operators"

@@ -132,6 +132,8 @@ class Session:
         ]
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
         sources = Sources(inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel)
+        if self.counters is not None:
+            sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
         self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
@@ -140,8 +142,6 @@ class Session:
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
-        if self.counters is not None:
-            sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
@@ -181,22 +181,22 @@ class Session:
 
     def wait_oldest(self) -> None:
         """Wait for the next iteration to be returned, if there is one."""
+        self.arrives()
         if self.in_flight:
             self.in_flight[0].wait()
+
+    def arrives(self) -> None:
+        """The consumer begins to wait for the next iteration (counted once)."""
+        if self.counters is not None:
+            self.counters.arrives(self.in_flight)
 
     def wait_all(self) -> None:
         """Wait until everything launched is computed."""
         for record in list(self.in_flight):
             record.wait()
 
-        self.arrives()
     def fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way.
-
-    def arrives(self) -> None:
-        """The consumer begins to wait for the next iteration (counted once)."""
-        if self.counters is not None:
-            self.counters.arrives(self.in_flight)
 
         Threads that fetch at the same time are served one after another.
         """
@@ -206,20 +206,20 @@ class Session:
     def _fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         if not self.in_flight:
             raise self.nothing_left()
+        self.arrives()
         record = self.in_flight[0]
         record.wait()
         self.in_flight.popleft()
+        if self.counters is not None:
+            self.counters.fetched(record, record.outputs)
         # The record lets go of its error, which otherwise would keep alive whatever its traceback refers to.
         error, record.error = record.error, None
         try:
             if isinstance(error, PipelineClosed):
                 raise error
-        self.arrives()
             self._positions = record.positions
             if error is not None:
                 raise error
-        if self.counters is not None:
-            self.counters.fetched(record, record.outputs)
         finally:
             del error
         if self._expects:
@@ -270,6 +270,13 @@ class Session:
     def reader_metas(self) -> dict[str, dict[str, int]]:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
+    def statistics(self) -> Statistics:
+        """What was counted since the pipeline was built."""
+        if self.counters is None:
+            raise RuntimeError(NO_STATISTICS)
+        pool = None if self.parallel is None else self.parallel.pool.statistics()
+        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool)
+
     def memory_statistics(self) -> dict[str, Any]:
         statistics = self.executor.memory
         return {} if statistics is None else statistics.table()
@@ -278,13 +285,6 @@ class Session:
 
     def _describe(self) -> dict[str, Any]:
         sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
-    def statistics(self) -> Statistics:
-        """What was counted since the pipeline was built."""
-        if self.counters is None:
-            raise RuntimeError(NO_STATISTICS)
-        pool = None if self.parallel is None else self.parallel.pool.statistics()
-        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool)
-
         return checkpoints.describe_graph(self.plan, sizes)
 
     def checkpoint(self, library: str) -> bytes:

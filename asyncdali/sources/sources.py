@@ -7,6 +7,7 @@ another source failed is kept for the next attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._notices import warn
@@ -54,9 +55,9 @@ class Sources:
         self._held: dict[int, dict[str, Batch]] = {}
         self._held_for = -1
         self._stopped = False
-        self._warn_unused()
         self.counters: Sequence[Any] = ()
         """For statistics: one per puller, whose ``pull(ask)`` times the call; empty: nothing is counted."""
+        self._warn_unused()
         if checkpointing:
             self._prepare_checkpoints()
 
