@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
 from typing import Any, Protocol
@@ -27,59 +27,28 @@ STAND_IN = "__input_"
 
 _SAMPLED = 16
 _FLUSH = 64
+_YES, _PROCESSOR = Timed.YES, Timed.PROCESSOR
 
 
 class Recorder(Protocol):
-    """Takes spans of time for a trace: on which lane (a thread's name) what was done from when to when (ns), for which iteration."""
+    """Takes spans of time for a trace: on which lane (None: the calling thread) what was done from when to when (ns), for which iteration;
+    and levels: how much of something there is, at a time."""
 
     def span(self, what: str, began: int, ended: int, iteration: int, lane: str | None = None) -> None: ...
+
+    def level(self, what: str, time: int, value: int) -> None: ...
 
 
 class OperatorCounters:
     """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
 
-    __slots__ = (
-        "_bytes", "_flushing", "_shapes", "iterations", "jobs", "jobs_measured", "jobs_processor", "planned", "planning", "samples",
-        "steps",
-    )  # fmt: skip
+    __slots__ = ("bytes", "iterations", "jobs", "jobs_measured", "jobs_processor", "outputs", "planned", "planning", "samples", "steps")
 
     def __init__(self, planned: Any) -> None:
         self.planned = planned
-        self.iterations = self.samples = self.planning = self.jobs = self.steps = 0
+        self.outputs = len(planned.outputs)
+        self.iterations = self.samples = self.bytes = self.planning = self.jobs = self.steps = 0
         self.jobs_measured = self.jobs_processor = 0  # of `jobs`: what was measured, and the processor time of that
-        self._bytes = 0
-        self._shapes: deque[tuple[np.ndarray, Any]] = deque()
-        self._flushing = threading.Lock()
-
-    def produced(self, outputs: Sequence[Batch | None]) -> None:
-        """Count the samples and bytes of an iteration's outputs; sizes are added up later, for many iterations at once."""
-        self.iterations += 1
-        if outputs:
-            self.samples += len(outputs[0].shapes)  # type: ignore[union-attr]
-        for batch in outputs:
-            self._shapes.append((batch.shapes, batch.dtype))  # type: ignore[union-attr]
-        if len(self._shapes) > _FLUSH * len(outputs):
-            self.bytes()
-
-    def bytes(self) -> int:
-        """Bytes of all outputs so far."""
-        with self._flushing:
-            times: dict[int, int] = {}
-            first: dict[int, tuple[np.ndarray, Any]] = {}
-            while self._shapes:
-                item = self._shapes.popleft()
-                key = id(item[0])  # batches of equal samples share their array of shapes
-                times[key] = times.get(key, 0) + 1
-                first.setdefault(key, item)
-            ragged: dict[Any, list[np.ndarray]] = {}
-            for key, (shapes, dtype) in first.items():
-                if times[key] == 1:
-                    ragged.setdefault((dtype, shapes.shape[1]), []).append(shapes)
-                elif len(shapes):
-                    self._bytes += times[key] * _volume(shapes) * storage_dtype(dtype).itemsize
-            for (dtype, _), many in ragged.items():
-                self._bytes += _volume(np.concatenate(many)) * storage_dtype(dtype).itemsize
-            return self._bytes
 
     def job(self, times: JobTimes) -> None:
         """Count a job of `prepare`."""
@@ -87,6 +56,22 @@ class OperatorCounters:
         if times.processor >= 0:
             self.jobs_measured += times.busy
             self.jobs_processor += times.processor
+
+
+def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
+    """Bytes of batches of these shapes and element types."""
+    if len(set(map(id, types))) > 1:
+        return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
+    arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share theirs
+    elements = 0
+    ragged: dict[int, list[np.ndarray]] = {}
+    for key, times in Counter(map(id, shapes)).items():
+        if times == 1:
+            ragged.setdefault(arrays[key].shape[1], []).append(arrays[key])
+        else:
+            elements += times * _volume(arrays[key])
+    elements += sum(_volume(np.concatenate(many)) for many in ragged.values())
+    return elements * storage_dtype(types[0]).itemsize
 
 
 def _volume(shapes: np.ndarray) -> int:
@@ -115,32 +100,70 @@ class SegmentCounters:
         self.slowest_sum = 0
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
         self.free = 0  # since when the next iteration could be planned
+        self._edges = [edge for built in segment.operators for edge in built.outputs]
         self._lock = threading.Lock()
+        self._log: deque[tuple[list[int], list[np.ndarray], list[Any]]] = deque()
+        self._reading = threading.Lock()
 
     # --- on the loop's thread
 
     def starts(self, record: Any) -> None:
         """The segment starts on an iteration: why not before?"""
-        time = now()
         free = self.free
-        if free:
-            asked = max(free, record.admitted)
-            ready = max([asked, *[record.done_at.get(index, 0) for index in self.producers]])
-            self.wait_output += asked - free
-            self.wait_input += ready - asked
-            self.wait_turn += time - ready
+        if not free:
+            return
         self.free = 0
+        time = now()
+        asked = record.admitted
+        if asked > free:
+            self.wait_output += asked - free
+        else:
+            asked = free
+        ready = asked
+        for index in self.producers:
+            done = record.done_at.get(index, 0)
+            if done > ready:
+                ready = done
+        self.wait_input += ready - asked
+        self.wait_turn += time - ready
 
     # --- on the stage thread
 
     def lap(self, record: Any) -> Lap:
         """Begin to plan an iteration."""
-        return Lap(self, record)
+        return Lap(self, record, self.timed)
+
+    def planned(self, marks: list[int], edges: Sequence[Batch | None]) -> None:
+        """An iteration is planned. `marks`: when it began, when each operator was done, when all was placed. Added up later, for many."""
+        made = [edges[edge] for edge in self._edges]
+        self._log.append((marks, [batch.shapes for batch in made], [batch.dtype for batch in made]))  # type: ignore[union-attr]
+        self.iterations += 1
+        if len(self._log) >= _FLUSH:
+            self.add_up()
+
+    def add_up(self) -> None:
+        """Add what is in the log to the counters."""
+        with self._reading:
+            log = [self._log.popleft() for _ in range(len(self._log))]
+            if not log:
+                return
+            marks, shapes, types = zip(*log)
+            stamps = np.array(marks)
+            took = (stamps[:, 1:] - stamps[:, :-1]).sum(axis=0).tolist()
+            self.planning += sum(took)
+            columns = list(zip(zip(*shapes), zip(*types)))
+            for counters, planning in zip(self.operators, took):
+                counters.planning += planning
+                counters.iterations += len(log)
+                outputs, columns = columns[: counters.outputs], columns[counters.outputs :]
+                if outputs:
+                    counters.samples += sum(map(len, outputs[0][0]))
+                    counters.bytes += sum(_bytes(*output) for output in outputs)
 
     @property
     def timed(self) -> Timed:
         """How jobs count in this iteration."""
-        return Timed.PROCESSOR if self.root.always_processor or self.iterations % _SAMPLED == 0 else Timed.YES
+        return _PROCESSOR if self.iterations % _SAMPLED == 0 or self.root.always_processor else _YES
 
     # --- on the worker that leaves last
 
@@ -180,58 +203,47 @@ def _origin(record: Any, sample: int) -> str:
 class Lap:
     """The stopwatch of one segment while it plans one iteration; it rests while jobs run."""
 
-    __slots__ = ("_at", "_counters", "_processor", "_record", "_resumed", "_took", "_used", "timed")
+    __slots__ = ("_away", "_counters", "_left", "_marks", "_record", "_resumed", "_used", "timed")
 
-    def __init__(self, counters: SegmentCounters, record: Any):
+    def __init__(self, counters: SegmentCounters, record: Any, timed: Timed):
         self._counters = counters
         self._record = record
-        self.timed = counters.timed
-        self._processor = self.timed is Timed.PROCESSOR
-        self._took = self._used = 0
-        self._resumes()
+        self.timed = timed
+        self._away = self._used = 0
+        self._resumed = time.thread_time_ns() if timed is _PROCESSOR else 0
+        self._marks = [now()]
 
-    def _resumes(self) -> None:
-        self._resumed = time.thread_time_ns() if self._processor else 0
-        self._at = now()
-
-    def _lap(self, counters: OperatorCounters) -> None:
-        at = now()
-        took = at - self._at
-        self._took += took
-        counters.planning += took
-        recorder = self._counters.root.recorder
-        if recorder is not None:
-            recorder.span(counters.planned.spec.name, self._at, at, self._record.index)
-        self._at = at
-
-    def planned(self, counters: OperatorCounters, outputs: Sequence[Batch | None]) -> None:
+    def planned(self) -> None:
         """An operator has prepared and planned."""
-        counters.produced(outputs)
-        self._lap(counters)
+        self._marks.append(now() - self._away)
 
     def yields(self, job: Job, counters: OperatorCounters) -> None:
         """A job of `prepare` is about to run, on other threads; this one may go on elsewhere."""
-        self._lap(counters)
-        if self._processor:
+        if self.timed is _PROCESSOR:
             self._used += time.thread_time_ns() - self._resumed
         self._counters.root.watch(job, counters.planned.spec.name, self._record.index)
+        self._left = now()
 
     def resumes(self, job: Job, counters: OperatorCounters) -> None:
         """It is over."""
         times = job.times()
         if times is not None:
             counters.job(times)
-        self._resumes()
+        if self.timed is _PROCESSOR:
+            self._resumed = time.thread_time_ns()
+        self._away += now() - self._left
 
     def ends(self) -> None:
         """Everything is planned, and there is memory for it."""
-        counters = self._counters
-        self._took += now() - self._at
-        if self._processor:
-            counters.planning_measured += self._took
+        counters, marks = self._counters, self._marks
+        marks.append(now() - self._away)
+        if self.timed is _PROCESSOR:
+            counters.planning_measured += marks[-1] - marks[0]
             counters.planning_processor += self._used + time.thread_time_ns() - self._resumed
-        counters.iterations += 1
-        counters.planning += self._took
+        counters.planned(marks, self._record.edges)
+        recorder = counters.root.recorder
+        if recorder is not None:
+            recorder.span(f"plan segment {counters.index}", marks[0], now(), self._record.index)
 
 
 class SourceCounters:
@@ -322,11 +334,13 @@ class PipelineCounters:
         while len(self.ready) <= ready:
             self.ready.append(0)
         self.ready[ready] += 1
+        if self.recorder is not None:
+            self.recorder.level("iterations ready", time, ready)
         if self._fetched:
             self.away += max(0, time - self._fetched - (self._asking() - self._asked))
 
     def _asking(self) -> int:
-        return sum(source.wait for source in self.sources)
+        return sum([source.wait for source in self.sources]) if self.sources else 0
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began then was made in the consumer's own call; None: it failed."""

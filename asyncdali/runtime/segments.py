@@ -94,7 +94,7 @@ class SegmentRun:
                 except Exception as error:
                     raise self._wrap(built, error) from error
                 if lap is not None:
-                    lap.planned(built.counters, [self.record.edges[edge] for edge in built.outputs])  # type: ignore[arg-type]
+                    lap.planned()
             self._note_memory()
             slots, scratch = self._place(fresh)
         finally:

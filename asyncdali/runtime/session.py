@@ -206,8 +206,9 @@ class Session:
     def _fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
         if not self.in_flight:
             raise self.nothing_left()
-        self.arrives()
         record = self.in_flight[0]
+        if not record.arrived:
+            self.arrives()
         record.wait()
         self.in_flight.popleft()
         if self.counters is not None:

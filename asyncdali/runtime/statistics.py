@@ -183,13 +183,13 @@ class BufferStatistics:
 
 @dataclass(frozen=True)
 class WorkerStatistics:
-    """Worker processes of parallel sources (docs/workers.md); `waiting_seconds` is time without a task."""
+    """Worker processes of parallel sources (docs/workers.md). `queue_wait_seconds`: how long tasks waited for one, summed over tasks."""
 
     count: int
     tasks: int
     samples: int
     busy_seconds: float
-    waiting_seconds: float
+    queue_wait_seconds: float
     bytes: int
     restarts: int
     outstanding: int
@@ -257,7 +257,9 @@ def take(
     counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None
 ) -> Statistics:
     """A report of `counters`; `memory` is the buffer pool, `pool` the statistics of worker processes."""
-    segments = counters.segments
+    segments = list(counters.segments)
+    for segment in segments:
+        segment.add_up()
     operators = tuple(
         _operator(item) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
     )
@@ -300,7 +302,7 @@ def _estimate(total: int, measured: int, processor: int) -> float:
 def _operator(item: OperatorCounters) -> OperatorStatistics:
     spec = item.planned.spec
     return OperatorStatistics(
-        spec.name, spec.schema.name, spec.device, item.iterations, item.samples, item.bytes(), item.planning / 1e9, item.jobs / 1e9,
+        spec.name, spec.schema.name, spec.device, item.iterations, item.samples, item.bytes, item.planning / 1e9, item.jobs / 1e9,
         item.steps / 1e9, _estimate(item.jobs, item.jobs_measured, item.jobs_processor),
     )  # fmt: skip
 
