@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -42,10 +43,20 @@ def size_class(size: int) -> int:
     return -(-size // step) * step
 
 
-class BufferPool:
-    """Blocks of memory, kept for reuse by size class; one per pipeline."""
+def _plain(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
 
-    def __init__(self) -> None:
+
+class BufferPool:
+    """Blocks of memory, kept for reuse by size class; one per pipeline.
+
+    make    gives fresh memory, a uint8 array of a size (pinned memory where there is a GPU)
+    small   requests below this many bytes come straight from the C library
+    """
+
+    def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL) -> None:
+        self._make = make or _plain
+        self._small = small
         self._returned: deque[np.ndarray] = deque()
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
@@ -55,7 +66,7 @@ class BufferPool:
 
     def allocate(self, size: int) -> np.ndarray:
         """A uint8 array of `size` bytes, 64-byte aligned when large; contents undefined."""
-        if size < SMALL:
+        if size < self._small:
             return np.empty(size, np.uint8)
         block = size_class(size)
         with self._lock:
@@ -63,7 +74,7 @@ class BufferPool:
             memory = self._take(block)
             if memory is None:
                 self._trim(block)
-                memory = np.empty(block, np.uint8)
+                memory = self._make(block)
                 self.allocated_bytes += block
         return np.asarray(PooledBuffer(memory, self._returned, size))
 

@@ -1,9 +1,9 @@
 """What operators and GPU devices agree on: a step of the plan as kernel launches.
 
-A compiled step is ``step(context, sample, thread)`` over a table of integers and addresses; a kernel is ``kernel(context)`` over a table of
-the same kind. So one plan serves both: the operator decides a batch once, and its :class:`~asyncdali.operators.base.Step` carries, beside the
-compiled function, how the same tables are launched. The kernel's source is a ``.cu`` file beside the operator's compiled steps, plain CUDA
-C++ without library headers, which the tests also compile for the host (docs/gpu.md).
+A compiled step is ``step(context, sample, thread)`` over a table of integers and addresses; a kernel is ``kernel(context)`` over a
+table of the same kind. So one plan serves both: the operator decides a batch once, and its ``Step`` carries, beside the compiled
+function, how the same tables are launched. The kernel's source is a ``.cu`` file beside the operator's compiled steps, plain CUDA C++
+without library headers, which the tests also compile for the host (docs/gpu.md).
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ def source_of(kernel: Kernel) -> str:
 
 
 COMPILE_OPTIONS = ("-fmad=false", "--std=c++17")
-"""What kernels rely on: a multiplication and an addition are rounded each, as in compiled steps; where one operation is meant, it says fmaf."""
+"""What kernels rely on: a product and a sum are rounded each, as in compiled steps; where one operation is meant, they say fmaf."""

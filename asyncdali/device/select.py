@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .._notices import warn
+
+if TYPE_CHECKING:
+    from .cuda.device import CudaDevice
+    from .cuda.driver import Driver
 
 _warned: set[str] = set()
 
@@ -19,20 +26,78 @@ def cuda_driver_present() -> bool:
     return True
 
 
-def use_host_device(device_id: int | None, needs_gpu: bool) -> None:
-    """Settle on the host device for a pipeline with `device_id`, with one warning per reason when the user asked for a GPU.
+class NoCuda(Exception):
+    """Why no GPU can be used here."""
 
-    ``ASYNCDALI_DEVICE=cuda`` makes that an error (RuntimeError), ``=host`` asks for it silently.
-    """
+
+def _cupy_driver() -> Driver:
+    """The driver of this process; NoCuda with the reason. This initialises CUDA."""
+    if not cuda_driver_present():
+        raise NoCuda("no CUDA driver was found (libcuda.so.1)")
+    if importlib.util.find_spec("cupy") is None:
+        raise NoCuda("CuPy is not installed (pip install asyncdali[cuda12] or asyncdali[cuda13])")
+    from .cuda.driver import CupyDriver
+
+    try:
+        driver = CupyDriver()
+        if driver.device_count() < 1:
+            raise NoCuda("there is no CUDA device")
+    except NoCuda:
+        raise
+    except Exception as error:  # too old a driver, a broken installation, no device
+        raise NoCuda(f"CUDA cannot be used: {error}") from error
+    return driver
+
+
+_driver: Driver | None = None
+make_driver: Callable[[], Driver] = _cupy_driver
+"""Tests put a stand-in here."""
+
+
+def _wish() -> str:
     wish = os.environ.get("ASYNCDALI_DEVICE", "")
     if wish not in ("", "host", "cuda"):
         raise ValueError(f"ASYNCDALI_DEVICE={wish!r}: expected 'host' or 'cuda'")
+    return wish
+
+
+def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
+    """The GPU of a pipeline with `device_id`; None for the host device, with one warning per reason if the user wants a GPU.
+
+    ``ASYNCDALI_DEVICE=cuda`` makes that an error (RuntimeError), ``=host`` asks for it silently. A pipeline without GPU operators takes
+    no GPU.
+    """
+    global _driver
+    wish = _wish()
+    if wish == "host" or (device_id is None and not needs_gpu):
+        return None
+    which = "a GPU operator" if device_id is None else f"device_id={device_id}"
+    try:
+        if not needs_gpu:
+            if not cuda_driver_present():
+                raise NoCuda("no CUDA driver was found (libcuda.so.1)")
+            return None
+        if _driver is None:
+            _driver = make_driver()
+    except NoCuda as error:
+        _on_host(which, str(error), wish)
+        return None
+    from .cuda.device import CudaDevice
+
+    return CudaDevice(_driver, 0 if device_id is None else int(device_id))
+
+
+def use_host_device(device_id: int | None, needs_gpu: bool) -> None:
+    """For what runs on the host device wherever it is (debug mode): the same warnings and errors as if there were no GPU."""
+    wish = _wish()
     if wish == "host" or (device_id is None and not needs_gpu):
         return
-    reason = (
-        "this version has no CUDA device implementation yet" if cuda_driver_present() else "no CUDA driver was found (libcuda.so.1)"
-    )
     which = "a GPU operator" if device_id is None else f"device_id={device_id}"
+    reason = "debug mode has no GPU" if cuda_driver_present() else "no CUDA driver was found (libcuda.so.1)"
+    _on_host(which, reason, wish)
+
+
+def _on_host(which: str, reason: str, wish: str) -> None:
     if wish == "cuda":
         raise RuntimeError(f"{which}: {reason}, and ASYNCDALI_DEVICE=cuda forbids the host device")
     if reason not in _warned:

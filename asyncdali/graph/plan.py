@@ -210,6 +210,13 @@ def _planned(
     return PlannedOperator(spec, kind, inputs, arguments, outputs, instance.format_trace(), attachment=instance.attachment)
 
 
+def cut_for_gpu(plan: Plan) -> None:
+    """Cut a plan for a GPU: mixed and gpu operators apart."""
+    for planned in plan.operators:
+        planned.stage = 0
+    plan.segments = cut_segments(plan.operators, plan.outputs)
+
+
 def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], fuse_device: bool = False) -> list[Segment]:
     """Group operators into segments.
 

@@ -23,7 +23,7 @@ import operator as _op
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from ..compiled.memory import address_of
 from ..device.launch import Launch
 from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
+
+if TYPE_CHECKING:
+    from ..device.cuda.device import CudaDevice
 
 
 class _Required:
@@ -263,6 +266,8 @@ class Environment:
     """``allocate(bytes) -> uint8 array`` of pooled memory; it returns to the pool when the last view is dropped."""
     calling: Callable[[], AbstractContextManager[None]] = nullcontext
     """``with calling():`` around calls of the user's functions."""
+    gpu: CudaDevice | None = None
+    """The GPU that mixed and gpu operators run on; None on the host device."""
 
 
 @dataclass

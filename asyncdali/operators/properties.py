@@ -83,6 +83,7 @@ class Transfer(Operator):
     )
     eager = True
     reads = (0,)
+    on_cuda = True  # the run of its segment copies
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes

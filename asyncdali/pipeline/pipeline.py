@@ -332,7 +332,7 @@ class Pipeline:
             self._feed_now(session, inputs)
         with self._claim(session):
             session.wait_oldest()
-        return session.fetch()
+        return session.fetch(cuda_stream)
 
     def _feed_now(self, session: Session, inputs: dict[str, Any]) -> None:
         """`run(name=data)`: only where the next iteration is the one returned."""
@@ -386,7 +386,7 @@ class Pipeline:
         """As :meth:`outputs`, keeping what was shared before."""
         self._use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self)
-        result = self._built().fetch()
+        result = self._built().fetch(cuda_stream)
         self._shared.append(result)
         return result
 
@@ -451,8 +451,10 @@ class Pipeline:
                 session.arrives()
                 if session.in_flight:
                     await session.in_flight[0].wait_async()
+                    if stream is None:
+                        await session.device_done()
             try:
-                return session.fetch()
+                return session.fetch(stream)
             except StopIteration:
                 raise StopAsyncIteration from None
 
@@ -556,8 +558,7 @@ class Pipeline:
 
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
-        self._built()
-        return None
+        return self._built().output_stream()
 
     def save_graph_to_dot_file(
         self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,15 +23,18 @@ from ..batch import Batch
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
 from ..device.host import HostDevice, HostStream
-from ..device.threads import WorkerState, WorkerThreads
+from ..device.threads import OrderedThread, WorkerState, WorkerThreads
 from ..errors import PipelineClosed
 from ..operators.base import Environment
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
-from .jobs import CompiledSamples, Job
+from .jobs import CompiledSamples, Job, Waiting
 from .loop import LoopThread, shared_loop
 from .memory import MemoryStatistics
 from .segments import BuiltSegment, SegmentRun
+
+if TYPE_CHECKING:
+    from ..device.cuda.device import CudaDevice
 
 
 class Record:
@@ -208,10 +211,13 @@ class Executor:
         stream_policy: StreamPolicy,
         affinity: list[int] | None,
         name: str,
+        gpu: CudaDevice | None = None,
     ):
-        self.pool = BufferPool()
+        self.gpu = gpu
+        self.pool = BufferPool() if gpu is None else gpu.pinned
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
-        self.device: Device = HostDevice(self.allocate)
+        self.device: Device = HostDevice(self.allocate) if gpu is None else gpu
+        self._waits = OrderedThread(f"{name}-device")
         self._loop: LoopThread | None = None
         self._workers = WorkerThreads(num_threads, name, affinity)
         self._stream_policy = stream_policy
@@ -239,7 +245,7 @@ class Executor:
         checkpointing: bool,
         calling: Callable[[], AbstractContextManager[None]],
     ) -> Environment:
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling)
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""
@@ -247,6 +253,8 @@ class Executor:
         self._outputs = outputs
         self._edge_count = edge_count
         self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
+        for segment in segments:
+            segment.instant = segment.instant and not self._on_gpu(segment)  # the loop makes no call that can block
         if self.counters is not None:
             self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
@@ -256,6 +264,24 @@ class Executor:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
         for segment, stream in zip(self._segments, self._segment_streams, strict=True):
             counters.segment(segment).stream = "loop" if segment.instant else names[id(stream)]
+
+    def _on_gpu(self, segment: BuiltSegment) -> bool:
+        return self.gpu is not None and segment.backend != "cpu"
+
+    def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
+        if not self._on_gpu(segment):
+            return SegmentRun(segment, record, self)
+        from .device_segments import DeviceSegmentRun
+
+        return DeviceSegmentRun(segment, record, self, self._segment_streams[segment.index])
+
+    def output_stream(self) -> int | None:
+        """Handle of the stream of the last segment that makes GPU outputs; None without a GPU."""
+        outputs = set(self._outputs)
+        for segment, stream in reversed(list(zip(self._segments, self._segment_streams))):
+            if self._on_gpu(segment) and outputs & segment.kept:
+                return stream.handle
+        return None
 
     def _stream(self, key: Any) -> Stream:
         if key == "cpu":
@@ -297,7 +323,7 @@ class Executor:
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
-        run = SegmentRun(segment, record, self)
+        run = self._run_of(segment, record)
         if segment.counters is not None:
             segment.counters.starts(record)
         if record.error is not None:
@@ -381,6 +407,10 @@ class Executor:
         self._jobs.add(job)
         if self.closed:
             job.stop()
+        if isinstance(job, Waiting):
+            self._post(self._planned, run)
+            self._waits.submit(job.work)
+            return
         pixels = getattr(job, "is_pixels", False)
         samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
         if pixels:
@@ -411,7 +441,7 @@ class Executor:
             return  # a forked child has none of the threads
         for job in list(self._jobs):
             job.stop()
-        closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values()]
+        closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
         for part in closing:
             part.close()
         deadline = time.monotonic() + timeout

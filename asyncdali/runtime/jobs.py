@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled.memory import address_of
+from ..device.base import Event
 from ..device.threads import WorkerState
 from ..operators.base import PythonJob, SampleError, Step
 
@@ -183,6 +184,17 @@ class CompiledSamples(Job):
         error = SampleError(sample, message)
         error.owner = self.owners[index]  # type: ignore[attr-defined]
         raise error
+
+
+class Waiting(Job):
+    """Nothing to do but to wait for a device: kept away from the worker threads."""
+
+    def __init__(self, event: Event):
+        super().__init__()
+        self._event = event
+
+    def _run(self, thread: WorkerState) -> None:
+        self._event.wait()
 
 
 class PythonSamples(Job):

@@ -102,6 +102,11 @@ class SegmentRun:
             self.committed = True
         if lap is not None:
             lap.ends()
+        yield from self._pixels(steps, fresh, slots, scratch, lap)
+
+    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Lap | None) -> Iterator[Job]:
+        """The outputs' contents: all steps as one job."""
+        counters = self.segment.counters
         if steps:
             timed = Timed.NO if lap is None else lap.timed
             job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
@@ -135,7 +140,7 @@ class SegmentRun:
             yield job
             if lap is not None:
                 lap.resumes(job, built.counters)  # type: ignore[arg-type]
-        planned: Planned = operator.plan(inputs, arguments, iteration)
+        planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
             batch.device = operator.output_device
@@ -149,6 +154,9 @@ class SegmentRun:
                 steps.append((built, batch))  # its addresses are handed over while the pixels are made
         produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
         steps.extend((built, step if rows is None else branches.in_branch(step, rows)) for step in planned.steps)
+
+    def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
+        return built.operator.plan(inputs, arguments, iteration)
 
     def _skip(self, built: BuiltOperator, produced: dict[int, int], rows: np.ndarray) -> None:
         """An operator in a branch that no sample takes: it is not asked, its outputs are empty."""

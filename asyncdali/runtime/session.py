@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import secrets
@@ -15,15 +16,16 @@ from .. import checkpoint as checkpoints
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.host import HostDevice
-from ..device.select import use_host_device
+from ..device.select import choose_gpu
 from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
-from ..graph.plan import PlannedOperator, build_plan
+from ..graph.plan import PlannedOperator, build_plan, cut_for_gpu
 from ..operators.base import Environment
 from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
+from ..tensors.gpu import stream_handle
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .counters import PipelineCounters
@@ -59,6 +61,11 @@ class Session:
         fuse = HostDevice.fuses_backends and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = _Seeds(options.seed)
         self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
+        needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
+        self.gpu = choose_gpu(options.device_id, needs_gpu)
+        if self.gpu is not None:
+            self._check_kernels()
+            cut_for_gpu(self.plan)
         self.seed = seeds.seed
         count = len(self.plan.outputs)
         self.expected_dtype = options.expected("output_dtype", count)
@@ -74,6 +81,7 @@ class Session:
             stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
             affinity=options.affinity(),
             name=f"asyncdali-{id(pipeline):x}",
+            gpu=self.gpu,
         )
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.memory = MemoryStatistics()
@@ -81,7 +89,7 @@ class Session:
             self.executor.counters = PipelineCounters()
         self.counters = self.executor.counters
         self.operators: list[BuiltOperator] = []
-        self._device_memory = HostMemory(self.executor.allocate)
+        self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
             self._instantiate(pipeline._calling(self.seed))
         except BaseException:
@@ -93,6 +101,17 @@ class Session:
         self.owed = 0
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
         self._turns = Turns()
+
+    def _check_kernels(self) -> None:
+        """NotImplementedError that names the GPU operators which a CUDA device cannot run."""
+        missing = [planned for planned in self.plan.operators if planned.backend != "cpu" and not planned.kind.on_cuda]
+        if missing:
+            names = ", ".join(sorted({planned.spec.schema.name for planned in missing}))
+            error = NotImplementedError(
+                f"no CUDA kernels yet for: {names}. Give them CPU inputs, or set ASYNCDALI_DEVICE=host to run all GPU operators of this "
+                "process on the host device."
+            )
+            raise operator_error(missing[0], error, None) from error
 
     @staticmethod
     def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
@@ -195,15 +214,25 @@ class Session:
         for record in list(self.in_flight):
             record.wait()
 
-    def fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def fetch(self, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way.
 
+        GPU outputs are complete on return; with a `stream` they are only ordered before what that stream is given next.
         Threads that fetch at the same time are served one after another.
         """
         with self._fetching:
-            return self._fetch()
+            return self._fetch(stream)
 
-    def _fetch(self) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    async def device_done(self) -> None:
+        """Wait, without blocking the event loop, until the GPU has made the outputs of the oldest iteration."""
+        if self.gpu is not None and self.in_flight:
+            await asyncio.get_running_loop().run_in_executor(None, self.gpu.complete, self.in_flight[0].outputs)
+
+    def output_stream(self) -> int | None:
+        """Handle of the stream of the last GPU segment that makes outputs; None on the host device."""
+        return self.executor.output_stream()
+
+    def _fetch(self, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
         if not self.in_flight:
             raise self.nothing_left()
         record = self.in_flight[0]
@@ -225,6 +254,10 @@ class Session:
             del error
         if self._expects:
             self._check_outputs(record.outputs)
+        if self.gpu is not None and stream is not None:
+            self.gpu.order(record.outputs, stream_handle(stream))
+        elif self.gpu is not None:
+            self.gpu.complete(record.outputs)
         return tuple(self._tensor_list(batch) for batch in record.outputs)
 
     def _tensor_list(self, batch: Batch) -> TensorListCPU | TensorListGPU:

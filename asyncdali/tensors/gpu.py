@@ -36,7 +36,7 @@ class _OnDevice:
 
     def _on(self, memory: Any, device_id: int | None, stream: Any) -> Self:
         """Put this object there; returns it."""
-        self._memory, self._device_id, self._stream = memory, _device_number(device_id), _stream_handle(stream)  # type: ignore[misc]
+        self._memory, self._device_id, self._stream = memory, _device_number(device_id), stream_handle(stream)  # type: ignore[misc]
         return self
 
     def device_id(self) -> int:
@@ -75,7 +75,7 @@ class TensorGPU(_OnDevice, Tensor):
 
         On return the copy is complete, with `non_blocking` only enqueued. Raises ValueError for a null pointer.
         """
-        self._copy_out(ptr, stream=_stream_handle(cuda_stream), blocking=not non_blocking)
+        self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
     def _host(self) -> np.ndarray:
         check_readable(self._dtype)
@@ -104,6 +104,7 @@ class TensorGPU(_OnDevice, Tensor):
         check_readable(self._dtype)
         if isinstance(self._array, np.ndarray):
             return export(self._array, max_version, dl_device, copy)
+        # On a GPU the consumer's stream is made to wait for the data; the host does not.
         return self._array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -225,7 +226,7 @@ class TensorListGPU(_OnDevice, TensorList):
 
         On return the copy is complete, with `non_blocking` only enqueued. Raises ValueError for a null pointer.
         """
-        self._copy_out(ptr, stream=_stream_handle(cuda_stream), blocking=not non_blocking)
+        self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a TensorListGPU is not read by numpy implicitly: call as_cpu()")
@@ -240,10 +241,12 @@ def _device_number(device_id: int | None) -> int:
     return max(number, 0)
 
 
-def _stream_handle(stream: Any) -> int | None:
+def stream_handle(stream: Any) -> int | None:
     """An int handle of an int, ctypes pointer, `types.CUDAStream` or framework stream."""
     if isinstance(stream, ctypes.c_void_p):
         return stream.value
+    if hasattr(stream, "__cuda_stream__"):
+        return stream.__cuda_stream__()[1]
     for attribute in ("cuda_stream", "ptr", "handle"):
         if hasattr(stream, attribute):
             return getattr(stream, attribute)

@@ -1,0 +1,127 @@
+"""What tensor lists of a GPU are made of, and how they reach its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .memory import LEGACY_STREAM, DeviceBuffer
+
+if TYPE_CHECKING:
+    from ...batch import Batch
+    from .device import CudaDevice
+
+_ON_CUDA = 2  # kDLCUDA
+
+
+class DeviceArray:
+    """A dense array in device memory; keeps `owner` alive. It knows its shape and type, and no arithmetic."""
+
+    __slots__ = ("__weakref__", "address", "device", "dtype", "memory", "owner", "shape")
+
+    def __init__(self, memory: CudaMemory, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any):
+        self.memory, self.address, self.owner = memory, address, owner
+        self.shape = tuple(int(extent) for extent in shape)
+        self.dtype = np.dtype(dtype)
+        self.device = memory.device.index
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        extents = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return DeviceArray(self.memory, self.address, extents, self.dtype, self.owner)
+
+    def view(self, dtype: Any) -> DeviceArray:
+        kind = np.dtype(dtype)
+        shape = self.shape
+        if kind.itemsize != self.dtype.itemsize:
+            shape = (*shape[:-1], shape[-1] * self.dtype.itemsize // kind.itemsize)
+        return DeviceArray(self.memory, self.address, shape, kind, self.owner)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The data are complete, or ordered on the stream that `run` was given: no stream has to be waited for."""
+        self.memory.seen(self, LEGACY_STREAM)
+        address = self.address if self.nbytes else 0
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (address, False), "version": 3, "strides": None, "stream": None}
+
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+        """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data, the host does not."""
+        if stream != -1:
+            handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)  # type: ignore[arg-type]
+            self.memory.order(self, handle)
+        return self.memory.device.driver.export(self, {name: value for name, value in options.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_ON_CUDA, self.device)
+
+
+class CudaMemory:
+    """How tensors reach the memory of a GPU: what :class:`asyncdali.tensors.memory.HostMemory` is for plain memory."""
+
+    def __init__(self, device: CudaDevice):
+        self.device = device
+
+    def wrap(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any) -> DeviceArray:
+        return DeviceArray(self, address, shape, dtype, owner)
+
+    def sample(self, batch: Batch, index: int) -> DeviceArray:
+        from ...batch import storage_dtype
+
+        return self.wrap(int(batch.addresses[index]), batch.shapes[index].tolist(), storage_dtype(batch.dtype), batch.memory_owner)
+
+    def empty(self, size: int) -> DeviceArray:
+        buffer = self.device.pool.allocate(size, self.device.copy_stream)
+        return DeviceArray(self, buffer.address, (size,), np.dtype(np.uint8), buffer)
+
+    @staticmethod
+    def address(array: Any) -> int:
+        return array.address if isinstance(array, DeviceArray) else array.ctypes.data
+
+    def order(self, array: DeviceArray, stream: int) -> None:
+        """`stream` waits for the data, and the data for `stream` before their memory is used again."""
+        self.seen(array, stream)
+        for buffer in buffers_of(array.owner):
+            if buffer.ready is not None:
+                self.device.driver.use(self.device.index)
+                self.device.driver.stream_wait(stream, buffer.ready.handle)
+
+    @staticmethod
+    def seen(array: DeviceArray, stream: int) -> None:
+        """`stream` uses the data: their memory is not used again before it is through."""
+        for buffer in buffers_of(array.owner):
+            buffer.readers.add(stream)
+
+    def to_host(self, array: DeviceArray) -> np.ndarray:
+        """A copy in host memory, complete on return."""
+        device = self.device
+        device.driver.use(device.index)
+        copy = device.staging.allocate(max(array.nbytes, 1))[: array.nbytes]
+        if array.nbytes:
+            self.order(array, device.copy_stream)
+            device.driver.copy(copy.ctypes.data, array.address, array.nbytes, device.copy_stream)
+            device.driver.stream_synchronize(device.copy_stream)
+        return copy.view(array.dtype).reshape(array.shape)
+
+    def copy(self, target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
+        """Copy bytes between addresses, in the order of `stream` (None: a stream of the device's own, waited for)."""
+        driver = self.device.driver
+        driver.use(self.device.index)
+        handle = self.device.copy_stream if stream is None else stream
+        driver.copy(target, source, size, handle)
+        if blocking or stream is None:
+            driver.stream_synchronize(handle)
+
+
+def buffers_of(owner: Any) -> list[DeviceBuffer]:
+    """The device buffers behind an owner: itself, or those of a list of owners."""
+    if isinstance(owner, DeviceBuffer):
+        return [owner]
+    if isinstance(owner, (list, tuple)):
+        return [buffer for part in owner for buffer in buffers_of(part)]
+    return buffers_of(owner.owner) if isinstance(owner, DeviceArray) else []

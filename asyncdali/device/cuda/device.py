@@ -1,0 +1,206 @@
+"""The CUDA device: streams, events, memory, launches. The executor knows it through :class:`asyncdali.device.base.Device`."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...compiled.memory import address_of
+from ..base import Device, Event, Stream
+from ..buffers import BufferPool
+from ..launch import Kernel, Launch, Scratch
+from ..threads import OrderedThread, WorkerState
+from .arrays import CudaMemory, buffers_of
+from .driver import Driver
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_array
+
+_ALIGNMENT = 64
+MAX_KEPT = 16
+"""Iterations' worth of work that a stream may be behind the host before its thread waits."""
+
+
+class CudaStream(Stream):
+    """A stream of the device, and the thread that queues work on it.
+
+    `submit` runs a call on that thread, in order; the call queues device work on :attr:`handle`.
+    """
+
+    def __init__(self, device: CudaDevice, name: str):
+        self.device = device
+        self.handle: int = device.driver.stream_create()
+        self._thread = OrderedThread(name)
+        self._kept: deque[tuple[CudaEvent, Any]] = deque()
+        self._closed = False
+
+    def submit(self, work: Callable[[WorkerState], Any]) -> None:
+        self._thread.submit(work)
+
+    def record(self) -> CudaEvent:
+        return self.device.events.record(self.handle)
+
+    def wait(self, event: Event) -> None:
+        self.device.driver.stream_wait(self.handle, event.handle)  # type: ignore[attr-defined]
+
+    def keep(self, event: CudaEvent, things: Any) -> None:
+        """Keep host memory that device work reads or writes until `event`."""
+        self._kept.append((event, things))
+        while self._kept and self._kept[0][0].done():
+            self._kept.popleft()
+
+    def throttle(self) -> None:
+        """Wait, if the host is far ahead of the device: a consumer that never waits itself would fill the memory."""
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popleft()[0].wait()
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def join(self, timeout: float) -> bool:
+        ended = self._thread.join(timeout)
+        if ended and not self._closed:
+            self._closed = True
+            self.device.driver.use(self.device.index)
+            self.device.driver.stream_synchronize(self.handle)
+            self._kept.clear()
+        return ended
+
+
+class CudaDevice(Device):
+    """One GPU, for one pipeline.
+
+    pool      device memory;  staging  pinned memory of any size;  pinned  pinned memory for batches that CPU operators make
+    """
+
+    name = "cuda"
+    fuses_backends = False
+
+    def __init__(self, driver: Driver, index: int):
+        count = driver.device_count()
+        if not 0 <= index < count:
+            raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
+        self.driver = driver
+        self.index = index
+        driver.use(index)
+        self.events = Events(driver, index)
+        self.pool = DevicePool(driver, index, self.events)
+        self.pinned = BufferPool(lambda size: pinned_array(driver, size))
+        self.staging = BufferPool(lambda size: pinned_array(driver, size), small=0)
+        self.copy_stream: int = driver.stream_create()
+        """For copies that users ask for, outside of any pipeline stream."""
+        self.memory = CudaMemory(self)
+        self._functions: dict[Kernel, Any] = {}
+        self._compiling = threading.Lock()
+        self._local = threading.local()
+
+    def enter(self) -> None:
+        """Make this the calling thread's device."""
+        self.driver.use(self.index)
+
+    def allocate(self, size: int) -> Any:
+        return self.memory.empty(size)
+
+    def stream(self, name: str) -> CudaStream:
+        self.enter()
+        return CudaStream(self, name)
+
+    def copy(self, destination: Any, source: Any, stream: Stream | None = None) -> None:
+        handle = None if stream is None else stream.handle
+        self.memory.copy(self.memory.address(destination), self.memory.address(source), source.nbytes, handle, stream is None)
+
+    def launch(self, stream: Stream, work: Callable[[Any], Any]) -> Event:
+        work(None)
+        return stream.record()
+
+    def complete(self, batches: Sequence[Batch]) -> None:
+        """Wait (the interpreter lock released) until the GPU has made `batches`; raises what went wrong there."""
+        self.enter()
+        for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
+            if event is not None:
+                event.wait()
+
+    def order(self, batches: Sequence[Batch], stream: int | None) -> None:
+        """The user's `stream` waits for `batches`, and their memory is not used again before it; the host does not wait."""
+        self.enter()
+        handle = stream or 0
+        waited = set()
+        for batch in batches:
+            for buffer in buffers_of(batch.memory_owner):
+                buffer.readers.update((handle, LEGACY_STREAM))
+                if buffer.ready is not None and id(buffer.ready) not in waited:
+                    waited.add(id(buffer.ready))
+                    self.driver.stream_wait(handle, buffer.ready.handle)
+
+    def function(self, kernel: Kernel) -> Any:
+        """The compiled kernel; compiled when first asked for."""
+        found = self._functions.get(kernel)
+        if found is None:
+            with self._compiling:
+                found = self._functions.get(kernel)
+                if found is None:
+                    found = self._functions[kernel] = self.driver.load(kernel)
+        return found
+
+    def run(self, launches: Sequence[Launch], stream: CudaStream) -> list[Any]:
+        """Queue launches on `stream`: one upload with all their tables, then the kernels. Returns what must be kept until they are done."""
+        functions = [self.function(launch.kernel) for launch in launches]
+        tables = _Tables(launches)
+        staged = self.staging.allocate(tables.upload_bytes)
+        buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, stream.handle)
+        contexts = tables.write(staged, buffer.address)
+        driver, handle = self.driver, stream.handle
+        driver.copy(buffer.address, address_of(staged), tables.upload_bytes, handle)
+        for launch, function, context in zip(launches, functions, contexts):
+            driver.launch(function, launch.grid, launch.block, launch.shared, handle, context)
+        return [staged, buffer]
+
+
+class _Tables:
+    """Where the tables of launches go: arrays first, then the launches' own tables, then scratch."""
+
+    def __init__(self, launches: Sequence[Launch]):
+        self._launches = launches
+        self._places: dict[int, int] = {}
+        self._arrays: list[tuple[int, np.ndarray]] = []
+        at = 0
+        scratches: list[Scratch] = []
+        for launch in launches:
+            for entry in launch.context:
+                if id(entry) in self._places:
+                    continue
+                if isinstance(entry, np.ndarray):
+                    self._places[id(entry)] = at
+                    self._arrays.append((at, entry))
+                    at += _rounded(entry.nbytes)
+                elif isinstance(entry, Scratch):
+                    self._places[id(entry)] = -1
+                    scratches.append(entry)
+        self._contexts: list[int] = []
+        for launch in launches:
+            self._contexts.append(at)
+            at += _rounded(8 * len(launch.context))
+        self.upload_bytes = max(at, _ALIGNMENT)
+        at = self.upload_bytes
+        for entry in scratches:
+            self._places[id(entry)] = at
+            at += _rounded(entry.size)
+        self.total_bytes = at
+
+    def write(self, staged: np.ndarray, address: int) -> list[int]:
+        """Fill in `staged`, whose copy will lie at `address`; returns the device addresses of the launches' tables."""
+        for at, array in self._arrays:
+            staged[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for at, launch in zip(self._contexts, self._launches):
+            table = [
+                address + self._places[id(entry)] if isinstance(entry, (np.ndarray, Scratch)) else int(entry) for entry in launch.context
+            ]
+            staged[at : at + 8 * len(table)] = np.array(table, np.int64).view(np.uint8)
+        return [address + at for at in self._contexts]
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

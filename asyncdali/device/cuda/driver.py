@@ -1,0 +1,124 @@
+"""The calls that the CUDA device makes of its driver, and CuPy's answers to them.
+
+Everything above this module deals in integers: addresses, stream and event handles. So the tests run it all over a stand-in that keeps
+"device" memory of its own, delays what is asynchronous, and fails on a use after free or a missing event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...compiled.memory import address_of
+from ..launch import COMPILE_OPTIONS, Kernel, source_of
+
+
+class Driver(Protocol):
+    """One process's way to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`."""
+
+    def device_count(self) -> int: ...
+    def use(self, device: int) -> None: ...
+    def properties(self, device: int) -> dict[str, Any]: ...
+    def malloc(self, size: int) -> int: ...
+    def free(self, address: int) -> None: ...
+    def host_alloc(self, size: int) -> int: ...
+    def host_free(self, address: int) -> None: ...
+    def stream_create(self) -> int: ...
+    def stream_destroy(self, stream: int) -> None: ...
+    def stream_synchronize(self, stream: int) -> None: ...
+    def stream_wait(self, stream: int, event: int) -> None: ...
+    def event_create(self) -> int: ...
+    def event_destroy(self, event: int) -> None: ...
+    def event_record(self, event: int, stream: int) -> None: ...
+    def event_done(self, event: int) -> bool: ...
+    def event_synchronize(self, event: int) -> None: ...
+    def copy(self, target: int, source: int, size: int, stream: int) -> None: ...
+    def load(self, kernel: Kernel) -> Any: ...
+    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None: ...
+    def export(self, array: Any, options: dict[str, Any]) -> Any: ...
+
+
+class DeviceMemoryError(MemoryError):
+    """There is not enough memory on the device, or not enough pinned memory; the message says what was asked for."""
+
+
+_NON_BLOCKING = 1  # cudaStreamNonBlocking
+_EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
+_ANY_DIRECTION = 4  # cudaMemcpyDefault
+
+
+class CupyDriver:
+    """:class:`Driver` by CuPy. Making one imports CuPy, and its first call initialises CUDA: `build()` does that, nothing earlier."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy: Any = cupy
+        self._runtime: Any = cupy.cuda.runtime
+        self._out_of_memory = 2  # cudaErrorMemoryAllocation
+        runtime = self._runtime
+        self.use, self.free, self.host_free = runtime.setDevice, runtime.free, runtime.freeHost
+        self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
+        self.stream_wait = runtime.streamWaitEvent
+        self.event_destroy, self.event_record, self.event_synchronize = (
+            runtime.eventDestroy, runtime.eventRecord, runtime.eventSynchronize,
+        )  # fmt: skip
+
+    def device_count(self) -> int:
+        return self._runtime.getDeviceCount()
+
+    def properties(self, device: int) -> dict[str, Any]:
+        found = self._runtime.getDeviceProperties(device)
+        return {"name": found["name"].decode(), "memory": found["totalGlobalMem"], "capability": (found["major"], found["minor"])}
+
+    def _allocated(self, what: str, call: Any, *args: Any) -> int:
+        try:
+            return call(*args)
+        except self._runtime.CUDARuntimeError as error:
+            if error.status == self._out_of_memory:
+                raise DeviceMemoryError(f"no {args[0]} bytes of {what} could be had: {error}") from None
+            raise
+
+    def malloc(self, size: int) -> int:
+        return self._allocated("device memory", self._runtime.malloc, size)
+
+    def host_alloc(self, size: int) -> int:
+        return self._allocated("pinned memory", self._runtime.hostAlloc, size, 0)
+
+    def stream_create(self) -> int:
+        return self._runtime.streamCreateWithFlags(_NON_BLOCKING)
+
+    def event_create(self) -> int:
+        return self._runtime.eventCreateWithFlags(_EVENT_FLAGS)
+
+    def event_done(self, event: int) -> bool:
+        return self._runtime.eventQuery(event) == 0
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        self._runtime.memcpyAsync(target, source, size, _ANY_DIRECTION, stream)
+
+    def load(self, kernel: Kernel) -> Any:
+        """The compiled kernel for the current device (CuPy keeps compiled code on disk); RuntimeError with the compiler's log."""
+        module = self._cupy.RawModule(code=source_of(kernel), options=COMPILE_OPTIONS)
+        try:
+            found = module.get_function(kernel.entry)
+            found.compile() if hasattr(found, "compile") else None
+        except Exception as error:
+            macros = ", ".join(f"{name}={value}" for name, value in kernel.defines)
+            raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} ({macros}) does not compile: {error}") from error
+        return getattr(found, "kernel", found)
+
+    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
+        arguments = np.array([context, 0], np.int64)
+        arguments[1] = address_of(arguments)
+        self._cupy.cuda.driver.launchKernel(
+            function.ptr, grid[0], grid[1], 1, block, 1, 1, shared, stream, address_of(arguments) + 8, 0
+        )  # fmt: skip
+
+    def export(self, array: Any, options: dict[str, Any]) -> Any:
+        """A DLPack capsule over a device array that is already ordered before its consumer."""
+        cupy = self._cupy
+        memory = cupy.cuda.UnownedMemory(array.address, max(array.nbytes, 1), array, array.device)
+        viewed = cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
+        return viewed.__dlpack__(stream=-1, **options)

@@ -1,0 +1,211 @@
+"""Device memory for batches, kept for reuse, and pinned host memory.
+
+A batch's memory is owned by a :class:`DeviceBuffer`. Every stream that reads or writes it is noted there. When the last reference goes, the
+finaliser appends to a deque, and nothing else; at the next allocation the pool records an event on each of those streams, and
+memory is handed out again only behind these events: the new owner's stream waits for them, the host never does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ...batch import AddressView
+from ..base import Event
+from ..buffers import size_class
+from .driver import DeviceMemoryError, Driver
+
+log = logging.getLogger("asyncdali")
+
+LEGACY_STREAM = 0
+"""The default stream, on which frameworks work unless told otherwise: memory that a user saw is not reused before it."""
+
+
+class CudaEvent(Event):
+    """A point in a stream. Handles are reused."""
+
+    __slots__ = ("_events", "handle")
+
+    def __init__(self, events: Events, handle: int):
+        self._events = events
+        self.handle = handle
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the work before it is done; the driver cannot stop waiting, so `timeout` is not observed."""
+        self._events.driver.use(self._events.device)
+        self._events.driver.event_synchronize(self.handle)
+        return True
+
+    def done(self) -> bool:
+        return self._events.driver.event_done(self.handle)
+
+    def __del__(self) -> None:
+        self._events.free.append(self.handle)
+
+
+class Events:
+    """Events of one device; creating one is dear, so they are kept."""
+
+    def __init__(self, driver: Driver, device: int):
+        self.driver = driver
+        self.device = device
+        self.free: deque[int] = deque()
+        self.created = 0
+
+    def record(self, stream: int) -> CudaEvent:
+        """An event behind everything that `stream` was given so far."""
+        try:
+            handle = self.free.popleft()
+        except IndexError:
+            handle = self.driver.event_create()
+            self.created += 1
+        event = CudaEvent(self, handle)
+        self.driver.event_record(handle, stream)
+        return event
+
+
+class _Block:
+    """Memory of the device, freed with the last reference."""
+
+    __slots__ = ("address", "device", "driver", "pid", "size")
+
+    def __init__(self, driver: Driver, device: int, size: int):
+        self.driver, self.device, self.size, self.pid = driver, device, size, os.getpid()
+        self.address = 0
+        self.address = driver.malloc(size)
+
+    def __del__(self) -> None:
+        if self.address and self.pid == os.getpid() and not sys.is_finalizing():
+            try:
+                self.driver.free(self.address)
+            except Exception as error:
+                log.debug("device memory could not be freed: %s", error)
+
+
+class DeviceBuffer:
+    """Owner of one block of device memory.
+
+    ready     event behind the work that fills it; None until that is queued
+    stream    handle of the stream of that work
+    readers   handles of all streams that use it
+    """
+
+    __slots__ = ("__weakref__", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
+
+    def __init__(self, block: _Block, returned: deque[Any], size: int, stream: int):
+        self._block = block
+        self._returned = returned
+        self._pid = os.getpid()
+        self.address = block.address
+        self.size = size
+        self.stream = stream
+        self.readers = {stream}
+        self.ready: CudaEvent | None = None
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid:  # a forked child has no part in it
+            self._returned.append((self._block, self.readers))
+
+
+class DevicePool:
+    """Memory of one device, by size class; one per pipeline."""
+
+    def __init__(self, driver: Driver, device: int, events: Events):
+        self._driver = driver
+        self._device = device
+        self._events = events
+        self._returned: deque[tuple[_Block, set[int]]] = deque()
+        self._free: dict[int, deque[tuple[_Block, list[tuple[int, CudaEvent]]]]] = {}
+        self._lock = threading.Lock()
+        self.allocations = 0
+        """How often the driver was asked for memory: constant in steady state."""
+        self.allocated_bytes = 0
+
+    def allocate(self, size: int, stream: int) -> DeviceBuffer:
+        """`size` bytes for work on `stream`, contents undefined. DeviceMemoryError that names the request and the pool."""
+        wanted = size_class(size)
+        with self._lock:
+            self._collect()
+            block, pending = self._take(wanted)
+            if block is None:
+                block = self._grow(wanted)
+        for other, event in pending:
+            if other != stream:
+                self._driver.stream_wait(stream, event.handle)
+        return DeviceBuffer(block, self._returned, size, stream)
+
+    def _collect(self) -> None:
+        while self._returned:
+            block, streams = self._returned.popleft()
+            behind = [(stream, self._record(stream)) for stream in streams]
+            self._free.setdefault(block.size, deque()).append((block, [(stream, event) for stream, event in behind if event is not None]))
+
+    def _record(self, stream: int) -> CudaEvent | None:
+        try:
+            return self._events.record(stream)
+        except Exception as error:  # the user's stream is gone, and so is its work
+            log.debug("stream %s cannot be waited for: %s", stream, error)
+            return None
+
+    def _take(self, wanted: int) -> tuple[_Block | None, list[tuple[int, CudaEvent]]]:
+        """A free block of this class or one at most a half larger, and the events it is behind: one that nobody uses any more if there is,
+        else the one released first."""
+        sizes = sorted(size for size, blocks in self._free.items() if blocks and wanted <= size <= wanted + wanted // 2)
+        for size in sizes:
+            blocks = self._free[size]
+            for k, (block, behind) in enumerate(blocks):
+                if all(event.done() for _, event in behind):
+                    del blocks[k]
+                    return block, []
+        if not sizes:
+            return None, []
+        return self._free[sizes[0]].popleft()
+
+    def _grow(self, size: int) -> _Block:
+        try:
+            block = _Block(self._driver, self._device, size)
+        except DeviceMemoryError:
+            self._free.clear()  # sizes of earlier batches; freeing waits for their work
+            try:
+                block = _Block(self._driver, self._device, size)
+            except DeviceMemoryError as error:
+                raise DeviceMemoryError(
+                    f"out of memory on GPU {self._device}: {error}; this pipeline holds {self.allocated_bytes} bytes of it in batches. "
+                    "A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
+                ) from None
+        self.allocations += 1
+        self.allocated_bytes += size
+        return block
+
+    def held_bytes(self) -> int:
+        """Bytes of blocks that are free at the moment."""
+        with self._lock:
+            self._collect()
+            return sum(block.size for blocks in self._free.values() for block, _ in blocks)
+
+
+class _PinnedBlock:
+    __slots__ = ("address", "driver", "pid")
+
+    def __init__(self, driver: Driver, size: int):
+        self.driver, self.pid, self.address = driver, os.getpid(), 0
+        self.address = driver.host_alloc(size)
+
+    def __del__(self) -> None:
+        if self.address and self.pid == os.getpid() and not sys.is_finalizing():
+            try:
+                self.driver.host_free(self.address)
+            except Exception as error:
+                log.debug("pinned memory could not be freed: %s", error)
+
+
+def pinned_array(driver: Driver, size: int) -> np.ndarray:
+    """`size` bytes of page-locked host memory as a uint8 array."""
+    block = _PinnedBlock(driver, size)
+    return np.asarray(AddressView(block.address, (size,), np.dtype(np.uint8), block))

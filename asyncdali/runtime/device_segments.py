@@ -1,0 +1,153 @@
+"""One segment on a GPU: planned as on the CPU, then queued on its stream; nobody waits for the device.
+
+Everything planned is placed in device memory. What operators know already (draws, constants) and what `.gpu()` moves is uploaded, the
+steps' launches follow with one upload of all their tables, and an event behind them tells when the outputs are there. A mixed
+operator whose steps have no launches makes its pixels on the worker threads, in pinned memory, and is uploaded then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch
+from ..compiled.memory import address_of
+from ..device.cuda.device import CudaStream
+from ..device.cuda.memory import DeviceBuffer
+from ..graph.plan import TRANSFER
+from ..operators.base import Arguments, Iteration, Planned, Step
+from .jobs import Job, Waiting
+from .segments import BuiltOperator, BuiltSegment, SegmentRun
+
+
+class DeviceSegmentRun(SegmentRun):
+    """Runs a mixed or gpu segment for one iteration record."""
+
+    def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any):
+        super().__init__(segment, record, executor)
+        self._stream: CudaStream = stream
+        self._device = stream.device
+        self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
+        self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
+        self._by_host: list[Batch] = []  # made on the worker threads
+        self._made: list[DeviceBuffer] = []
+
+    def phases(self) -> Iterator[Job]:
+        self._device.enter()
+        self._stream.throttle()
+        yield from super().phases()
+
+    # --- planning
+
+    def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
+        if built.planned.spec.schema.name == TRANSFER:
+            return Planned([self._moved(inputs[0], built.operator.output_device)])
+        planned = super()._plan(built, inputs, arguments, iteration)
+        if any(step.launches is None for step in planned.steps):
+            if built.planned.spec.device != "mixed":
+                raise NotImplementedError(f"{built.planned.spec.schema.name} has no CUDA kernel for these arguments or this input")
+            self._by_host.extend(batch for batch in planned.outputs if batch.owner is None)
+        planned.outputs = [self._on_device(batch) for batch in planned.outputs]
+        return planned
+
+    def _moved(self, source: Batch, to: str) -> Batch:
+        moved = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
+        on_device = isinstance(_buffer(source), DeviceBuffer)
+        if on_device == (to == "gpu"):
+            return Batch.alias(source, source.shapes, source.dtype, source.layout)
+        if on_device:
+            self._downloads.append((moved, source))
+            moved.place(self._device.staging.allocate(int(source.sizes().sum())))
+        else:
+            self._uploads.append((moved, source))
+        return moved
+
+    def _on_device(self, batch: Batch) -> Batch:
+        """The batch itself, or if its contents are known on the host, one that will be uploaded."""
+        root = batch.alias_of or batch
+        if root.owner is None or isinstance(root.owner, DeviceBuffer):
+            return batch
+        return self._moved(batch, "gpu")
+
+    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
+        for _, batch in fresh:
+            if batch.links:
+                raise NotImplementedError("branches of conditionals on a GPU")
+            if batch.owner is not None or batch.alias_of is not None:
+                continue
+            sizes = batch.sizes()
+            if any(batch is made for made in self._by_host):
+                batch.place(self._device.staging.allocate(int(sizes.sum())), sizes=sizes)
+            else:
+                self._to_device(batch, sizes)
+        return [], 0
+
+    def _to_device(self, batch: Batch, sizes: np.ndarray | None = None) -> None:
+        sizes = batch.sizes() if sizes is None else sizes
+        buffer = self._device.pool.allocate(int(sizes.sum()), self._stream.handle)
+        self._made.append(buffer)
+        batch.place(buffer, buffer.address, sizes)
+
+    # --- queueing
+
+    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Any) -> Iterator[Job]:
+        by_host = [(built, step) for built, step in steps if isinstance(step, Step) and step.launches is None]
+        yield from super()._pixels(by_host, fresh, slots, scratch, lap)
+        self._device.enter()  # this is the worker thread that finished last, if there was work
+        keep: list[Any] = [self._uploads, self._downloads, steps]
+        self._order_inputs()
+        for batch in self._by_host:
+            host = Batch(batch.shapes, batch.dtype, batch.layout)
+            host.place(batch.owner)
+            self._to_device(batch)
+            self._uploads.append((batch, host))
+        for batch, source in (*self._uploads, *self._downloads):
+            keep.extend(self._copy(batch, source))
+        launches = [launch for _, step in steps if step.launches is not None for launch in step.launches()]
+        if launches:
+            keep.extend(self._device.run(launches, self._stream))
+        event = self._stream.record()
+        for buffer in self._made:
+            buffer.ready = event
+        self._stream.keep(event, keep)
+        if self._downloads:
+            yield Waiting(event)
+
+    def _order_inputs(self) -> None:
+        """The stream waits for what other streams make, and those for it before the memory is used again."""
+        waited: set[int] = set()
+        for built in self.segment.operators:
+            for edge in built.inputs:
+                buffer = _buffer(self.record.edges[edge])
+                if isinstance(buffer, DeviceBuffer) and id(buffer) not in waited:
+                    waited.add(id(buffer))
+                    buffer.readers.add(self._stream.handle)
+                    if buffer.ready is not None and buffer.stream != self._stream.handle:
+                        self._stream.wait(buffer.ready)
+
+    def _copy(self, target: Batch, source: Batch) -> list[Any]:
+        """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
+        size = int(target.sizes().sum())
+        driver, handle = self._device.driver, self._stream.handle
+        if not size:
+            return []
+        start = int(target.addresses[0])
+        if source.values is not None:
+            values = np.ascontiguousarray(source.values)
+            driver.copy(start, address_of(values), size, handle)
+            return [values]
+        if source.contiguous:
+            driver.copy(start, int(source.addresses[0]), size, handle)
+            return [source.memory_owner]
+        for to, at, part in zip(target.addresses.tolist(), source.addresses.tolist(), target.sizes().tolist(), strict=True):
+            if part:
+                driver.copy(to, at, part, handle)
+        return [source.memory_owner]
+
+
+def _buffer(batch: Batch) -> Any:
+    """What owns the memory of a batch."""
+    return batch.memory_owner
+

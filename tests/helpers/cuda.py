@@ -1,0 +1,217 @@
+"""A stand-in for CUDA: "device" memory on the host, streams that do nothing until somebody waits for them, kernels compiled for the host.
+
+What is asynchronous is done as late as the rules allow. So memory that is used again too early, an event that nobody waits for, or
+staging memory that is overwritten before it was copied shows as wrong data; copies from or to memory that is not allocated raise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import Counter, deque
+from typing import Any
+
+import numpy as np
+
+from asyncdali.device.cuda.driver import DeviceMemoryError
+from asyncdali.device.launch import Kernel
+
+from .kernels import host_kernel
+
+_POISON = 0xDD
+
+
+class Misuse(Exception):
+    """Something that CUDA would answer with an error, or not at all."""
+
+
+class _Marker:
+    def __init__(self, stream: int):
+        self.stream = stream
+        self.done = False
+
+
+class StandIn:
+    """Implements ``asyncdali.device.cuda.driver.Driver``. `calls` counts calls by name; `memory_limit` bytes can be allocated."""
+
+    def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
+        self._lock = threading.RLock()
+        self._devices = devices
+        self._limit = memory_limit
+        self._memory: dict[int, np.ndarray] = {}
+        self._pinned: dict[int, np.ndarray] = {}
+        self._streams: dict[int, deque[Any]] = {0: deque()}
+        self._events: dict[int, _Marker | None] = {}
+        self._next = 1000
+        self._chosen = threading.local()
+        self.calls: Counter[str] = Counter()
+        self.broken: str | None = None
+
+    # --- devices
+
+    def device_count(self) -> int:
+        return self._devices
+
+    def use(self, device: int) -> None:
+        if not 0 <= device < self._devices:
+            raise Misuse(f"there is no device {device}")
+        self._chosen.device = device
+
+    def properties(self, device: int) -> dict[str, Any]:
+        return {"name": "stand-in", "memory": self._limit, "capability": (9, 0)}
+
+    def _called(self, name: str) -> None:
+        if getattr(self._chosen, "device", None) is None:
+            raise Misuse(f"{name} on a thread that has chosen no device")
+        self.calls[name] += 1
+
+    # --- memory
+
+    def malloc(self, size: int) -> int:
+        with self._lock:
+            self._called("malloc")
+            if sum(map(len, self._memory.values())) + size > self._limit:
+                raise DeviceMemoryError(f"no {size} bytes of device memory could be had: out of memory")
+            memory = np.full(size, _POISON, np.uint8)
+            self._memory[memory.ctypes.data] = memory
+            return memory.ctypes.data
+
+    def free(self, address: int) -> None:
+        with self._lock:
+            self.calls["free"] += 1
+            for stream in list(self._streams):  # cudaFree waits for the device
+                self._run_all(stream)
+            if address not in self._memory:
+                raise Misuse(f"{address:#x} is freed twice or was never allocated")
+            self._memory.pop(address)[:] = _POISON
+
+    def host_alloc(self, size: int) -> int:
+        with self._lock:
+            self._called("host_alloc")
+            memory = np.full(size, _POISON, np.uint8)
+            self._pinned[memory.ctypes.data] = memory
+            return memory.ctypes.data
+
+    def host_free(self, address: int) -> None:
+        with self._lock:
+            for stream in list(self._streams):
+                self._run_all(stream)
+            self._pinned.pop(address)[:] = _POISON
+
+    @staticmethod
+    def _inside(blocks: dict[int, np.ndarray], address: int, size: int) -> bool:
+        return any(start <= address and address + size <= start + len(block) for start, block in blocks.items())
+
+    # --- streams and events
+
+    def stream_create(self) -> int:
+        with self._lock:
+            self._called("stream_create")
+            self._next += 1
+            self._streams[self._next] = deque()
+            return self._next
+
+    def stream_destroy(self, stream: int) -> None:
+        with self._lock:
+            self._run_all(stream)
+            del self._streams[stream]
+
+    def _queue(self, stream: int, work: Any) -> None:
+        if stream not in self._streams:
+            raise Misuse(f"there is no stream {stream}")
+        self._streams[stream].append(work)
+
+    def stream_synchronize(self, stream: int) -> None:
+        with self._lock:
+            self._called("stream_synchronize")
+            self._run_all(stream)
+
+    def stream_wait(self, stream: int, event: int) -> None:
+        with self._lock:
+            self._called("stream_wait")
+            marker = self._events[event]
+            if marker is not None:
+                self._queue(stream, ("wait", marker))
+
+    def event_create(self) -> int:
+        with self._lock:
+            self._called("event_create")
+            self._next += 1
+            self._events[self._next] = None
+            return self._next
+
+    def event_destroy(self, event: int) -> None:
+        del self._events[event]
+
+    def event_record(self, event: int, stream: int) -> None:
+        with self._lock:
+            self._called("event_record")
+            self._events[event] = marker = _Marker(stream)
+            self._queue(stream, marker)
+
+    def event_done(self, event: int) -> bool:
+        with self._lock:
+            marker = self._events[event]
+            return marker is None or marker.done
+
+    def event_synchronize(self, event: int) -> None:
+        with self._lock:
+            self._called("event_synchronize")
+            marker = self._events[event]
+            if marker is not None:
+                self._run_until(marker)
+            if self.broken:
+                raise RuntimeError(self.broken)
+
+    def _run_all(self, stream: int) -> None:
+        marker = _Marker(stream)
+        self._streams[stream].append(marker)
+        self._run_until(marker)
+
+    def _run_until(self, marker: _Marker) -> None:
+        work = self._streams[marker.stream]
+        while not marker.done:
+            item = work[0]
+            if isinstance(item, _Marker):
+                item.done = True
+            elif item[0] == "wait":
+                self._run_until(item[1])
+            else:
+                item[1]()
+            work.popleft()
+
+    # --- work
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        with self._lock:
+            self._called("copy")
+            places = [self._inside(self._memory, address, size) for address in (target, source)]
+            pinned = [self._inside(self._pinned, address, size) for address in (target, source)]
+            if not any(places) and not all(pinned):
+                raise Misuse(f"a copy of {size} bytes from {source:#x} to {target:#x} touches no device memory")
+            if not places[1] and not pinned[1]:  # pageable memory is staged at once
+                staged = np.frombuffer(ctypes.string_at(source, size), np.uint8)
+                self._queue(stream, ("copy", lambda: ctypes.memmove(target, staged.ctypes.data, size)))
+            else:
+                self._queue(stream, ("copy", lambda: self._copy_now(target, source, size)))
+            if not places[0] and not pinned[0]:
+                self.calls["pageable downloads"] += 1
+                self._run_all(stream)
+
+    def _copy_now(self, target: int, source: int, size: int) -> None:
+        for address in (target, source):
+            if not self._inside(self._memory, address, size) and not self._inside(self._pinned, address, size):
+                raise Misuse(f"use after free: {size} bytes at {address:#x}")
+        ctypes.memmove(target, source, size)
+
+    def load(self, kernel: Kernel) -> Any:
+        return host_kernel(kernel)
+
+    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
+        with self._lock:
+            self._called("launch")
+            self._queue(stream, ("launch", lambda: function(context, grid[0], grid[1], block, shared)))
+
+    def export(self, array: Any, options: dict[str, Any]) -> Any:
+        self.calls["export"] += 1
+        return ("capsule", array)
