@@ -23,6 +23,9 @@ from . import node as nodes
 SCOPE_ARGUMENT = "_scope"
 """Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
 
+MACHINERY = "_conditional."
+"""What the names of the operators begin with that split and merge batches, and check conditions."""
+
 PER_BATCH = frozenset({"batch_permutation"})
 """These operators."""
 
@@ -41,7 +44,8 @@ class Scope:
         self.side = side
         self.twin: Scope | None = None
         self.pair: tuple[Scope, Scope] = (self, self)
-        self.splits: dict[tuple[int, int, str], list[DataNode]] = {}
+        self.splits: dict[tuple[Any, int, str], list[DataNode]] = {}
+        """By operator, output and device of what was split."""
 
     def way_from(self, outer: Scope) -> list[Scope] | None:
         """The scopes to be entered one after the other to come from `outer` to this one; None when `outer` does not contain it."""
@@ -127,7 +131,7 @@ class Conditionals:
         return node
 
     def _split(self, node: DataNode, scope: Scope) -> DataNode:
-        key = (id(node.source), node.index, node.device)
+        key = (node.source, node.index, node.device)
         pair = scope.splits.get(key)
         if pair is None:
             parent, predicate = scope.parent, scope.predicate
@@ -280,7 +284,7 @@ def _describe(value: Any) -> str:
 def _escaped(node: DataNode, where: str) -> RuntimeError:
     lines = node.source.format_trace()
     return RuntimeError(
-        f"{node!r} was made in {where} of an `if` on nodes and has only the samples of that branch; it cannot be used outside. "
-        "It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the branch "
+        f"the node {node.name!r} was made in {where} of an `if` on nodes and has only the samples of that branch; it cannot be used "
+        "outside. It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the branch "
         f"instead, and use that after the `if`. It was made at:\n{lines}"
     )

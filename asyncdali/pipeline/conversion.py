@@ -11,13 +11,18 @@ from ..graph.rewrite.convert import converted
 from ..graph.rewrite.marks import is_unconverted
 
 
+def check_convertible(function: Callable[..., Any]) -> None:
+    """ValueError for a graph function marked with `do_not_convert`."""
+    if is_unconverted(function):
+        raise ValueError("a graph function cannot be marked with do_not_convert; define the pipeline with enable_conditionals=False")
+
+
 def trace(pipeline: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The outputs of a graph function with conditions on nodes.
 
     RuntimeError for an output that has only a branch's samples; ValueError for a function marked with `do_not_convert`.
     """
-    if is_unconverted(function):
-        raise ValueError("a graph function cannot be marked with do_not_convert; define the pipeline with enable_conditionals=False")
+    check_convertible(function)
     scopes = pipeline._definition.scopes = Conditionals()
     try:
         outputs = converted(function)(*args, **kwargs)

@@ -15,6 +15,7 @@ from ..graph import context
 from ..graph.constants import output_constant
 from ..runtime.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
+from .conversion import check_convertible, trace
 from .eager import DataNodeDebug, EagerDefinition
 from .pipeline import Pipeline, _close_at_exit
 
@@ -29,11 +30,14 @@ class DebugPipeline(Pipeline):
 
     Every :meth:`run` executes the pipeline function; operators compute their results when they are called and return
     :class:`DataNodeDebug` nodes, whose data can be looked at with ``.get()`` and printed. There is no graph: what is about graphs raises
-    RuntimeError.
+    RuntimeError. With conditional execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
     """
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any):
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], rewrites: bool = False, **options: Any):
+        if rewrites:
+            check_convertible(function)
         super().__init__(**options)
+        self._rewrites = rewrites
         self._function = function
         self._arguments = (args, kwargs)
         self._eager = self._definition = EagerDefinition(self._options.batch_size)
@@ -108,7 +112,8 @@ class DebugPipeline(Pipeline):
         args, kwargs = self._arguments
         context.push(self)
         try:
-            return self._delivered(self._function(*args, **kwargs))
+            returned = trace(self, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
+            return self._delivered(returned)
         finally:
             context.pop()
 

@@ -30,15 +30,13 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
     @functools.wraps(function)
     def create(*args: Any, **kwargs: Any) -> Pipeline:
         function_arguments, pipeline_overrides = _route(function, kwargs, pipeline_arguments)
-        conditionals = {**pipeline_arguments, **pipeline_overrides}
-        if conditionals.pop("debug", False):
-            if conditionals.pop("enable_conditionals", False):
-                raise RuntimeError("enable_conditionals=True cannot be combined with debug=True: in debug mode `if` is Python's own")
+        options = {**pipeline_arguments, **pipeline_overrides}
+        rewrites = options.pop("enable_conditionals", False)
+        if options.pop("debug", False):
             from .debug import DebugPipeline
 
-            return DebugPipeline(function, args, function_arguments, **conditionals)
-        rewrites = conditionals.pop("enable_conditionals", False)
-        pipeline = Pipeline(**conditionals)
+            return DebugPipeline(function, args, function_arguments, rewrites, **options)
+        pipeline = Pipeline(**options)
         with pipeline:
             if rewrites:
                 from .conversion import trace

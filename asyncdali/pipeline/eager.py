@@ -16,6 +16,7 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..graph import context
+from ..graph.conditionals import MACHINERY
 from ..graph.node import Definition, OperatorInstance
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
@@ -28,7 +29,8 @@ _SEEDS = 2**31 - 1
 class DataNodeDebug(DataNode):
     """A node with its data, in debug mode; what is made of it is computed at once.
 
-    Its `source` is that of the first iteration and knows no outputs: they would keep data alive.
+    Its `source` is a copy of that of the first iteration and knows no outputs: they would keep data alive. Of a branch that no sample
+    takes nothing is known.
     """
 
     __slots__ = ("_batch", "_home")
@@ -36,7 +38,10 @@ class DataNodeDebug(DataNode):
     has_data = True
 
     def __init__(self, name: str, source: OperatorInstance, index: int, batch: Any, home: EagerDefinition):
-        super().__init__(name, batch.device, source, index, ndim=batch.ndim, dtype=batch.dtype, layout=batch.layout or None)
+        known = {} if batch.rows is not None and not len(batch) else {
+            "ndim": batch.ndim, "dtype": batch.dtype, "layout": batch.layout or None
+        }  # fmt: skip
+        super().__init__(name, batch.device, source, index, **known)
         self._batch = batch
         self._home = home
 
@@ -62,7 +67,10 @@ class DataNodeDebug(DataNode):
         return self._on("cpu")
 
     def __bool__(self) -> Any:
-        raise TypeError('"DataNodeDebug" has no truth value: it is a batch. Look at its data with .get().')
+        raise TypeError(
+            '"DataNodeDebug" was used in a conditional context: it is a batch and has no truth value. Look at its data with .get(). '
+            "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
+        )
 
     def __len__(self) -> Any:
         raise TypeError("a DataNodeDebug has no len(); its number of samples is len(node.get())")
@@ -223,6 +231,7 @@ class EagerDefinition(Definition):
         self._early: dict[str, list[tuple[TensorListCPU, str | None]]] = {}
         self._feeding = threading.Condition()
         self._transfers: dict[str, Immediate] = {}
+        self._splits_and_merges: dict[Any, _OperatorCall] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -320,7 +329,7 @@ class EagerDefinition(Definition):
 
     def close(self) -> None:
         """Release what the operators and sources hold."""
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *self._splits_and_merges.values()):
             call.close()
 
     # --- batch sizes
@@ -376,6 +385,7 @@ class EagerDefinition(Definition):
             source, batches = _without_outputs(instance), [self._constant(instance)]
         else:
             source, batches = self._run(instance)
+        source.homes = instance.homes
         instance.outputs = [
             DataNodeDebug(node.name, source, node.index, batch, self) for node, batch in zip(instance.outputs, batches, strict=True)
         ]
@@ -391,14 +401,27 @@ class EagerDefinition(Definition):
         for node in nodes:
             if not node.has_data:
                 raise RuntimeError(f"{_public(instance)}: the node {node.name!r} has no data: it was made outside of the pipeline function")
-            self._agree(len(node._batch), f"{_public(instance)}: the input {node.name!r}")  # type: ignore[attr-defined]
+            self._agree(_samples(node._batch), f"{_public(instance)}: the input {node.name!r}")  # type: ignore[attr-defined]
+        call = self._called(instance)
+        batches = call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
+        return copy.copy(call.source), batches
+
+    def _called(self, instance: OperatorInstance) -> _OperatorCall:
+        """The call that made an operator."""
+        if instance.schema.name.startswith(MACHINERY):
+            # Made where a node is used in a branch for the first time, which may be elsewhere in another iteration: not matched by order.
+            key = (instance.schema.name, instance.device, instance.trace, *sorted(instance.constants.items()))
+            call = self._splits_and_merges.get(key)
+            if call is None:
+                call = self._splits_and_merges[key] = _OperatorCall(-1, instance, 0, self.engine)
+            return call
         call = self._match(instance.trace, instance.schema.name, lambda number: self._new(number, instance))
         if not isinstance(call, _OperatorCall):
             raise _order_error(instance.schema.name)
         call.check(instance)
         instance.attachment = call
         self._made.append(call)
-        return call.source, call.run([node._batch for node in nodes], self.size(), self._index)  # type: ignore[attr-defined]
+        return call
 
     def _new(self, number: int, instance: OperatorInstance) -> _OperatorCall:
         if instance.explicit_name and any(instance.name == other for other in self._names()):
@@ -448,12 +471,21 @@ class EagerDefinition(Definition):
         size = batch_size_of(fed, self._size if self._size is not None else int(self._batch_size or 0))
         batches = call.run(fed, size, self._index)
         self._agree(size, f"The batch of the external source {call.instances[0].name!r}")
-        nodes = [DataNodeDebug(item.name, item, 0, batch, self) for item, batch in zip(call.instances, batches, strict=True)]
+        nodes = [DataNodeDebug(item.name, self._source(item), 0, batch, self) for item, batch in zip(call.instances, batches, strict=True)]
         return nodes if listed else nodes[0]
+
+    def _source(self, instance: OperatorInstance) -> OperatorInstance:
+        """An external source as the source of a node of this iteration."""
+        source = copy.copy(instance)
+        if self.scopes is not None:
+            self.scopes.made(source)
+        return source
 
     def _new_source(self, number: int, define: Callable[[], list[DataNode]], listed: bool) -> _SourceCall:
         names = self._names()
         instances = [node.source for node in define()]
+        for instance in instances:
+            instance.homes = None  # those of the nodes change from iteration to iteration
         if any(instance.explicit_name and instance.name in names for instance in instances):
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instances[0].name}' is used twice.")
         call = _SourceCall(number, instances, listed, self.engine)
@@ -503,7 +535,13 @@ def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
     """An instance as the source of nodes with data."""
     source = copy.copy(instance)
     source.outputs = []
+    source.homes = None  # they refer to other nodes
     return source
+
+
+def _samples(batch: Any) -> int:
+    """Samples of the iteration; `batch` may be those of a branch."""
+    return len(batch) if batch.rows is None else len(batch.rows)
 
 
 def _nodes(instance: OperatorInstance) -> list[DataNode]:

@@ -9,28 +9,33 @@ from typing import Any
 
 import numpy as np
 
+from helpers.images import encode
+
 BATCH = 7
 ITERATIONS = 2
 NUMBERS = ("x", "y", "z")
 FLAGS = ("p", "q", "r")
+IMAGES = ("u", "v")
 
 
 class Program:
     """Draws a program: statements over three INT32 and three BOOL variables, a dictionary and a list of numbers.
 
     `plain`: only what Python does with single samples as well (no random operators), and what DALI does not have: early returns from
-    anywhere, conditional expressions.
+    anywhere, conditional expressions. `images`: two variables with images, which readers and sources deliver, too; conditions and numbers
+    may come from their pixels.
     """
 
-    def __init__(self, seed: int, plain: bool = False, depth: int = 3):
+    def __init__(self, seed: int, plain: bool = False, depth: int = 3, images: bool = False):
         self.draw = random.Random(seed)
         self.plain = plain
+        self.images = images
         self.lines: list[str] = []
         self.calls = 0
         self.in_loop = 0
         self._header()
         self._block(1, depth)
-        names = ", ".join((*NUMBERS, *FLAGS, "d['a']", "d['b']", "l[0]", "l[1]"))
+        names = ", ".join((*NUMBERS, *FLAGS, "d['a']", "d['b']", "l[0]", "l[1]", *(IMAGES if images else ())))
         self._line(1, f"return {names}")
         self.text = "\n".join(self.lines) + "\n"
 
@@ -53,6 +58,8 @@ class Program:
             self._line(1, f"{name} = feed({k})")
         for k, name in enumerate(FLAGS):
             self._line(1, f"{name} = flag({k})")
+        for k, name in enumerate(IMAGES if self.images else ()):
+            self._line(1, f"{name} = {('picture(0)', 'decoded(0)')[k]}")
         self._line(1, "d = {'a': x, 'b': y}")
         self._line(1, "l = [y, z]")
 
@@ -89,6 +96,8 @@ class Program:
 
     def _statement(self, level: int, depth: int) -> None:
         kinds = ["number", "number", "flag", "item", "pair", "call"]
+        if self.images:
+            kinds += ["image", "image"]
         if depth:
             kinds += ["if", "if", "if", "for"]
         kind = self.draw.choice(kinds)
@@ -96,6 +105,8 @@ class Program:
             self._line(level, f"{self.draw.choice(NUMBERS)} = {self._number()}")
         elif kind == "flag":
             self._line(level, f"{self.draw.choice(FLAGS)} = {self._condition(1)}")
+        elif kind == "image":
+            self._line(level, f"{self.draw.choice(IMAGES)} = {self._image()}")
         elif kind == "item":
             place = self.draw.choice(["d['a']", "d['b']", "l[0]", "l[1]"])
             self._line(level, f"{place} {self.draw.choice(['=', '=', '+='])} {self._number()}")
@@ -140,6 +151,8 @@ class Program:
             kinds += ["choice"]
         else:
             kinds += ["uniform", "coin", "noise", "source", "python"]
+        if self.images and names is NUMBERS:
+            kinds += ["pixel", "height", "label"]
         kind = draw.choice(kinds)
         self.calls += 1
         return {
@@ -153,11 +166,34 @@ class Program:
             "noise": lambda: f"integer(fn.random.normal({name}, stddev=9.0))",
             "source": lambda: f"feed({draw.randint(0, 5)})",
             "python": lambda: f"fn.python_function({name}, function=plus_one)",
+            "pixel": lambda: f"integer(fn.reductions.{draw.choice(['min', 'max', 'mean'])}({self._image()})) % 10",
+            "height": lambda: f"integer(fn.shapes({draw.choice(IMAGES)})[0]) % 10",
+            "label": lambda: f"label({draw.randint(0, 3)})",
         }[kind]()
+
+    def _image(self) -> str:
+        draw = self.draw
+        name = draw.choice(IMAGES)
+        amount = draw.choice(["fn.random.uniform(range=[0.5, 1.5])", "0.8", "rational(x) * 0.1"])
+        return {
+            "name": name,
+            "flip": f"fn.flip({name}, horizontal={draw.choice(['1', 'fn.random.coin_flip()', 'integer(p)'])})",
+            "bright": f"fn.brightness({name}, brightness={amount})",
+            "twist": f"fn.color_twist({name}, contrast={amount}, saturation={amount})",
+            "crop": f"fn.crop({name}, crop=[4, 5], crop_pos_x=fn.random.uniform(range=[0, 1]), crop_pos_y={draw.choice(['0.3', '1.0'])})",
+            "sum": f"fn.cast({name} * 0.5 + {draw.choice(NUMBERS)}, dtype=types.UINT8)",
+            "slice": f"{name}[{draw.choice(['1:', ':-1, 1:', '::-1', ':, ::-1'])}]",
+            "noise": f"fn.reshape(fn.cast(fn.random.normal({name}, stddev=9.0), dtype=types.UINT8), layout='HWC')",
+            "python": f"fn.python_function({name}, function=negative, output_layouts='HWC')",
+            "pictures": f"picture({draw.randint(0, 3)})",
+            "decoded": f"decoded({draw.randint(0, 3)})",
+        }[draw.choice(["name", "flip", "bright", "twist", "crop", "sum", "slice", "noise", "python", "pictures", "decoded"])]
 
     def _test(self, depth: int) -> str:
         if not self.plain and self.draw.random() < 0.15:
             return self.draw.choice(NUMBERS)  # a number is a condition, too
+        if self.images and self.draw.random() < 0.2:
+            return f"fn.reductions.mean({self._image()}) > {self.draw.choice([90.0, 120.0, 140.0])}"
         return self._condition(depth)
 
     def _condition(self, depth: int) -> str:
@@ -190,24 +226,55 @@ def flags_of(k: int, iteration: int) -> np.ndarray:
     return rng.random(BATCH) < rng.choice([0.0, 0.2, 0.5, 0.8, 1.0])
 
 
+def pictures_of(k: int, iteration: int) -> list[np.ndarray]:
+    """What ``picture(k)`` delivers."""
+    rng = np.random.default_rng([9, k, iteration])
+    return [rng.integers(0, 256, (*rng.integers(14, 20, 2), 3), np.uint8) // rng.integers(1, 4, dtype=np.uint8) for _ in range(BATCH)]
+
+
+def picture_files(folder: Path, count: int = 11) -> list[str]:
+    """Images without losses for ``decoded(k)`` and ``label(k)``, all of other sizes."""
+    names = []
+    for k in range(count):
+        rng = np.random.default_rng([5, k])
+        names.append(str(folder / f"{k}.png"))
+        Path(names[-1]).write_bytes(encode(rng.integers(0, 256, (14 + k % 4, 15 + k % 5, 3), np.uint8), "png"))
+    return names
+
+
 def plus_one(value: Any) -> Any:
     """For python_function; DALI takes arrays only."""
     return np.asarray(value + 1, np.int32)
 
 
+def negative(image: np.ndarray) -> np.ndarray:
+    """For python_function."""
+    return 255 - image
+
+
 def load(text: str, path: Path, names: dict[str, Any]) -> Callable[[], Any]:
     """The function ``graph`` of a program's text, kept at `path` (what is rewritten must have a source)."""
     path.write_text(text)
-    namespace = {"plus_one": plus_one, "__name__": path.stem, **names}
+    namespace = {"plus_one": plus_one, "negative": negative, "__name__": path.stem, **names}
     exec(compile(text, str(path), "exec"), namespace)
     return namespace["graph"]
 
 
-def library_names(library: Any) -> dict[str, Any]:
-    """What programs use, for asyncdali or DALI."""
+def library_names(library: Any, files: list[str] | None = None, **options: Any) -> dict[str, Any]:
+    """What programs use, for asyncdali or DALI; `files` and `options`: of the readers."""
     fn, types = library.fn, library.types
+
+    def reader(k: int) -> Any:
+        labels = [k % 7 for k in range(len(files or ()))]
+        return fn.readers.file(files=files, labels=labels, random_shuffle=k % 2 == 0, initial_fill=4, **options)
+
     return {
         "fn": fn,
+        "types": types,
+        "picture": lambda k: fn.external_source(lambda i: pictures_of(k, i), batch=True, layout="HWC"),
+        "decoded": lambda k: fn.decoders.image(reader(k)[0]),
+        "label": lambda k: fn.reshape(reader(k)[1], shape=[]),
+        "rational": lambda value: fn.cast(value, dtype=types.FLOAT),
         "feed": lambda k: fn.external_source(lambda i: numbers_of(k, i), batch=True),
         "flag": lambda k: fn.external_source(lambda i: flags_of(k, i), batch=True),
         "twice": lambda value: value * 2,
@@ -216,9 +283,9 @@ def library_names(library: Any) -> dict[str, Any]:
     }
 
 
-def run(library: Any, graph: Callable[[], Any]) -> list[Any]:
-    """The outputs of the program in two iterations, as nested lists with their types."""
-    definition = library.pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=11, enable_conditionals=True)
+def run(library: Any, graph: Callable[[], Any], **options: Any) -> list[Any]:
+    """The outputs of the program in two iterations, as nested lists with their types; `options`: of the pipeline."""
+    definition = library.pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=11, enable_conditionals=True, **options)
     pipeline = definition(graph)()
     pipeline.build()
     results = []

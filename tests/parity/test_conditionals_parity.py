@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from helpers.conditional_programs import Program, library_names, load, run
+from helpers.conditional_programs import Program, library_names, load, picture_files, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,17 +18,23 @@ import nvidia.dali.fn  # noqa: E402
 import nvidia.dali.types  # noqa: E402, F401
 
 
-def result(library, text, tmp_path):
+def result(library, text, tmp_path, files):
     """What a library returns for a program."""
-    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library)))
+    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
 
 
-def check(seed, tmp_path, depth):
-    """Whether DALI took the program; what it returned must be what we return."""
-    text = Program(seed, depth=depth).text
-    ours = result(asyncdali, text, tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """What readers read."""
+    return picture_files(tmp_path_factory.mktemp("pictures"))
+
+
+def check(seed, tmp_path, depth, files=None):
+    """Whether DALI took the program; what it returned must be what we return. `files`: the program has images and readers of them."""
+    text = Program(seed, depth=depth, images=files is not None).text
+    ours = result(asyncdali, text, tmp_path, files)
     try:
-        theirs = result(dali, text, tmp_path)
+        theirs = result(dali, text, tmp_path, files)
     except NameError:  # its rewritten code loses a variable now and then
         return False
     assert ours == theirs, text
@@ -37,13 +43,14 @@ def check(seed, tmp_path, depth):
 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(seed=st.integers(0, 10**6))
-def test_random_programs(seed, tmp_path_factory):
-    check(seed, tmp_path_factory.mktemp("program"), depth=1 if seed % 8 else 2)
+def test_random_programs(seed, files, tmp_path_factory):
+    """Every third one has images."""
+    check(seed, tmp_path_factory.mktemp("program"), 1 if seed % 8 else 2, None if seed % 3 else files)
 
 
 @pytest.mark.slow
-def test_many_random_programs(tmp_path):
-    """ASYNCDALI_PROGRAMS: how many."""
+def test_many_random_programs(files, tmp_path):
+    """ASYNCDALI_PROGRAMS: how many; two of three have images."""
     count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000"))
-    taken = sum(check(10**6 + seed, tmp_path, depth=3) for seed in range(count))
+    taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in range(count))
     assert taken >= count * 0.99 - 1

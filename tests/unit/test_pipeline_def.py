@@ -177,10 +177,11 @@ def test_a_failing_body_leaves_no_current_pipeline():
     assert Pipeline.current() is None
 
 
-def test_debug_and_conditionals_exclude_each_other():
-    with pytest.raises(RuntimeError, match=r"debug"):
-        pipeline_def(**BASE)(lambda: 1)(debug=True, enable_conditionals=True)
-    pipeline_def(**BASE, debug=False, enable_conditionals=False)(lambda: 1)().run()
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("conditionals", [False, True])
+def test_debug_and_conditionals_combine(debug, conditionals):
+    assert values(pipeline_def(**BASE, debug=debug, enable_conditionals=conditionals)(lambda: 1)().run()) == [[1, 1]]
+    assert values(pipeline_def(**BASE)(lambda: 1)(debug=debug, enable_conditionals=conditionals).run()) == [[1, 1]]
 
 
 def test_debug_belongs_to_the_function_that_declares_it(capsys):
