@@ -285,6 +285,6 @@ def _escaped(node: DataNode, where: str) -> RuntimeError:
     lines = node.source.format_trace()
     return RuntimeError(
         f"the node {node.name!r} was made in {where} of an `if` on nodes and has only the samples of that branch; it cannot be used "
-        "outside. It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the branch "
-        f"instead, and use that after the `if`. It was made at:\n{lines}"
+        "outside. It got out through a list, an attribute, `nonlocal` or a closure, which are not merged: assign it to a variable in the "
+        f"branch instead, and use that after the `if`. It was made at:\n{lines}"
     )

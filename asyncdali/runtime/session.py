@@ -72,8 +72,6 @@ class Session:
         self.expected_ndim = options.expected("output_ndim", count)
         self.expected_layout = options.expected("output_layout", count)
         self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
-        needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
-        use_host_device(options.device_id, needs_gpu)
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
         self.executor = Executor(
             num_threads=options.num_threads,
