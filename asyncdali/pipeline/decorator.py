@@ -17,7 +17,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
 
     Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
     function, whose body runs once, when it is called (with ``debug=True`` in every `run`, operator by operator). A returned tuple (or list
-    of nodes) gives several outputs.
+    of nodes) gives several outputs, a dict {name: node} named ones (:attr:`Pipeline.output_names`).
 
     Raises TypeError for unknown arguments and for functions with ``**kwargs``.
     """
@@ -44,6 +44,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
                 outputs = trace(pipeline, function, args, function_arguments)
             else:
                 outputs = function(*args, **function_arguments)
+        if isinstance(outputs, dict):
+            outputs = _named(pipeline, function, outputs)
         if isinstance(outputs, tuple) or (isinstance(outputs, list) and outputs and all(isinstance(item, DataNode) for item in outputs)):
             pipeline.set_outputs(*outputs)
         elif outputs is not None:
@@ -52,6 +54,14 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
 
     create._is_pipeline_def = True  # type: ignore[attr-defined]
     return create
+
+
+def _named(pipeline: Pipeline, function: Callable[..., Any], outputs: dict[str, Any]) -> tuple[Any, ...]:
+    """The outputs of a graph function that returned {name: output}; the pipeline remembers the names."""
+    if not outputs or not all(isinstance(name, str) for name in outputs):
+        raise TypeError(f"{function.__name__} returned a dict with the keys {list(outputs)}: expected names (str) of one or more outputs")
+    pipeline.output_names = tuple(outputs)
+    return tuple(outputs.values())
 
 
 def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -91,6 +91,8 @@ class Pipeline:
         self._shared: deque[Any] = deque()
         self._nodes: list[DataNode] | None = None
         self._parallel: Parallel | None = None
+        self.output_names: tuple[str, ...] | None = None
+        """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
 
     # --- properties
 
@@ -484,11 +486,14 @@ class Pipeline:
             session.owed += 1
             raise
 
-    def __aiter__(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
-        """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered."""
-        return self._epoch()
+    def __aiter__(self) -> AsyncIterator[Any]:
+        """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered.
 
-    async def _epoch(self) -> AsyncIterator[tuple[TensorListCPU | TensorListGPU, ...]]:
+        Batches are what :meth:`run` returns; with :attr:`output_names`, dicts of it by name.
+        """
+        return self._epoch_async()
+
+    async def _epoch_async(self) -> AsyncIterator[Any]:
         session = self._built()
         end = session.end_of_epoch()
         while end is None or session.iteration < end:
@@ -497,7 +502,27 @@ class Pipeline:
             except StopAsyncIteration:
                 self.reset()
                 return
-            yield batch
+            yield self._named(batch)
+
+    def epoch(self) -> Iterator[Any]:
+        """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
+        next."""
+        session = self._built()
+        self._use_api(PipelineAPIType.BASIC)
+        return self._epoch(session)
+
+    def _epoch(self, session: Session) -> Iterator[Any]:
+        end = session.end_of_epoch()
+        while end is None or session.iteration < end:
+            try:
+                batch = self.run()
+            except StopIteration:
+                self.reset()
+                return
+            yield self._named(batch)
+
+    def _named(self, batch: tuple[Any, ...]) -> Any:
+        return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))
 
     def __del__(self) -> None:
         # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import checkpoint as checkpoints
 from ..batch import Batch
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from ..sources.parallel import Parallel
 
 log = logging.getLogger("asyncdali")
+
+
+class Mark(NamedTuple):
+    """Where a consumer is: what a checkpoint says besides the graph. Cheap to make and to keep."""
+
+    positions: dict[str, Any]
+    iteration: int
+    epoch: int
 
 
 class Session:
@@ -313,22 +321,36 @@ class Session:
         statistics = self.executor.memory
         return {} if statistics is None else statistics.table()
 
+    def skip(self, iterations: int) -> None:
+        """Before anything has run: go `iterations` full batches ahead without computing them."""
+        batch = int(self.options.batch_size)
+        for operator in self.stateful.values():
+            for _ in range(iterations):
+                operator.position = operator.advanced(batch)
+        self._positions = {name: operator.position for name, operator in self.stateful.items()}
+        self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
+
     # --- checkpoints
 
     def _describe(self) -> dict[str, Any]:
         sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
         return checkpoints.describe_graph(self.plan, sizes)
 
-    def checkpoint(self, library: str) -> bytes:
-        """The state after the last iteration returned to the user."""
-        if self._graph_json is None:
-            self._graph_json = checkpoints.graph_json(self._describe())
+    def mark(self) -> Mark:
+        """Where the consumer is: after the last iteration returned to it."""
         epoch, iteration = self.producer.place()
         positions = self._positions
         if not self.in_flight:  # a reset may have moved the sources on
             positions = {**positions, **{name: state.position for name, state in self.producer.sources.stateful.items()}}
+        return Mark(positions, iteration, epoch)
+
+    def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
+        """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
+        if self._graph_json is None:
+            self._graph_json = checkpoints.graph_json(self._describe())
+        positions, iteration, epoch = self.mark() if mark is None else mark
         states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
-        return checkpoints.encode(self._graph_json, states, iteration, epoch, self.iterator_data, library)
+        return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)

@@ -26,6 +26,8 @@ class Group:
     nodes: list[str] = field(default_factory=list)
     number: int = field(default_factory=itertools.count().__next__)
     """Order of definition."""
+    first_state: Any = None
+    """Of a source with a state that is asked in this process: what it was before anything was asked."""
 
     def __post_init__(self) -> None:
         if self.parallel:
@@ -47,6 +49,15 @@ class Group:
                 f"A parallel source that is an {what.kind} must run in a batch mode (batch=True): "
                 "its batches come from one worker in order. Only callables are asked for single samples."
             )
+
+    def start_over(self) -> None:
+        """Bring a source with a state back to where it was before anything was asked."""
+        if self.first_state is not None:
+            from .pullers import enter_again
+            from .snapshots import load_snapshot
+
+            load_snapshot(self.description.source, self.first_state)
+            enter_again(self.callback)
 
     @property
     def name(self) -> str:

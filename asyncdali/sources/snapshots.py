@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,9 @@ class Snapshots:
         self._resume = resume
         self.ahead: tuple[Any, int, bool] | None = None
         self._pulls = 0
+        if group.first_state is None and not group.parallel:  # in workers the source itself stays what it was
+            with contextlib.suppress(TypeError):  # will be raised where it matters
+                group.first_state = snapshot(self._source, self.name)
 
     def due(self) -> Any:
         """To be called after each pull: the state if it is time for a snapshot, else None. TypeError if it cannot be saved."""

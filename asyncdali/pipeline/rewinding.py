@@ -1,0 +1,72 @@
+"""A built pipeline goes to another place of its stream: to that of a checkpoint, or to an iteration counted from the beginning."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..options import PipelineOptions
+    from .pipeline import Pipeline
+
+
+def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
+    """Be what a pipeline built with `checkpoint` is. What is in flight is dropped; outputs that were returned stay valid.
+
+    Operators are made anew, and worker processes are started again. Raises CheckpointError if the checkpoint does not fit (the pipeline is
+    as it was then), RuntimeError if workers cannot be forked any more, or in debug mode.
+    """
+    options = _options(pipeline, checkpoint)
+    _check(pipeline, checkpoint)
+    _rebuild(pipeline, options)
+
+
+def seek(pipeline: Pipeline, iterations: int) -> None:
+    """Be where a fresh pipeline with this seed is after `iterations` runs. Positions are computed; only where conditionals decide how many
+    samples an operator gets, the iterations are run.
+
+    Raises RuntimeError for pipelines with sources that end epochs of their own: use their checkpoints.
+    """
+    if pipeline._built().producer.sources.ports:
+        raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
+    _rebuild(pipeline, _options(pipeline, None))
+    session = pipeline._built()
+    if any(operator.spec.schema.name == "_conditional.split" for operator in session.plan.operators):
+        for _ in range(iterations):
+            session.producer.schedule(pipeline.iter_setup)
+            session.fetch()
+        return
+    session.skip(iterations)
+
+
+def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
+    """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
+    options = copy.copy(pipeline._options)
+    options.checkpoint = checkpoint
+    if options.seed is None:
+        options.seed = pipeline._built().seed
+    return options
+
+
+def _check(pipeline: Pipeline, checkpoint: bytes) -> None:
+    """Refuse what does not fit before anything is torn down."""
+    from .. import checkpoint as checkpoints
+
+    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built()._describe())
+    if found and pipeline._options.strict:
+        raise checkpoints.CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))
+
+
+def _rebuild(pipeline: Pipeline, options: Any) -> None:
+    old = pipeline._built()
+    with pipeline._building:
+        old.close()
+        for puller in old.producer.sources.pullers:
+            puller.group.start_over()
+        own, pipeline._options = pipeline._options, options
+        pipeline._session = pipeline._parallel = None
+        pipeline._shared.clear()
+        try:
+            pipeline._build(None)
+        finally:
+            pipeline._options = own

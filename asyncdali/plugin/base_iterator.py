@@ -1,0 +1,482 @@
+"""What the iterators of all frameworks share: pipelines in step, epochs, resets and checkpoints.
+
+A framework's iterator derives from :class:`BaseIterator` and says in `_converted` what becomes of a pipeline's outputs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._notices import warn
+from .._version import __version__
+from ..checkpoint import CheckpointError
+from ..types import PipelineAPIType
+from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, shard_sizes
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
+    from ..runtime.session import Mark, Session
+
+__all__ = ["BaseIterator", "LastBatchPolicy"]
+
+log = logging.getLogger("asyncdali")
+
+_RESETS = {False: False, None: False, "no": False, True: True, "yes": True}
+
+
+class BaseIterator:
+    """Base of the iterators over one or several pipelines.
+
+    Args:
+        pipelines: a pipeline, or several with equal batch sizes and equal `enable_checkpointing`; they are built.
+        output_map: a name for each output. None: the names that the graph function gave (it returned a dict).
+        size: samples per epoch, over all pipelines; -1: a single pipeline whose sources end the epoch (or that of `reader_name`).
+        reader_name: the reader, in every pipeline, whose size, shards and padding say where epochs end.
+        auto_reset: "yes" or True: after the end of an epoch the next one begins by itself. "no", False, None: after :meth:`reset` or `iter`.
+        fill_last_batch: deprecated: True is FILL, False is PARTIAL.
+        last_batch_padded: with `size`: the last batch of an epoch is padded, and the next one starts with the next epoch's data.
+        last_batch_policy: see :class:`LastBatchPolicy`; without effect where sources end the epoch.
+        prepare_first_batch: fetch the first batch now.
+
+    Raises ValueError for arguments that contradict each other, TypeError for what is no pipeline, RuntimeError if there is no data.
+    """
+
+    def __init__(
+        self,
+        pipelines: Pipeline | Sequence[Pipeline],
+        output_map: Sequence[str] | None = None,
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+    ):
+        self._pipes = _pipelines(pipelines)
+        self._auto_reset = _checked_auto_reset(auto_reset)
+        self._policy = _checked_policy(last_batch_policy, fill_last_batch)
+        _check_size(size, reader_name, last_batch_padded, len(self._pipes))
+        self.batch_size = _shared(self._pipes, "max_batch_size", "batch size")
+        self._checkpointing = _shared([pipe._options for pipe in self._pipes], "enable_checkpointing", "value for `enable_checkpointing`")
+        self.output_map = _checked_names(self._pipes, output_map)
+        for pipe in self._pipes:  # processes are forked before anything else happens
+            pipe.start_py_workers()
+        self._feeds = [_Feed(pipe) for pipe in self._pipes]
+        self._padded = last_batch_padded
+        self._reader_name, self._given_size = reader_name, size
+        self._epochs = self._new_epochs()
+        self._check_output_count()
+        self._epoch = 0
+        self._ended = False
+        self._used = False  # something of this epoch was asked for
+        self._ready: list[Any] | None = None  # the prepared batch
+        self._marks: list[Mark] | None = None  # where the pipelines were before it
+        restored = self._restore()
+        if prepare_first_batch:
+            self._prepare(restored)
+
+    def _new_epochs(self) -> OpenEpochs:
+        """The accountant, at the beginning of the first epoch."""
+        if self._reader_name is not None:
+            return _reader_epochs(self._pipes, self._reader_name, self.batch_size, self._policy)
+        if self._given_size > 0:
+            return CountedEpochs(self._given_size, len(self._pipes), self.batch_size, self._policy, self._padded)
+        return OpenEpochs()
+
+    def _check_output_count(self) -> None:
+        for feed in self._feeds:
+            count = feed.output_count()
+            if count is not None and count != len(self.output_map):
+                raise ValueError(f"output_map has {len(self.output_map)} names ({self.output_map}), the pipeline has {count} outputs")
+
+    # --- what a framework says
+
+    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> Any:
+        """What becomes of a pipeline's outputs; the first `keep` samples of each if it is not None."""
+        raise NotImplementedError
+
+    def _collected(self, converted: list[Any]) -> Any:
+        """What becomes of all pipelines' results: what `next` returns."""
+        return converted
+
+    # --- iteration
+
+    @property
+    def size(self) -> int:
+        """Samples of an epoch (with a reader: of the current one, per pipeline); -1 where sources end it."""
+        return self._epochs.size
+
+    def __len__(self) -> int:
+        """Batches of an epoch (of the current one, where they differ); 0 where sources end it."""
+        return self._epochs.batches
+
+    def __iter__(self) -> Any:
+        """This iterator; at the end of an epoch it is reset first."""
+        if self._ended or self._at_end():
+            self.reset()
+        return self
+
+    def next(self) -> Any:
+        """The next batch; the same as ``next(iterator)``."""
+        return self.__next__()
+
+    def __next__(self) -> Any:
+        """The next batch of every pipeline. StopIteration at the end of the epoch.
+
+        An error of an operator fails this batch, in all pipelines; the next call goes on with the next one. An error of a source leaves all
+        where they are: the next call asks again.
+        """
+        if self._ended:
+            raise StopIteration
+        if self._at_end():
+            self._end()
+        outputs = self._outputs()
+        self._used = True
+        self._ready = self._marks = None
+        keep = self._epochs.advance() or [None] * len(outputs)
+        taken = [self._converted(batch, count) for batch, count in zip(outputs, keep, strict=True) if self._delivers(count)]
+        return self._collected(taken)
+
+    def _delivers(self, count: int | None) -> bool:
+        """Whether a pipeline of which `count` samples belong to the epoch has a part in the batch: with a `size`, only if there are any."""
+        return count != 0 or self._reader_name is not None
+
+    def _outputs(self) -> list[tuple[Any, ...]]:
+        """The outputs of all pipelines: those prepared, or the next."""
+        if self._ready is not None:
+            return self._ready
+        try:
+            outputs = self._fetched()
+        except StopIteration:
+            self._end()
+            raise
+        return outputs
+
+    def _fetched(self) -> list[tuple[Any, ...]]:
+        """One iteration of every pipeline. All stay in step: what one of them has is kept until all have theirs."""
+        try:
+            for feed in self._feeds:
+                feed.fill()
+        except StopIteration:
+            for feed in self._feeds:
+                feed.clear()
+            raise
+        results = [feed.clear() for feed in self._feeds]
+        for result in results:
+            if isinstance(result, Exception):
+                self._used, self._marks = True, None
+                self._epochs.advance()  # this iteration is over, for all of them
+                raise result
+        if self._epochs.full_batches:
+            self._check_full(results)
+        return results
+
+    def _check_full(self, results: list[Any]) -> None:
+        for outputs in results:
+            for output in outputs:
+                if len(output) != self.batch_size:
+                    raise ValueError(
+                        f"a pipeline returned a batch of {len(output)} samples; with `reader_name` or `size` every batch must have "
+                        f"{self.batch_size} (leave both out where sources decide)"
+                    )
+
+    def _prepare(self, restored: bool) -> None:
+        """Fetch the first batch, so that it is there when it is asked for."""
+        if self._ended or self._at_end():
+            if not restored:
+                raise RuntimeError(
+                    "There is no data in the pipeline: with these shards, this batch size and last_batch_policy the epoch has no batch."
+                )
+            return
+        if self._checkpointing:
+            self._marks = [feed.mark() for feed in self._feeds]
+        try:
+            self._ready = self._fetched()
+        except StopIteration:
+            if not restored:
+                raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+
+    def _at_end(self) -> bool:
+        """Whether the epoch is over, although nobody has been told yet."""
+        if self._ready is not None:
+            return False
+        return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
+
+    def _end(self) -> None:
+        """End the epoch: StopIteration."""
+        for _ in range(self._epochs.surplus()):
+            self._fetched()
+        self._ended = True
+        if self._auto_reset:
+            self._begin()
+        raise StopIteration
+
+    def reset(self) -> None:
+        """After the end of an epoch: begin the next one. In the middle of one this does nothing but log a warning."""
+        if not self._ended:
+            if not self._at_end():
+                if self._used:
+                    log.warning("the iterator cannot be reset while its epoch is not finished: nothing was done")
+                return
+            try:
+                self._end()
+            except StopIteration:
+                if self._auto_reset:
+                    return
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin the next epoch."""
+        self._epochs.next_epoch()
+        self._epoch += 1
+        self._ended = self._used = False
+        for feed in self._feeds:
+            feed.reset()
+        if self._checkpointing:  # now: what is queued next takes the sources further
+            self._marks = [feed.mark() for feed in self._feeds]
+        for feed in self._feeds:
+            feed.start()
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next batch is that of `epoch` (0 is the first), with the data that an uninterrupted run has there.
+
+        Nothing happens if that epoch is the current one; after the end of the epoch before it is :meth:`reset`. Any other epoch is computed
+        from the pipelines' seeds. Raises ValueError for a negative one, RuntimeError for pipelines with external sources.
+        """
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"epoch must be an integer of at least 0, got {epoch!r}")
+        if (self._ended or self._at_end()) and epoch == self._epoch + 1:
+            self.reset()
+        if epoch == self._epoch and not self._ended:
+            return
+        from ..pipeline.rewinding import seek
+
+        if not self._epochs.full_batches:
+            raise RuntimeError("an epoch that sources end cannot be gone to: use a checkpoint of that place")
+        epochs, iterations = self._new_epochs(), 0
+        for _ in range(epoch):
+            while not epochs.over():
+                epochs.advance()
+                iterations += 1
+            iterations += epochs.surplus()
+            epochs.next_epoch()
+        for pipe in self._pipes:
+            seek(pipe, iterations)
+        self._epochs, self._epoch = epochs, epoch
+        self._forget()
+        self._ended = self._used = False
+
+    def _forget(self) -> None:
+        """What was fetched belongs to another place."""
+        self._ready = self._marks = None
+        for feed in self._feeds:
+            feed.clear()
+
+    # --- checkpoints
+
+    def checkpoints(self) -> list[bytes]:
+        """A checkpoint per pipeline, of the place after the last batch that `next` returned; they hold the iterator's own state, too.
+
+        To restore, build each pipeline with its checkpoint and make an iterator of them. ValueError unless `enable_checkpointing`.
+        """
+        if not self._checkpointing:
+            raise ValueError("Cannot access checkpoints with checkpointing disabled: give the pipelines enable_checkpointing=True")
+        state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
+        marks = self._marks or [feed.mark() for feed in self._feeds]
+        return [feed.session.checkpoint(__version__, mark, state) for feed, mark in zip(self._feeds, marks, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state after the last batch that `next` returned, for :meth:`load_state_dict`; strings only. Errors as :meth:`checkpoints`."""
+        return {"checkpoints": [data.decode() for data in self.checkpoints()]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where :meth:`state_dict` was taken, here or in another process. The pipelines are rebuilt with their checkpoints.
+
+        Raises ValueError for what is no such state, CheckpointError for checkpoints of other pipelines.
+        """
+        if not self._checkpointing:
+            raise ValueError("load_state_dict needs pipelines with enable_checkpointing=True")
+        saved = state.get("checkpoints") if isinstance(state, dict) else None
+        if not isinstance(saved, list) or len(saved) != len(self._pipes):
+            raise ValueError(f"expected the state_dict() of an iterator over {len(self._pipes)} pipelines")
+        from ..pipeline.rewinding import rewind
+
+        for pipe, data in zip(self._pipes, saved, strict=True):
+            rewind(pipe, data.encode() if isinstance(data, str) else data)
+        self._forget()
+        self._epochs = self._new_epochs()
+        self._epoch, self._ended, self._used = 0, False, False
+        self._restore()
+
+    def _restore(self) -> bool:
+        """Take over the iterator's state from the checkpoints that the pipelines were built with. Returns whether there were any."""
+        restored = [pipe for pipe in self._pipes if pipe.is_restored_from_checkpoint]
+        if not restored:
+            return False
+        states = [feed.session.iterator_data for feed in self._feeds]
+        if len(restored) != len(self._pipes) or not isinstance(states[0], dict) or any(state != states[0] for state in states):
+            log.warning(
+                "the pipelines of this iterator were not all restored from checkpoints of one iterator (taken with its checkpoints()): "
+                "its epochs may end at other places"
+            )
+            return True
+        try:
+            self._epochs.load(states[0])
+        except ValueError as error:
+            raise CheckpointError(f"the checkpoint is of an iterator with other arguments: {error}") from error
+        self._epoch = int(states[0].get("epoch", 0))
+        self._ended, self._used = bool(states[0].get("ended")), bool(states[0].get("used"))
+        return True
+
+
+class _Feed:
+    """One pipeline, asked for a batch at a time; as many as its queue is deep are in flight while the consumer works."""
+
+    def __init__(self, pipe: Pipeline):
+        self._pipe = pipe
+        self._result: Any = None
+        pipe.build()
+
+    @property
+    def session(self) -> Session:
+        return self._pipe._built()
+
+    @property
+    def _debug(self) -> bool:
+        from ..pipeline.debug import DebugPipeline
+
+        return isinstance(self._pipe, DebugPipeline)
+
+    def output_count(self) -> int | None:
+        """Outputs of the pipeline; None if that is not known before it runs."""
+        return None if self._debug else self._pipe.num_outputs
+
+    def fill(self) -> None:
+        """Have a result: the outputs, or the error with which an iteration failed. Raises the errors of sources, which have not moved on, and
+        StopIteration."""
+        if self._result is not None:
+            return
+        if self._debug:
+            self._result = self._pipe.run()
+            return
+        self._pipe._use_api(PipelineAPIType.ITERATOR)
+        session = self.session
+        if not session.in_flight and session.producer.failure is None:
+            self._pipe._launch()
+        record = session.in_flight[0] if session.in_flight else None
+        try:
+            self._result = session.fetch()
+        except StopIteration:
+            raise
+        except Exception as error:
+            if record is None or (session.in_flight and session.in_flight[0] is record):
+                raise
+            self._result = error
+        self._pipe._launch()
+
+    def clear(self) -> Any:
+        """The result, which is the caller's then."""
+        result, self._result = self._result, None
+        return result
+
+    def drained(self) -> bool:
+        """Whether the sources have ended and everything of this epoch was delivered."""
+        return not self._debug and self.session.producer.ended and not self.session.in_flight
+
+    def reset(self) -> None:
+        """The next epoch: sources that have ended will start again."""
+        self._pipe.reset()
+
+    def start(self) -> None:
+        """Fill the queue, if nothing is in it."""
+        if not self._debug and not self.session.in_flight:
+            self._pipe._use_api(PipelineAPIType.ITERATOR)
+            self._pipe._launch()
+
+    def mark(self) -> Mark:
+        """Where the consumer of the pipeline is."""
+        return self.session.mark()
+
+
+# --- arguments
+
+
+def _pipelines(pipelines: Any) -> list[Any]:
+    from ..pipeline import Pipeline
+
+    found = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
+    if not found:
+        raise ValueError("an iterator needs at least one pipeline")
+    for item in found:
+        if not isinstance(item, Pipeline):
+            raise TypeError(f"an iterator runs pipelines, got {type(item).__name__}")
+    return found
+
+
+def _checked_auto_reset(value: Any) -> bool:
+    if not isinstance(value, (bool, str, type(None))) or value not in _RESETS:
+        raise ValueError(f"Unsupported value for `auto_reset`: {value!r}; allowed are True, 'yes', False, 'no' and None")
+    return _RESETS[value]
+
+
+def _checked_policy(policy: Any, fill_last_batch: bool | None) -> LastBatchPolicy:
+    if not isinstance(policy, LastBatchPolicy):
+        raise ValueError(f"`last_batch_policy` must be a LastBatchPolicy, got {type(policy).__name__} {policy!r}")
+    if fill_last_batch is None:
+        return policy
+    warn("`fill_last_batch` is called last_batch_policy now: FILL for True, PARTIAL for False", DeprecationWarning)
+    return LastBatchPolicy.FILL if fill_last_batch else LastBatchPolicy.PARTIAL
+
+
+def _check_size(size: Any, reader_name: str | None, padded: bool, pipelines: int) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size == 0:
+        raise ValueError(f"size is a number of samples, or -1 where it is not known; got {size!r}")
+    if reader_name is not None:
+        if size != -1:
+            raise ValueError("give `size` or `reader_name`, not both: the reader knows its size")
+        if padded:
+            raise ValueError("give `last_batch_padded` or `reader_name`, not both: the reader knows whether it pads")
+    elif size < 0 and pipelines > 1:
+        raise ValueError("several pipelines need `reader_name` or a `size`: their sources could not end an epoch together")
+
+
+def _shared(owners: Sequence[Any], name: str, what: str) -> Any:
+    values = [getattr(owner, name) for owner in owners]
+    if len(set(values)) > 1:
+        raise ValueError(f"All wrapped pipelines must have the same {what}, got {values}")
+    return values[0]
+
+
+def _checked_names(pipes: Sequence[Pipeline], output_map: Sequence[str] | None) -> list[str]:
+    if output_map is None:
+        names = pipes[0].output_names
+        if names is None or any(pipe.output_names != names for pipe in pipes):
+            raise ValueError("output_map is missing: only pipelines whose graph function returns a dict name their outputs")
+        return list(names)
+    if isinstance(output_map, str) or not all(isinstance(name, str) for name in output_map):
+        raise TypeError(f"output_map must be a list of names, got {output_map!r}")
+    if len(set(output_map)) != len(output_map):
+        raise ValueError(f"output_map names should be distinct, got {list(output_map)}")
+    return list(output_map)
+
+
+def _reader_epochs(pipes: Sequence[Pipeline], reader: str, batch_size: int, policy: LastBatchPolicy) -> ReaderEpochs:
+    metas = [pipe.reader_meta(reader) for pipe in pipes]
+    for key, what in _SHARED_META.items():
+        found = [meta[key] for meta in metas]
+        if len(set(found)) > 1:
+            raise ValueError(f"the readers {reader!r} of the pipelines differ in {what}: {found}")
+    first = metas[0]
+    return ReaderEpochs(
+        shard_sizes(first["epoch_size"], first["number_of_shards"]), [meta["shard_id"] for meta in metas], batch_size, policy,
+        bool(first["pad_last_batch"]), bool(first["stick_to_shard"]),
+    )  # fmt: skip
+
+
+_SHARED_META = {
+    "epoch_size": "the size of the data set", "number_of_shards": "the number of shards", "pad_last_batch": "pad_last_batch",
+    "stick_to_shard": "stick_to_shard",
+}  # fmt: skip

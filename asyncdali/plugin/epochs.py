@@ -1,0 +1,215 @@
+"""How many batches an epoch of an iterator has, and which samples of the last one belong to it. Arithmetic only, no pipeline.
+
+An accountant is asked :meth:`over` before a batch is taken, and told :meth:`advance` after; at the end :meth:`surplus` says how many batches
+are to be thrown away, so that the next epoch begins where it should, and :meth:`next_epoch` begins it. Its state is a few integers
+(:meth:`state`), so that it fits in a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, unique
+from typing import Any
+
+
+@unique
+class LastBatchPolicy(Enum):
+    """What happens to the last batch of an epoch, where its samples do not fill it.
+
+    FILL: it is delivered whole, filled with copies of the last sample (padded readers) or with samples of the next epoch. DROP: it is not
+    delivered. PARTIAL: what does not belong to the epoch is cut off.
+    """
+
+    FILL = 0
+    DROP = 1
+    PARTIAL = 2
+
+
+class OpenEpochs:
+    """The sources of the pipelines end the epoch; batches are delivered as they come."""
+
+    size = -1
+    """Samples per epoch, if that is known; see the iterators."""
+
+    batches = 0
+    """Batches of the current epoch; 0 if that is not known."""
+
+    full_batches = False
+    """Whether every batch must have as many samples as the pipeline's batch size."""
+
+    def over(self) -> bool:
+        """Whether all batches of the epoch were taken."""
+        return False
+
+    def advance(self) -> list[int] | None:
+        """A batch was taken: how many of its samples to deliver, for each pipeline; None: all that there are."""
+        return None
+
+    def surplus(self) -> int:
+        """Batches to throw away at the end of the epoch."""
+        return 0
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch."""
+
+    def state(self) -> dict[str, Any]:
+        """Where in its epochs the iterator is, as JSON data."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go to where :meth:`state` was; ValueError if that is not possible."""
+
+
+class CountedEpochs(OpenEpochs):
+    """An epoch has `size` samples, over all of `pipelines` together.
+
+    FILL without padding counts what was read beyond the end to the next epoch.
+    """
+
+    full_batches = True
+
+    def __init__(self, size: int, pipelines: int, batch_size: int, policy: LastBatchPolicy, padded: bool):
+        self.size = size
+        self._pipelines, self._batch_size = pipelines, batch_size
+        self._policy, self._padded = policy, padded
+        self._counter = 0
+
+    @property
+    def _step(self) -> int:
+        return self._pipelines * self._batch_size
+
+    @property
+    def batches(self) -> int:  # type: ignore[override]
+        """Batches of an epoch that begins without samples of the one before."""
+        return self.size // self._step if self._policy is LastBatchPolicy.DROP else -(-self.size // self._step)
+
+    def over(self) -> bool:
+        end = self.size - self._step + 1 if self._policy is LastBatchPolicy.DROP else self.size
+        return self._counter >= end
+
+    def advance(self) -> list[int] | None:
+        self._counter += self._step
+        if self._policy is not LastBatchPolicy.PARTIAL or self._counter <= self.size:
+            return None
+        left = self._step - (self._counter - self.size)
+        return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
+
+    def surplus(self) -> int:
+        return int(self._policy is LastBatchPolicy.DROP and self._counter < self.size)
+
+    def next_epoch(self) -> None:
+        carries = self._policy is LastBatchPolicy.FILL and not self._padded
+        self._counter = self._counter % self.size if carries else 0
+
+    def state(self) -> dict[str, Any]:
+        return {"counter": self._counter}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._counter = _integers(state, "counter", None)[0]
+
+
+class ReaderEpochs(OpenEpochs):
+    """A reader says how large its shards are; an epoch is a shard of each pipeline.
+
+    Args:
+        shards: sizes of all shards, without padding.
+        ids: the shard of each pipeline in the first epoch.
+        sticks: each pipeline reads its shard again in every epoch; otherwise it moves on to the next one.
+    """
+
+    full_batches = True
+
+    def __init__(self, shards: Sequence[int], ids: Sequence[int], batch_size: int, policy: LastBatchPolicy, padded: bool, sticks: bool):
+        self._shards = list(shards)
+        self._ids = list(ids)
+        self._batch_size = batch_size
+        self._policy, self._padded, self._sticks = policy, padded, sticks
+        self._taken = 0
+        self._first = True
+        self._ahead = [0] * len(self._ids)  # samples of the current shards that the epoch before has delivered
+
+    @property
+    def _continues(self) -> bool:
+        """What is read beyond the end of a shard belongs to the next epoch, and is not read again."""
+        return self._policy is LastBatchPolicy.FILL and not self._padded
+
+    def _sizes(self) -> list[int]:
+        return [self._shards[shard] for shard in self._ids]
+
+    def _lengths(self) -> list[int]:
+        """What an epoch counts for each pipeline: its shard; where pipelines stick to theirs, the largest of all, which keeps them in step."""
+        return [max(self._shards)] * len(self._ids) if self._sticks else self._sizes()
+
+    def _rounded(self, samples: int) -> int:
+        return -(-samples // self._batch_size)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Samples per pipeline of the current epoch; what is delivered may be cut to less."""
+        if self._policy is LastBatchPolicy.DROP:
+            return sum(self._shards) // len(self._shards)
+        largest = max(self._shards)
+        if self._continues and not self._first:  # the first epoch has as many batches whatever shards the pipelines have
+            largest = max(length - ahead for length, ahead in zip(self._lengths(), self._ahead, strict=True))
+        return largest if self._padded else self._rounded(largest) * self._batch_size
+
+    @property
+    def batches(self) -> int:  # type: ignore[override]
+        if self._policy is LastBatchPolicy.DROP:
+            return self.size // self._batch_size
+        return self._rounded(self.size)
+
+    def over(self) -> bool:
+        return self._taken >= self.batches
+
+    def advance(self) -> list[int] | None:
+        before = self._taken * self._batch_size
+        self._taken += 1
+        if self._policy is not LastBatchPolicy.PARTIAL:
+            return None
+        left = [max(0, min(self._batch_size, size - before)) for size in self._sizes()]
+        return left if min(left) < self._batch_size else None
+
+    def surplus(self) -> int:
+        if self._policy is not LastBatchPolicy.DROP:
+            return 0
+        # A padded reader ends all shards after as many batches as the largest one needs.
+        return self._rounded(max(self._shards) if self._padded else self.size) - self._taken
+
+    def next_epoch(self) -> None:
+        read = self._taken * self._batch_size
+        self._taken, self._first = 0, False
+        while True:
+            if self._continues:
+                self._ahead = [ahead + read - length for ahead, length in zip(self._ahead, self._lengths(), strict=True)]
+                read = 0
+            if not self._sticks:
+                self._ids = [(shard + 1) % len(self._shards) for shard in self._ids]
+            # Batches larger than shards may have delivered the whole of the next epoch already.
+            if not self._continues or self.batches > 0:
+                return
+
+    def state(self) -> dict[str, Any]:
+        return {"taken": self._taken, "first": self._first, "shards": list(self._ids), "ahead": list(self._ahead)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        taken = _integers(state, "taken", None)[0]
+        ids, ahead = (_integers(state, key, len(self._ids)) for key in ("shards", "ahead"))
+        if max(ids) >= len(self._shards):
+            raise ValueError(f"shard {max(ids)} in the iterator's state, but there are {len(self._shards)} shards")
+        self._taken, self._first, self._ids, self._ahead = taken, bool(state.get("first")), ids, ahead
+
+
+def shard_sizes(samples: int, shards: int) -> list[int]:
+    """Sizes of all shards of a data set."""
+    return [samples * (k + 1) // shards - samples * k // shards for k in range(shards)]
+
+
+def _integers(state: dict[str, Any], key: str, count: int | None) -> list[int]:
+    """Integers of at least 0 under `key`: a list of `count`, or (None) a single one."""
+    value = state.get(key)
+    found = [value] if count is None else value
+    if not isinstance(found, list) or len(found) != (count or 1) or not all(type(item) is int and item >= 0 for item in found):
+        wanted = "an integer" if count is None else f"{count} integers"
+        raise ValueError(f"the iterator's state has {key!r}: {value!r}; expected {wanted} of at least 0")
+    return list(found)

@@ -1,0 +1,19 @@
+"""A pipeline inside a torch DataLoader: worker processes make samples, the pipeline of the main process works on whole batches.
+
+The data set of a :class:`DataLoader` calls `DALIServer.proxy` with its data, sample by sample, as it would call a transform; what it gets
+stands for the pipeline's outputs of that sample. When a worker has made a batch, its data travels to the server, which feeds the
+pipeline; the loader puts the pipeline's outputs, as torch tensors, where the batch has what stood for them::
+
+    with DALIServer(pipeline()) as server:
+        dataset = ImageFolder(root, transform=server.proxy, loader=read_bytes)
+        for images, labels in DataLoader(server, dataset, batch_size=64, num_workers=4, drop_last=True):
+            ...
+"""
+
+from __future__ import annotations
+
+from .loader import DataLoader
+from .references import OutputBatchReference, OutputSampleReference, Proxy
+from .server import DALIServer
+
+__all__ = ["DALIServer", "DataLoader", "OutputBatchReference", "OutputSampleReference", "Proxy"]

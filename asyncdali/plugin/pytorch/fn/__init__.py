@@ -1,0 +1,7 @@
+"""Functions of the PyTorch plugin."""
+
+from __future__ import annotations
+
+from ..function import torch_python_function
+
+__all__ = ["torch_python_function"]
