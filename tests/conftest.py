@@ -19,6 +19,13 @@ def _pipeline_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if _PIPELINE_THREAD.match(thread.name)]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def young_heap():
+    """Collecting garbage, as below, looks only at what came since: with compiled kernels around, everything would be half a second each."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_threads_left():
     """A test fails when pipeline threads outlive it: dropping a pipeline must end them."""
