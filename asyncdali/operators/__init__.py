@@ -55,6 +55,7 @@ MODULES = (
     "readers.npy",
     "readers.sequence",
     "readers.tfrecord",
+    "readers.video",
     "readers.webdataset",
     "sources.operator",
 )

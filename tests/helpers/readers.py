@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import numpy as np
 
 import asyncdali
 
-from . import containers
+from . import containers, videos
 
 COUNT = 10
 PARTS = (4, 3, 3)
@@ -186,6 +187,16 @@ def _write_fits(folder: Path) -> dict[str, Any]:
     return {"file_root": str(folder)}
 
 
+def _write_video(folder: Path) -> dict[str, Any]:
+    """Videos of 6, 5 and 5 frames: 4, 3 and 3 sequences of 3 frames; the grey of a frame tells the number."""
+    paths = [videos.write_video(folder / f"{part}.webm", count + 2, videos.STEP * sum(PARTS[:part])) for part, count in enumerate(PARTS)]
+    return {"filenames": paths, "labels": [3, 1, 2], "sequence_length": 3, "step": 1, "enable_timestamps": True}
+
+
+def _call_video(lib: Any, arguments: dict[str, Any]) -> Any:
+    return lib.fn.experimental.readers.video(**arguments)
+
+
 def _call_fits(lib: Any, arguments: dict[str, Any]) -> Any:
     return lib.fn.experimental.readers.fits(**arguments)
 
@@ -204,7 +215,10 @@ KINDS = {kind.name: kind for kind in [
          in_dali=False),
     Kind("webdataset", _write_webdataset, seal=_seal_tar),
 ]}  # fmt: skip
-"""Every reader that has landed."""
+"""Every reader; videos where PyAV is."""
+if importlib.util.find_spec("av"):
+    KINDS["video"] = Kind("video", _write_video, _call_video, number=lambda sample: videos.frame_numbers(sample[0])[0],
+                          pre_permute=True, contained=False, after_epoch=False)  # fmt: skip
 
 
 def pipeline(kind: Kind, arguments: dict[str, Any], lib: Any = asyncdali, batch: int = 4, **options: Any) -> Any:
