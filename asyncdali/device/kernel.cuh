@@ -1,6 +1,5 @@
 // What kernels share: element types, the table of a launch, conversions. No library header is needed: this is compiled by NVRTC, and by
 // the system's C++ compiler in the tests.
-#pragma once
 
 typedef signed char int8;
 typedef unsigned char uint8;

@@ -16,6 +16,7 @@ def _castable(dtype: DALIDataType) -> bool:
 class Cast(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="cast",
         doc="Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ..compiled.intrinsics import load_i64
 from ..compiled.step import Compiled, step_variant
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, storage, view
+
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 # Context table: 0 input addresses, 1 output addresses, 2 element counts int64[samples].
 
@@ -38,5 +42,12 @@ def make_cast_step(
     in_name, out_name = np.dtype(in_dtype).name, np.dtype(out_dtype).name
     if in_name == out_name:  # One variant for all types of a size.
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
-    table, keep = context_table((in_addresses, out_addresses, np.ascontiguousarray(counts, np.int64)))
-    return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep)
+    counts = np.ascontiguousarray(counts, np.int64)
+    table, keep = context_table((in_addresses, out_addresses, counts))
+    types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
+
+    def launches() -> list[Launch]:
+        context = (in_addresses, out_addresses, counts, len(counts))
+        return [Launch(Kernel(_SOURCE, "cast", types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+
+    return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

@@ -15,6 +15,7 @@ from .strided import like
 class CastLike(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="cast_like",
         doc="Converts the first input to the element type of the second one, by the rules of `cast`.",

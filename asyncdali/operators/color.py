@@ -32,6 +32,7 @@ DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the 
 class ElementwiseColor(Operator):
     """Base of colour operators: the output has the input's shape and layout, and the type `dtype`."""
 
+    on_cuda = True
     types: tuple[DALIDataType, ...] = tuple(_RANGE)
 
     def __init__(self, spec: Spec, environment: Environment):

@@ -6,6 +6,7 @@ All in float32, rounded after each operation.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numba import types
@@ -13,12 +14,15 @@ from numba import types
 from ..batch import Batch, storage_dtype
 from ..compiled.intrinsics import c_function, load_f32, load_i64, store_f32
 from ..compiled.step import Compiled, compiled, step_variant
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, load_value, view
 
 # Context table: 0 input addresses, 1 output addresses, 2 counts int64[samples] (elements, or pixels), 3 factors float32[samples, n].
 #
 # Factors: 0 multiplier, 1 addend of linear_step; 0-8 matrix, a row per output channel, 9 offset of matrix_step.
+
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 _cosf = c_function("cosf", types.float32, types.float32)
 _sinf = c_function("sinf", types.float32, types.float32)
@@ -90,16 +94,22 @@ def cosines_and_sines(radians: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
     """The step for a batch; factors float32[samples, 2]."""
     compiled_step = linear_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    return _step(compiled_step, source, output, source.shapes.prod(axis=1), factors)
+    return _step(compiled_step, "linear", source, output, source.shapes.prod(axis=1), factors)
 
 
 def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
     """The step for a batch of three channels; factors float32[samples, 10]."""
     compiled_step = matrix_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    return _step(compiled_step, source, output, source.shapes[:, :-1].prod(axis=1), factors)
+    return _step(compiled_step, "matrix", source, output, source.shapes[:, :-1].prod(axis=1), factors)
 
 
-def _step(compiled_step: Compiled, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray) -> Step:
+def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray) -> Step:
     counts, factors = np.ascontiguousarray(counts, np.int64), np.ascontiguousarray(factors, np.float32)
     table, keep = context_table((source.addresses, output.addresses, counts, factors))
-    return Step(compiled_step.address, table, no_explanation, keep=keep)
+    types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
+
+    def launches() -> list[Launch]:
+        context = (source.addresses, output.addresses, counts, factors, len(counts))
+        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+
+    return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

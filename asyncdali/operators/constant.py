@@ -15,6 +15,7 @@ from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sch
 class _Repeated(Operator):
     """The same array for every sample; made once per batch size."""
 
+    on_cuda = True
     eager = True
 
     def __init__(self, spec: Spec, environment: Environment):

@@ -13,13 +13,14 @@ from .base import Arguments, Environment, Iteration, Operator, Planned, Schema, 
 class Copy(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"))
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from .copy_kernels import copy_step
+        from .copy_kernels import copy_launches, copy_step
 
-        self._step = copy_step
+        self._step, self._launches = copy_step, copy_launches
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._step.compile()
@@ -30,4 +31,6 @@ class Copy(Operator):
         result = Batch(source.shapes, source.dtype, source.layout, device=source.device)
         sizes = np.ascontiguousarray(source.sizes())
         context, keep = context_table([source.addresses, result.addresses, sizes])
-        return Planned([result], [Step(self._step.address, context, no_explanation, keep=keep)])
+        step = Step(self._step.address, context, no_explanation, keep=keep)
+        step.launches = lambda: self._launches(source.addresses, result.addresses, sizes)
+        return Planned([result], [step])

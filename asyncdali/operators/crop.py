@@ -123,6 +123,7 @@ def _braced(row: np.ndarray) -> str:
 class Crop(WindowOperator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="crop",
         doc="""Crops images, sequences and volumes to a window of given extents and relative position.

@@ -7,18 +7,22 @@ as in DALI's slicing operators.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numba import njit
 
 from ..compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ..compiled.step import Compiled, inlined, step_variant
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, storage, view
 from .normalize_kernels import RECORD_LENGTH
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 fill values [channels] in the output's type,
 # 4 border: 0 fill, else how the input goes on (crop_rules.BORDERS).
+
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 _inline = njit(inline="always")
 
@@ -122,4 +126,11 @@ def make_crop_step(
     if in_name == out_name:  # One variant for all types of a size.
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
     table, keep = context_table((in_addresses, out_addresses, records, stored, border))
-    return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep)
+    types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
+
+    def launches() -> list[Launch]:
+        count = len(records)
+        context = (in_addresses, out_addresses, records, stored, border, count)
+        return [Launch(Kernel(_SOURCE, "crop", types), context, grid_of(int(records[:, 20:24].prod(axis=1).max(initial=0)), count))]
+
+    return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

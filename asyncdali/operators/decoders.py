@@ -66,6 +66,7 @@ MAX_SCANS = 500
 class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
+    on_cuda = True
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):

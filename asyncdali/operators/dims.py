@@ -14,6 +14,7 @@ from .strided import named_axes, normal_axes
 class ExpandDims(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="expand_dims",
         doc="""Inserts axes of extent 1; the data are not copied.
@@ -62,6 +63,7 @@ class ExpandDims(Operator):
 class Squeeze(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="squeeze",
         doc="Removes axes of extent 1, given by number or by letter; the data are not copied.",

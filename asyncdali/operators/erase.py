@@ -18,6 +18,7 @@ _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 class Erase(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="erase",
         doc="""Fills regions of each sample with a value.

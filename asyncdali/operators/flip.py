@@ -16,6 +16,7 @@ LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
 class Flip(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="flip",
         doc="Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.",

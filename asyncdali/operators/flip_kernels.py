@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ..compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
 from ..compiled.step import inlined, step
+from ..device.launch import Kernel, Launch, grid_of
 from .base import Step, context_table, no_explanation
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 8].
 #
 # Record: 0 outer (frames, leading channels), 1 depth, 2 height, 3 width, 4 bytes per pixel, 5 depthwise, 6 vertical, 7 horizontal.
 RECORD_LENGTH = 8
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 
 
@@ -69,4 +73,10 @@ def flip_step(context, sample, thread):
 def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Step:
     """The step for a batch; records int64[samples, 8] as above."""
     table, keep = context_table((in_addresses, out_addresses, records))
-    return Step(flip_step.address, table, no_explanation, keep=keep)
+
+    def launches() -> list[Launch]:
+        count = len(records)
+        largest = int(records[:, :4].prod(axis=1).max(initial=0))
+        return [Launch(Kernel(_SOURCE, "flip"), (in_addresses, out_addresses, records, count), grid_of(largest, count))]
+
+    return Step(flip_step.address, table, no_explanation, keep=keep, launches=launches)

@@ -16,6 +16,7 @@ from .strided import Pieces, dense_strides, like
 class ElementExtract(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="element_extract",
         doc="""Picks frames out of sequences: one output for each index in `element_map`.
@@ -67,6 +68,7 @@ class ElementExtract(Operator):
 class PerFrame(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="per_frame",
         doc="""Marks the input as a sequence: its layout begins with F. The data are not copied.

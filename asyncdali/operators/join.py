@@ -20,6 +20,7 @@ _AXIS_ARGS = (
 class _Join(Operator):
     """What both have in common: inputs of one type and rank, and one strided piece of the output for each."""
 
+    on_cuda = True
     new_axis: ClassVar[bool] = False
 
     def __init__(self, spec: Spec, environment: Environment):

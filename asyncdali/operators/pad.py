@@ -16,6 +16,7 @@ from .strided import Pieces, dense_strides, fill_values, like, named_axes
 class Pad(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="pad",
         doc="""Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.

@@ -52,6 +52,7 @@ class GetProperty(Operator):
 class Shape(Operator):
     """``DataNode.shape()``: reads metadata only, so a GPU input is neither copied nor waited for."""
 
+    on_cuda = True
     schema = Schema(
         name="_shape",
         doc="Shape of each sample: a 1-D tensor of length ndim.",

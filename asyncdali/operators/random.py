@@ -40,6 +40,7 @@ class StreamOperator(Operator):
 class RandomOperator(StreamOperator):
     """Base of operators that draw numbers: `dtype` and `shape`, and outputs known after planning."""
 
+    on_cuda = True
     eager = True
     default_dtype = DALIDataType.FLOAT
 

@@ -13,6 +13,7 @@ from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sam
 class Reshape(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="reshape",
         doc="""Gives the input another shape or layout; the data are not copied.

@@ -19,6 +19,7 @@ _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F3
 class Rotate(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="rotate",
         doc="""Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.

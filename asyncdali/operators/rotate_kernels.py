@@ -8,6 +8,7 @@ interpolated in float32; integers are rounded half away from zero.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numba.extending import intrinsic
 
 from ..compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f64
 from ..compiled.step import Compiled, contracted, step_variant
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, view
 
@@ -27,6 +29,7 @@ from .convert_kernels import converter, view
 #
 # Record: 0 frames, 1 depth, 2 height, 3 width, 4 channels, 5-7 output depth, height, width, 8 first map, 9 maps per frame (0 or 1).
 RECORD_LENGTH = 10
+_SOURCE = Path(__file__).with_suffix(".cu")
 # Positions near the edge of a span are left to the checked path, which hides float32 rounding of positions.
 _MARGIN = 1e-3
 
@@ -348,5 +351,15 @@ def make_rotate_step(
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
     maps = np.ascontiguousarray(maps, np.float64)
     fill_value = np.array([value], np.float32)
-    table, keep = context_table((in_addresses, out_addresses, records, maps, fill_value, fill is None, linear))
-    return Step(compiled.address, table, no_explanation, keep=keep)
+    entries = (in_addresses, out_addresses, records, maps, fill_value, int(fill is None), int(linear))
+    table, keep = context_table(entries)
+
+    def launches() -> list[Launch]:
+        count = len(records)
+        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), ("CHANNELS", channels)
+        planes = records[:, 0] if volume else records[:, 0] * records[:, 1]
+        largest = int((planes * records[:, 5:8].prod(axis=1)).max(initial=0))
+        return [Launch(Kernel(_SOURCE, "rotate", types), (*entries, count), grid_of(largest, count))]
+
+    return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)

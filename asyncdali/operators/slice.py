@@ -35,6 +35,7 @@ _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
 class Slice(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="slice",
         doc="""Cuts a window out of samples with any number of dimensions.

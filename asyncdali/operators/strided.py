@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..batch import Batch, storage_dtype
+from ..device.launch import Kernel, Launch, element_type, grid_of
 from ..types import DALIDataType
 from .base import Step, context_table, no_explanation
 
+_SOURCE = Path(__file__).with_name("strided_kernels.cu")
 _HEAD = 4  # strided_kernels.HEAD, which would bring Numba in
 
 
@@ -31,6 +34,7 @@ class Pieces:
         """Strides of the output."""
         self._inputs: list[np.ndarray] = []
         self._keep: list[Any] = []
+        self._sources: list[Batch | np.ndarray] = []
         self._pieces: list[tuple[Any, ...]] = []
 
     def add(
@@ -56,6 +60,7 @@ class Pieces:
         else:
             addresses = source.addresses
         self._inputs.append(addresses)
+        self._sources.append(source)
         self._pieces.append((offset, target_offset, shared, extents, strides, self.targets if targets is None else targets))
 
     def fill(self, values: np.ndarray, axis: int | None = None, *, where: np.ndarray | None = None, per_sample: bool = False) -> None:
@@ -86,7 +91,22 @@ class Pieces:
                 record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
         pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
         table, keep = context_table((self.output.addresses, len(self._pieces), axes, records, pointers, self.output.itemsize))
-        return Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+        step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+        step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
+        return step
+
+    def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
+        """One piece of all samples."""
+        source, count = self._sources[k], len(self.output)
+        shared = isinstance(source, np.ndarray)
+        dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
+        names = sized_name(self.output.dtype), sized_name(self.output.dtype)
+        if dtype != self.output.dtype:
+            names = element_type(storage_dtype(dtype)), element_type(storage_dtype(self.output.dtype))
+        largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
+        inputs: tuple[Any, Any] = (0, np.ascontiguousarray(source)) if shared else (self._inputs[k], 0)
+        context = (self.output.addresses, len(self._pieces), axes, records, *inputs, count, k)
+        return Launch(Kernel(_SOURCE, "piece", (("IN", names[0]), ("OUT", names[1]))), context, grid_of(largest, count))
 
 
 def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:

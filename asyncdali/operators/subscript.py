@@ -31,6 +31,7 @@ def _axis_arguments() -> tuple[Arg, ...]:
 class TensorSubscript(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="_tensor_subscript",
         doc="Elements of each sample by index; new axes are put in afterwards.",

@@ -14,6 +14,7 @@ from .strided import Pieces, dense_strides, like
 class Transpose(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="transpose",
         doc="Brings the axes into another order, by default the reverse one.",

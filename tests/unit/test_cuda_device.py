@@ -3,8 +3,6 @@ in steady state."""
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import pytest
 from helpers import kernels
@@ -12,7 +10,6 @@ from helpers.cuda import StandIn
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
-from asyncdali.types import OperatorConcurrency, StreamPolicy
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -41,11 +38,16 @@ def pictures(gpu=True):
     return small, normal, mirror
 
 
+def samples_of(tensors):
+    tensors = tensors.as_cpu() if hasattr(tensors, "as_cpu") else tensors
+    return [np.array(tensors[i]) for i in range(len(tensors))]
+
+
 def run(pipe, iterations, stream=None):
     results = []
     for _ in range(iterations):
         outputs = pipe.run() if stream is None else pipe.run(stream)
-        results.append([[np.array(out.as_cpu().at(i)) if hasattr(out, "as_cpu") else np.array(out[i]) for i in range(len(out))] for out in outputs])
+        results.append([samples_of(output) for output in outputs])
     return results
 
 

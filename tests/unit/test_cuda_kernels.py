@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import kernels
+from helpers.operators import batch_of, make, run_step
 
 from asyncdali import types
 from asyncdali.batch import Batch
 from asyncdali.operators.base import Arguments, Iteration
-from helpers import kernels
-from helpers.operators import batch_of, make, run_step
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 GUARD = 64
@@ -109,3 +109,102 @@ def test_resize_of_volumes():
     samples = [rng.integers(0, 255, (*rng.integers(2, 12, 3), 2), np.uint8) for _ in range(3)]
     expected, found = both("resize", samples, "DHWC", size=[5.0, 9.0, 7.0], dtype=types.FLOAT)
     assert_close(expected, found, relative=1e-5)
+
+
+def test_flip():
+    rng = np.random.default_rng(1)
+    for dtype, channels in ((np.uint8, 3), (np.float32, 1), (np.int16, 4)):
+        flags = {name: rng.integers(0, 2, 5).astype(np.int32) for name in ("horizontal", "vertical")}
+        assert_close(*both("flip", pictures(rng, 5, dtype, channels), "HWC", flags))
+
+
+@pytest.mark.parametrize("policy", ["pad", "edge", "wrap", "reflect", "reflect_101"])
+def test_crop(policy):
+    rng = np.random.default_rng(2)
+    where = {name: rng.random(5).astype(np.float32) for name in ("crop_pos_x", "crop_pos_y")}
+    dtype, out = (np.float32, types.UINT8) if policy == "pad" else (np.uint8, types.FLOAT16)
+    assert_close(*both("crop", pictures(rng, 5, dtype), "HWC", where, crop=[19, 33], out_of_bounds_policy=policy, dtype=out))
+
+
+NUMBERS = {
+    "uint8": np.uint8, "int8": np.int8, "uint16": np.uint16, "int16": np.int16, "uint32": np.uint32, "int32": np.int32,
+    "uint64": np.uint64, "int64": np.int64, "float32": np.float32, "float64": np.float64, "float16": np.float16, "bool": np.bool_,
+}  # fmt: skip
+
+
+def values_of(name: str) -> np.ndarray:
+    """Elements of a type that are hard to convert."""
+    dtype = np.dtype(NUMBERS[name])
+    if dtype.kind == "b":
+        return np.array([True, False])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        some = [0, 1, 2, 127, 128, 255, 256, 32767, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1, -1, -32769]
+        return np.array([value for value in some if info.min <= value <= info.max] + [info.min, info.max], dtype)
+    some = [0, -0.0, 0.25, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 127.5, 254.5, 255.5, 256, -129, 65504, 65519, 65520, 1e5, -1e5, 2.0**31,
+            2.0**32, 2.0**63, 2.0**64, 1e30, -1e30, np.inf, -np.inf, np.nan, 2049, 2051, 1e-7, 6e-8, 3e-8]  # fmt: skip
+    with np.errstate(over="ignore"):
+        return np.array(some).astype(dtype)
+
+
+@pytest.mark.parametrize("source", ["uint8", "float32", "float16", pytest.param("", marks=pytest.mark.slow)])
+def test_cast(source):
+    for name in [source] if source else NUMBERS:
+        for target in ("uint8", "int16", "float16", "int32", "bool") if source else NUMBERS:
+            if target == name:
+                continue
+            dtype = getattr(types, {"float32": "FLOAT"}.get(target, target.upper()))
+            expected, found = both("cast", [values_of(name), values_of(name)[:3]], dtype=dtype)
+            for a, b in zip(expected, found):
+                np.testing.assert_array_equal(b.view(f"u{b.itemsize}"), a.view(f"u{a.itemsize}"), f"{name} -> {target}")
+
+
+def test_copy():
+    rng = np.random.default_rng(3)
+    assert_close(*both("copy", [rng.integers(0, 255, n, np.uint8) for n in (1, 7, 64, 1000)]))
+
+
+@pytest.mark.parametrize("out", [types.UINT8, types.FLOAT])
+def test_colour(out):
+    rng = np.random.default_rng(4)
+    arguments = {name: rng.uniform(0.2, 2, 4).astype(np.float32) for name in ("brightness", "contrast")}
+    assert_close(*both("brightness_contrast", pictures(rng, 4), "HWC", arguments, dtype=out))
+    arguments = {"hue": rng.uniform(-90, 90, 4).astype(np.float32), "saturation": rng.uniform(0, 2, 4).astype(np.float32)}
+    assert_close(*both("hsv", pictures(rng, 4), "HWC", arguments, dtype=out))
+
+
+@pytest.mark.parametrize("constants", [{}, {"fill_value": 7.0}, {"keep_size": True, "interp_type": types.INTERP_NN}])
+@pytest.mark.parametrize("dtype, channels", [(np.uint8, 3), (np.float32, 1)])
+def test_rotate(constants, dtype, channels):
+    rng = np.random.default_rng(5)
+    angles = {"angle": rng.uniform(-180, 180, 6).astype(np.float32)}
+    # A position that falls on a pixel's border in float32 goes one way here and the other there.
+    expected, found = both("rotate", pictures(rng, 6, dtype, channels), "HWC", angles, **constants)
+    if "interp_type" not in constants:
+        assert_close(expected, found, steps=1, relative=1e-3, part=0.02)
+        return
+    for a, b in zip(expected, found):
+        assert a.shape == b.shape and (a != b).mean() < 0.02
+
+
+def test_rotate_volumes():
+    rng = np.random.default_rng(6)
+    samples = [rng.integers(0, 255, (*rng.integers(3, 9, 3), 2), np.uint8) for _ in range(2)]
+    assert_close(*both("rotate", samples, "DHWC", angle=33.0, axis=[0.0, 1.0, 1.0], fill_value=3.0), steps=1, part=0.02)
+
+
+def test_warp_affine():
+    rng = np.random.default_rng(7)
+    matrices = {"matrix": np.stack([[[1, 0.2, -3], [0.1, 0.9, 4]]] * 3).astype(np.float32)}
+    assert_close(*both("warp_affine", pictures(rng, 3), "HWC", matrices, fill_value=0.0, size=[20.0, 31.0]), steps=1, part=0.02)
+
+
+def test_pieces():
+    rng = np.random.default_rng(8)
+    samples = [rng.integers(0, 99, (*rng.integers(3, 9, 2), 3), np.int32) for _ in range(4)]
+    assert_close(*both("transpose", samples, "HWC", perm=[2, 0, 1]))
+    assert_close(*both("pad", samples, "HWC", axes=[0, 1], fill_value=5.0, align=[4, 8]))
+    assert_close(*both("cat", samples, "HWC", more=(samples, samples), axis=1))
+    assert_close(*both("stack", samples, "HWC", more=(samples,), axis=0))
+    window = {"start": [-2], "shape": [9], "axes": [0], "out_of_bounds_policy": "pad", "fill_values": [1.0, 2.0, 3.0]}
+    assert_close(*both("slice", samples, "HWC", **window, dtype=types.FLOAT16))

@@ -1,0 +1,35 @@
+// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each has a launch of
+// its own. Table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records (as in strided_kernels.py), 4 input addresses, or 0 and
+// 5 the array that all samples share, 6 samples, 7 the piece.
+// Macros: IN, OUT element types.
+#include "kernel.cuh"
+
+// As slicing operators convert: floats lose their fraction, what is too large for float16 is its largest.
+template <class To, class From> DEVICE To sliced(From element) {
+    if constexpr (Kind<To>::is_half && !Kind<From>::is_half) {
+        return float_to_half(smaller(larger((float32)value_of(element), -65504.0f), 65504.0f));
+    } else {
+        return convert<To, From, false>(element);
+    }
+}
+
+KERNEL piece(const int64 *context) {
+    const int64 pieces = context[1], axes = context[2];
+    FOR_SAMPLES(sample, context[6]) {
+        const int64 *r = array<int64>(context, 3) + (sample * pieces + context[7]) * (4 + 3 * axes);
+        const int64 *extents = r + 4, *strides = extents + axes, *targets = strides + axes;
+        const int64 source = (context[4] ? address(context, 4, sample) : context[5]) + r[1];
+        const int64 out = address(context, 0, sample) + r[2];
+        int64 count = 1;
+        for (int64 k = 0; k < axes; ++k) count *= larger(extents[k], (int64)0);
+        FOR_ITEMS(i, count) {
+            int64 rest = i, from = source, to = out;
+            for (int64 k = axes - 1; k >= 0; --k) {
+                const int64 place = take(rest, extents[k]);
+                from += place * strides[k];
+                to += place * targets[k];
+            }
+            *at<OUT>(to) = r[3] ? *at<const OUT>(from) : sliced<OUT>(*at<const IN>(from));
+        }
+    }
+}
