@@ -1,4 +1,4 @@
-"""The command line: ``asyncdali demo``, and tools for data sets."""
+"""The command line: ``asyncdali demo``, ``bench`` and ``doctor``, and tools for data sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="its index, to be written (default: the archive's name with .idx)")
+    from .tooling import bench
+
+    bench.add_arguments(commands)
     options = parser.parse_args(argv)
+    if hasattr(options, "run"):
+        return options.run(options)
     if options.command != "demo":
         return _make_index(options)
     if options.batches < 4:

@@ -18,7 +18,8 @@ from .step import compiled, inlined
 #
 # What is counted (int64 each; nanoseconds; zero at first, threads add to it):
 #  0 time of all threads in here      1 when the thread of sample 0 entered      2 processor time of all threads, if asked for
-#  3 whether processor time is asked for (a system call, the others are not)     4 (longest time of a sample << 20) | that sample
+#  3 whether processor time is asked for (a system call, the others are not)
+#  4 (longest processor time of a sample << 20) | that sample, if asked for: by the other clock it would be whoever was interrupted
 #  5.. time in each step: the sum is 0
 #
 # Reading the clock costs some 25 ns. A thread reads it around every step where that is little (steps of 2.5 us and more on average),
@@ -79,12 +80,13 @@ def run_job(job, thread):
     scratch = load_i64(thread)
     times = load_i64(job + 96)
     own = load_i64(thread + 32)
-    done = entered = cpu = timed = measured = now = begun = 0
+    done = entered = cpu = timed = measured = now = begun = used = 0
+    processor = times != 0 and load_i64(times + 24) != 0
     if times != 0:
         for k in range(steps):
             store_i64(own + 8 * (OWN_TIMES + k), 0)
         entered = _clock(_MONOTONIC, own)
-        if load_i64(times + 24) != 0:
+        if processor:
             cpu = _clock(_THREAD_TIME, own)
     while load_i64(stop) == 0:
         i = fetch_add(counter, 1)
@@ -96,6 +98,8 @@ def run_job(job, thread):
         store_i64(thread + 24, text_bytes)
         timing = times != 0 and (timed < 4 or measured > timed * steps * _WORTH or i & 15 == 0)
         if timing:
+            if processor:
+                used = _clock(_THREAD_TIME, own)
             begun = now = _clock(_MONOTONIC, own)
         if i == 0 and times != 0:
             store_i64(times + 8, entered)
@@ -113,7 +117,8 @@ def run_job(job, thread):
         if timing:
             timed += 1
             measured += now - begun
-            _raise_to(times + 32, ((now - begun) << 20) | (i & 0xFFFFF))
+            if processor:
+                _raise_to(times + 32, ((_clock(_THREAD_TIME, own) - used) << 20) | (i & 0xFFFFF))
         done += 1
     if times != 0:
         _count(times, own, steps, entered, cpu, measured)

@@ -97,7 +97,7 @@ class SegmentCounters:
         self.iterations = self.planning = self.planning_measured = self.planning_processor = 0
         self.wait_input = self.wait_output = self.wait_turn = 0
         self.batches = self.samples = self.pixels = self.pixels_busy = self.pixels_measured = self.pixels_processor = 0
-        self.slowest_sum = 0
+        self.slowest_sum = self.slowest_batches = 0
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
         self.free = 0  # since when the next iteration could be planned
         self._edges = [edge for built in segment.operators for edge in built.outputs]
@@ -183,11 +183,12 @@ class SegmentCounters:
             if times.processor >= 0:
                 self.pixels_measured += times.busy
                 self.pixels_processor += times.processor
+                self.slowest_sum += times.slowest
+                self.slowest_batches += 1
+                if self.slowest is None or times.slowest > self.slowest[0]:
+                    self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
             for owner, took in zip(owners, times.steps):
                 owner.counters.steps += took
-            self.slowest_sum += times.slowest
-            if self.slowest is None or times.slowest > self.slowest[0]:
-                self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
         if self.root.recorder is not None:
             self.root.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
 
@@ -243,7 +244,7 @@ class Lap:
         counters.planned(marks, self._record.edges)
         recorder = counters.root.recorder
         if recorder is not None:
-            recorder.span(f"plan segment {counters.index}", marks[0], now(), self._record.index)
+            recorder.span(f"plan segment {counters.index}", marks[0], now(), self._record.index, counters.stream)
 
 
 class SourceCounters:

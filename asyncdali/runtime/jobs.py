@@ -40,7 +40,7 @@ class JobTimes:
         busy: summed over the threads.
         begun: when the first sample was taken.
         processor: processor time of the threads; -1 where it was not measured.
-        slowest: time of the slowest sample, 0 where unknown, and
+        slowest: processor time of the slowest sample, 0 where unknown, and
         sample: which it was.
         steps: time in each step.
     """

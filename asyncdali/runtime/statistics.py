@@ -68,8 +68,8 @@ class SegmentStatistics:
             worked, estimated from one iteration of sixteen. The rest is waiting: for the interpreter, the processor, in a user's function.
         pixels_seconds: from the first sample of a batch to its last, summed over batches (two may be made at the same time).
         pixels_busy_seconds: summed over threads. pixels_processor_seconds: processor time of that, estimated.
-        slowest_sample_seconds: the time of the slowest sample of each batch, summed over batches.
-        slowest_sample: the slowest of all: (seconds, iteration, sample, file or ""); None before there is any.
+        slowest_sample_seconds: processor time of the slowest sample of each batch, summed over batches; estimated from one of sixteen.
+        slowest_sample: the slowest of those: (seconds, iteration, sample, file or ""); None before there is any.
         wait_output_seconds: could have gone on, and nobody asked: the queue is full, a source is being asked, or the consumer is away.
         wait_input_seconds: asked, and its inputs were not there yet.
         wait_turn_seconds: inputs were there, and `OperatorConcurrency` or the loop held it back.
@@ -315,7 +315,8 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
         planning_processor_seconds=_estimate(item.planning, item.planning_measured, item.planning_processor),
         batches=item.batches, samples=item.samples, pixels_seconds=item.pixels / 1e9, pixels_busy_seconds=item.pixels_busy / 1e9,
         pixels_processor_seconds=_estimate(item.pixels_busy, item.pixels_measured, item.pixels_processor),
-        slowest_sample_seconds=item.slowest_sum / 1e9, slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
+        slowest_sample_seconds=item.batches * item.slowest_sum / max(1, item.slowest_batches) / 1e9,
+        slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
         wait_output_seconds=item.wait_output / 1e9, wait_input_seconds=item.wait_input / 1e9, wait_turn_seconds=item.wait_turn / 1e9,
     )  # fmt: skip
 

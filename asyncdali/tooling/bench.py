@@ -1,0 +1,267 @@
+"""``asyncdali bench FILE.py:pipeline``: how fast a pipeline is, where the time goes, and what to change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import program, report, rival
+from .consumer import Step
+from .measure import Measurement, measure
+from .trace import Recorder
+
+_SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers"}
+_ROUNDS = 5
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the command line's parser."""
+    parser = commands.add_parser(
+        "bench", help="measure a pipeline: samples per second, where the time goes, the bottleneck and what to change"
+    )
+    parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
+    parser.add_argument("--iterations", type=_count, default=100, help="batches to measure, after a few to warm up (default: 100)")
+    parser.add_argument("--batch-size", type=_count, help="in place of the pipeline's own; likewise the next three")
+    parser.add_argument("--threads", type=_count, help="num_threads")
+    parser.add_argument("--depth", type=_count, help="prefetch_queue_depth")
+    parser.add_argument("--workers", type=_count, help="py_num_workers")
+    parser.add_argument("--sweep", type=_sweep, metavar="NAME=V,V,...", help=f"measure with several values of {', '.join(_SWEPT)}")
+    parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
+    parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--trace", metavar="FILE.json", help="write a trace for chrome://tracing or ui.perfetto.dev")
+    parser.add_argument("--report", metavar="FILE.html", help="write a page with drawings")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < value < 1e5:
+        raise argparse.ArgumentTypeError(f"{text} ms is not a training step: expected more than 0 and less than 100000")
+    return value
+
+
+def _sweep(text: str) -> tuple[str, list[int]]:
+    name, equals, values = text.partition("=")
+    if not equals or name not in _SWEPT:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=V,V,... with a name of {', '.join(_SWEPT)}")
+    return name, [_count(value) for value in values.split(",")]
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command; returns the exit status."""
+    if options.sweep and (options.vs or options.trace or options.report):
+        print("bench: --sweep measures several pipelines; --vs, --trace and --report are about one", file=sys.stderr)
+        return 2
+    try:
+        made = program.load(options.pipeline)
+        step = None if options.consumer_ms is None else Step(options.consumer_ms)
+        if options.sweep:
+            return _run_sweep(made, options, step)
+        return _run_one(made, options, step)
+    except program.ProgramError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+
+
+def _settings(options: argparse.Namespace) -> dict[str, int]:
+    values = {"num_threads": options.threads, "batch_size": options.batch_size, "prefetch_queue_depth": options.depth,
+              "py_num_workers": options.workers}  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _measured(
+    made: Any, settings: dict[str, Any], options: argparse.Namespace, step: Step | None, recorder: Recorder | None = None
+) -> Measurement:
+    """Build, measure, close."""
+    pipeline = program.make(made, settings)
+    try:
+        shown = {"batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
+                 "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers}  # fmt: skip
+        bar = ProgressBar(options.iterations)
+        found = measure(pipeline, options.iterations, shown, step, recorder, bar)
+        bar.close()
+        return found
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
+        raise program.ProgramError(f"the pipeline failed: {error}") from error
+    finally:
+        pipeline.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------- one measurement
+
+
+def _run_one(made: Any, options: argparse.Namespace, step: Step | None) -> int:
+    recorder = Recorder() if options.trace or options.report else None
+    found = _measured(made, _settings(options), options, step, recorder)
+    document: dict[str, Any] = {"measurement": found.as_dict()}
+    if options.trace:
+        assert recorder is not None
+        recorder.write(options.trace)
+        document["trace"] = options.trace
+    if options.report:
+        assert recorder is not None
+        report.write(options.report, found, recorder, options.pipeline)
+        document["report"] = options.report
+    if options.vs:
+        document["versus"] = versus(made, options.pipeline, _settings(options), options.iterations)
+    if options.json:
+        print(json.dumps(document, indent=1))
+        return 0
+    print(text(found))
+    if options.vs:
+        print(versus_text(document["versus"]))
+    for what in ("trace", "report"):
+        if what in document:
+            print(f"{what}: {document[what]}")
+    return 0
+
+
+def text(found: Measurement) -> str:
+    """A measurement as lines for people."""
+    low, high = found.spread
+    shown = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+    lines = [
+        f"{found.rate:,.0f} samples/s (quartiles {low:,.0f} to {high:,.0f}); {found.iterations} batches, {shown}",
+        f"per sample: {found.processor_seconds / found.samples * 1e6:,.0f} µs of processor time, at most "
+        f"{found.interpreter_seconds / found.samples * 1e6:,.1f} µs with the interpreter held",
+        f"peak memory {found.peak_memory / 1e6:,.0f} MB",
+    ]
+    for item in found.operators():
+        lines.append(f"  {100 * item['share']:5.1f} %  {item['operator']}" + (f"  ({item['name']})" if item["name"] else ""))
+    for source in found.statistics["sources"]:
+        lines.append(f"  source {source['name']!r}: waited for {source['wait_seconds']:.3f} s of {found.seconds:.3f} s")
+    if found.consumer is not None:
+        beside = found.consumer
+        lines.append(
+            f"training step of {beside['step_ms']:g} ms: {beside['step_beside_ms']:.2f} ms beside the pipeline, "
+            f"{beside['step_alone_ms']:.2f} ms alone ({100 * beside['slowdown']:+.0f} %); {beside['stalls']} stalls, "
+            f"{100 * beside['stall_share']:.1f} % of the time"
+        )
+    lines.append(f"bottleneck: {found.sentence}")
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------------------------------- sweep
+
+
+def _run_sweep(made: Any, options: argparse.Namespace, step: Step | None) -> int:
+    name, values = options.sweep
+    rows = []
+    for value in values:
+        found = _measured(made, {**_settings(options), _SWEPT[name]: value}, options, step)
+        rows.append({"value": value, **found.as_dict()})
+    best = max(rows, key=lambda row: row["samples_per_second"]["median"])
+    if options.json:
+        print(json.dumps({"sweep": name, "rows": rows, "best": best["value"]}, indent=1))
+        return 0
+    print(f"{name:>12}  samples/s     quartiles           µs/sample  bottleneck")
+    for row in rows:
+        rate = row["samples_per_second"]
+        spread = f"{rate['lower_quartile']:,.0f} to {rate['upper_quartile']:,.0f}"
+        mark = "*" if row is best else " "
+        used = row["processor_us_per_sample"]
+        print(f"{row['value']:>11}{mark}  {rate['median']:>9,.0f}  {spread:>16}  {used:>13,.0f}  {row['bottleneck']['kind']}")
+    print(f"best: {name}={best['value']}; with it: {best['bottleneck']['sentence']}")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------------------- beside DALI
+
+
+def versus(made: Any, target: str, settings: dict[str, Any], iterations: int) -> dict[str, Any]:
+    """Our rates and DALI's for the same file, measured in turns; {"error": ...} where DALI cannot run it."""
+    file, _, name = target.rpartition(":")
+    source = Path(rival.__file__).read_text(encoding="utf-8")
+    child = subprocess.Popen(
+        [sys.executable, "-c", source, file, name, json.dumps(settings)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    pipeline = program.make(made, settings)
+    try:
+        pipeline.build()
+        first = _answer(child)
+        if "error" in first:
+            return first
+        per_round = max(2, iterations // _ROUNDS)
+        rates: dict[str, list[float]] = {"asyncdali": [], "dali": []}
+        for number in range(_ROUNDS + 1):
+            for who in ("asyncdali", "dali")[:: 1 if number % 2 else -1]:
+                found = rival._run(pipeline, per_round) if who == "asyncdali" else _asked(child, per_round)
+                if "error" in found:
+                    return found
+                if number:  # the first round warms up
+                    rates[who].append(found["samples"] / found["seconds"])
+        ratio = statistics.median(a / b for a, b in zip(rates["asyncdali"], rates["dali"]))
+        return {"rates": rates, "medians": {who: statistics.median(values) for who, values in rates.items()}, "ratio": ratio}
+    finally:
+        pipeline.close()
+        child.kill()
+        child.communicate()
+
+
+def _asked(child: Any, iterations: int) -> dict[str, Any]:
+    child.stdin.write(f"{iterations}\n")
+    child.stdin.flush()
+    return _answer(child)
+
+
+def _answer(child: Any) -> dict[str, Any]:
+    line = child.stdout.readline()
+    return json.loads(line) if line else {"error": f"its process ended with status {child.wait()}"}
+
+
+def versus_text(found: dict[str, Any]) -> str:
+    """The comparison as a line for people."""
+    if "error" in found:
+        return f"DALI could not run it: {found['error']}"
+    ours, theirs = found["medians"]["asyncdali"], found["medians"]["dali"]
+    return f"asyncdali {ours:,.0f} samples/s, DALI {theirs:,.0f} samples/s: {found['ratio']:.2f} times DALI's, measured in turns"
+
+
+# ---------------------------------------------------------------------------------------------------------------------- progress
+
+
+class ProgressBar:
+    """A line on stderr, at most ten times a second; on what is no terminal only the last one."""
+
+    def __init__(self, total: int, stream: Any = None):
+        self._total = total
+        self._stream = sys.stderr if stream is None else stream
+        self._drawn = 0.0
+        self._last = ""
+
+    def __call__(self, done: int, rate: float) -> None:
+        filled = 30 * done // self._total
+        self._last = f"[{'#' * filled}{'.' * (30 - filled)}] {done}/{self._total}  {rate:,.0f} samples/s"
+        now = time.monotonic()
+        if self._stream.isatty() and now - self._drawn > 0.1:
+            self._drawn = now
+            self._stream.write(f"\r{self._last}")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Draw the end."""
+        start = "\r" if self._stream.isatty() else ""
+        self._stream.write(f"{start}{self._last}\n")
+        self._stream.flush()
+
+

@@ -1,0 +1,309 @@
+"""Names the bottleneck of a pipeline, and what to change, from its statistics alone.
+
+What limits a pipeline is what is busy nearly all the time while others wait for it. The candidates are looked at from the consumer
+backwards: the sources it has to wait for, the consumer itself, users' Python, the worker threads, single samples, planning, the depth of
+the queue. All figures are shares of the elapsed time, so a slow machine gives the same answer as a fast one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+BUSY = 0.7
+"""Who works for this share of the time is a bottleneck: waking and handing over take their part, too."""
+_WAITS = 0.08  # a consumer that waits less than this is not held up
+_COMPUTES = 0.6  # this share of processor time in the time taken is computing, less than _SLEEPS is waiting
+_SLEEPS = 0.35
+_PYTHON = ("python_function", "dl_tensor_python_function")
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What limits the throughput.
+
+    Attributes:
+        kind: one of "consumer", "source", "interpreter", "workers", "python_function", "storage", "threads", "oversubscribed", "sample",
+            "planning", "queue", "unclear", "idle".
+        what: the operator, source or sample, or "".
+        share: of the elapsed time that goes there, 0..1.
+        finding: what was seen. advice: what to change.
+    """
+
+    kind: str
+    what: str
+    share: float
+    finding: str
+    advice: str
+
+    @property
+    def sentence(self) -> str:
+        """Finding and advice in one."""
+        return f"{self.finding}: {self.advice}"
+
+
+def find(statistics: Any, cores: int) -> Bottleneck:
+    """The bottleneck of what `statistics` (``Pipeline.statistics()``, or the difference of two) tell, on a machine with so many cores."""
+    if not statistics.consumer.iterations or statistics.elapsed_seconds <= 0:
+        return Bottleneck("idle", "", 0.0, "no batch was delivered", "run the pipeline first")
+    case = _Case(statistics, cores)
+    looks: tuple[Callable[[_Case], Bottleneck | None], ...] = (
+        _sources, _consumer, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue,
+    )  # fmt: skip
+    for look in looks:
+        found = look(case)
+        if found is not None:
+            return found
+    return _unclear(case)
+
+
+class _Case:
+    """The statistics, and shares that several looks need."""
+
+    def __init__(self, statistics: Any, cores: int):
+        self.statistics = statistics
+        self.cores = cores
+        self.elapsed = statistics.elapsed_seconds
+        self.waits = statistics.consumer.wait_seconds / self.elapsed
+        self.asks = sum(source.wait_seconds for source in statistics.sources) / self.elapsed
+        self.threads = statistics.threads
+        self.thread_share = self.threads.busy_seconds / (self.elapsed * self.threads.count)
+
+    def share(self, seconds: float) -> float:
+        return seconds / self.elapsed
+
+
+def percent(share: float) -> str:
+    """0.71 -> "71 %"."""
+    return f"{100 * share:.0f} %"
+
+
+def _plural(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}{'es' if what.endswith('h') else 's'}"
+
+
+def _workers_are(count: int) -> str:
+    return f"{_plural(count, 'worker')} {'is' if count == 1 else 'are'}"
+
+
+def _all(count: int) -> str:
+    return {1: "the only thread is", 2: "both threads are"}.get(count, f"all {count} threads are")
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+# ------------------------------------------------------------------------------------------------ one look each; None: it is not this
+
+
+def _sources(case: _Case) -> Bottleneck | None:
+    """The call that asks a source takes the time."""
+    if case.asks < 0.25 or case.asks < case.waits:
+        return None
+    source = max(case.statistics.sources, key=lambda item: item.wait_seconds)
+    share = case.share(source.wait_seconds)
+    taken = f"the source {source.name!r} takes {percent(share)} of the time"
+    if source.kind == "parallel":
+        return _workers(case, source, share)
+    if source.kind == "awaited":
+        return Bottleneck(
+            "source", source.name, share, f"{taken}, awaited, with {_plural(source.prefetch, 'batch')} asked for ahead",
+            "ask for more at a time: external_source(prefetch_queue_depth=..., max_concurrency=...)",
+        )  # fmt: skip
+    if _ratio(source.processor_seconds, source.wait_seconds) > _COMPUTES:
+        return Bottleneck(
+            "interpreter", source.name, share, f"{taken} and computes in the calling thread, holding the interpreter",
+            "more threads cannot help; run it in worker processes: external_source(parallel=True, batch=False) with a callable, and "
+            "py_num_workers",
+        )  # fmt: skip
+    return Bottleneck(
+        "source", source.name, share, f"{taken}, mostly waiting, and nothing else happens in the calling thread",
+        "make it an `async def` callable, or run it ahead in worker processes: external_source(parallel=True), py_num_workers",
+    )  # fmt: skip
+
+
+def _workers(case: _Case, source: Any, share: float) -> Bottleneck:
+    workers = case.statistics.workers
+    used = case.share(workers.busy_seconds) / max(1, workers.count)
+    waits = f"the pipeline waits {percent(share)} of the time for the parallel source {source.name!r}"
+    if used > BUSY:
+        found = f"{waits} and its {_workers_are(workers.count)} busy {percent(used)}"
+        return Bottleneck("workers", source.name, share, found, f"more workers: py_num_workers={2 * workers.count}")
+    return Bottleneck(
+        "source", source.name, share, f"{waits} while its {_workers_are(workers.count)} busy only {percent(used)}",
+        "ask for more batches ahead: external_source(prefetch_queue_depth=...); a stream (iterator) is the work of one worker, a callable "
+        "is that of all",
+    )  # fmt: skip
+
+
+def _consumer(case: _Case) -> Bottleneck | None:
+    """The pipeline waits for the consumer."""
+    if case.waits > _WAITS or case.asks > 0.25:
+        return None
+    away = case.share(case.statistics.consumer.away_seconds)
+    return Bottleneck(
+        "consumer", "", away, f"the consumer takes {percent(away)} of the time for itself and waits for batches {percent(case.waits)}",
+        f"the pipeline keeps up; make the training step faster (the worker threads are busy {percent(case.thread_share)})",
+    )  # fmt: skip
+
+
+def _python(case: _Case) -> Bottleneck | None:
+    """A Python function in the graph: one call at a time."""
+    functions = [item for item in case.statistics.operators if item.operator in _PYTHON]
+    if not functions:
+        return None
+    function = max(functions, key=lambda item: item.planning_seconds)
+    share = case.share(function.planning_seconds)
+    if share < BUSY:
+        return None
+    segment = next(item for item in case.statistics.segments if function.name in item.operators)
+    computes = _ratio(segment.planning_processor_seconds, segment.planning_seconds) > _COMPUTES
+    how = "computes in Python, holding the interpreter" if computes else "waits"
+    better = (
+        "write it with operators or numba_function, or move it into a parallel external_source" if computes
+        else "move it into an external_source that is parallel=True or `async def`"
+    )  # fmt: skip
+    return Bottleneck(
+        "python_function", function.name, share,
+        f"{function.operator} {function.name!r} is called one at a time, {how}, and takes {percent(share)} of the time",
+        f"{better}; batch_processing=True calls it once per batch",
+    )  # fmt: skip
+
+
+def _oversubscribed(case: _Case) -> Bottleneck | None:
+    """More threads than processors, and they wait for one."""
+    threads = case.threads
+    gets = _ratio(threads.processor_seconds, threads.busy_seconds)
+    if threads.count <= case.cores or case.thread_share < 0.5 or gets > 0.85 or _top_waits(case):
+        return None
+    return Bottleneck(
+        "oversubscribed", "", case.thread_share,
+        f"{threads.count} worker threads share {_plural(case.cores, 'core')}: of the time they work they have a processor {percent(gets)}",
+        f"num_threads={case.cores}: the same throughput with less memory and shorter waits for the training loop",
+    )  # fmt: skip
+
+
+def _top_waits(case: _Case) -> bool:
+    """Whether the threads mostly read: then it is not for processors that they wait."""
+    reader = _reader(case)
+    return reader is not None and reader.prepare_seconds > 0.5 * case.threads.busy_seconds
+
+
+def _reader(case: _Case) -> Any:
+    readers = [item for item in case.statistics.operators if item.prepare_seconds > 0]
+    return max(readers, key=lambda item: item.prepare_seconds) if readers else None
+
+
+def _storage(case: _Case) -> Bottleneck | None:
+    """A reader's threads wait for the disk."""
+    reader = _reader(case)
+    if reader is None:
+        return None
+    share = case.share(reader.prepare_seconds) / case.threads.count
+    works = _ratio(reader.prepare_processor_seconds, reader.prepare_seconds)
+    if share < 0.45 or works > _SLEEPS:
+        return None
+    return Bottleneck(
+        "storage", reader.name, share,
+        f"{reader.operator} {reader.name!r} waits for storage: {percent(share)} of the worker threads' time, of which the processor works "
+        f"{percent(works)}",
+        "faster or nearer storage, large container files (TFRecord, WebDataset) instead of many small ones, or more reads at a time: "
+        f"num_threads={2 * case.threads.count}",
+    )  # fmt: skip
+
+
+def _threads(case: _Case) -> Bottleneck | None:
+    """The worker threads are busy."""
+    if case.thread_share < BUSY:
+        return None
+    work = {item.name: item for item in case.statistics.operators}
+    top = max(work.values(), key=lambda item: item.steps_seconds + item.prepare_seconds)
+    pixels = sum(item.steps_seconds for item in work.values())
+    count = case.threads.count
+    if top.prepare_seconds > top.steps_seconds:
+        part = f"{top.operator} takes {percent(_ratio(top.prepare_seconds, case.threads.busy_seconds))} of the worker threads' time"
+    else:
+        part = f"{top.operator} is {percent(_ratio(top.steps_seconds, pixels))} of the pixels phase"
+    spare = case.cores - count
+    decoder = top.operator.startswith("decoders.") and top.backend == "cpu"
+    ways = [f"more threads (num_threads={case.cores}: {_plural(spare, 'core')} to spare)"] if spare > 0 else []
+    ways += ['device="mixed" on a machine with a GPU'] if decoder else []
+    if not spare > 0:
+        ways.insert(0, f"every core is in use ({case.cores}), so less work per sample (smaller images, fewer steps) or more cores")
+    return Bottleneck(
+        "threads", top.name, case.thread_share, f"{part} and {_all(count)} busy ({percent(case.thread_share)})", " or ".join(ways)
+    )
+
+
+def _sample(case: _Case) -> Bottleneck | None:
+    """One sample keeps the batch from being done while other threads have nothing to do."""
+    segment = max(case.statistics.segments, key=lambda item: item.slowest_sample_seconds)
+    share = case.share(segment.slowest_sample_seconds)
+    if not segment.batches or share < 0.5:
+        return None
+    slowest = segment.slowest_sample_seconds / segment.batches
+    others = (segment.pixels_busy_seconds - segment.slowest_sample_seconds) / max(1, segment.samples - segment.batches)
+    if slowest < 4 * others:
+        return None
+    where = ""
+    if segment.slowest_sample is not None:
+        _, iteration, sample, file = segment.slowest_sample
+        where = f", the slowest of all was sample {sample} of iteration {iteration}{f' ({file})' if file else ''}"
+    return Bottleneck(
+        "sample", f"segment {segment.index}", share,
+        f"the slowest sample of each batch takes {slowest * 1e3:.3g} ms, the others {others * 1e3:.3g} ms{where}, and the other threads "
+        "run out of work",
+        f"let other batches go on meanwhile: prefetch_queue_depth={case.statistics.queue.depth + 2}; or make these samples smaller, or the "
+        "batches larger",
+    )  # fmt: skip
+
+
+def _planning(case: _Case) -> Bottleneck | None:
+    """Decisions for batches take the time."""
+    segment = max(case.statistics.segments, key=lambda item: item.planning_seconds)
+    share = case.share(segment.planning_seconds)
+    if share < BUSY:
+        return None
+    names = set(segment.operators)
+    top = max((item for item in case.statistics.operators if item.name in names), key=lambda item: item.planning_seconds)
+    works = _ratio(segment.planning_processor_seconds, segment.planning_seconds)
+    if works < _COMPUTES:
+        return Bottleneck(
+            "interpreter", top.name, share,
+            f"planning batches takes {percent(share)} of the time, {percent(1 - works)} of which it waits for the interpreter, which other "
+            "Python threads hold",
+            "less Python beside the pipeline, or larger batches (planning is per batch)",
+        )  # fmt: skip
+    return Bottleneck(
+        "planning", top.name, share,
+        f"planning batches takes {percent(share)} of the time, most of it {top.operator} {top.name!r}; the worker threads are busy "
+        f"{percent(case.thread_share)}",
+        "larger batches: planning is per batch, not per sample",
+    )  # fmt: skip
+
+
+def _queue(case: _Case) -> Bottleneck | None:
+    """The pipeline waits to be asked, and the consumer waits for it: in turns."""
+    unasked = case.share(max((item.wait_output_seconds for item in case.statistics.segments), default=0.0))
+    share = min(unasked, 1 - case.thread_share)  # what was planned may still be made meanwhile
+    if share < 0.15:
+        return None
+    depth = case.statistics.queue.depth
+    return Bottleneck(
+        "queue", "", share,
+        f"the pipeline and its consumer wait for each other in turns, {percent(share)} and {percent(case.waits)} of the time, with "
+        f"{_plural(depth, 'iteration')} in flight",
+        f"a deeper queue: prefetch_queue_depth={depth + 1 if depth > 1 else 2} or more (and exec_pipelined=True)",
+    )  # fmt: skip
+
+
+def _unclear(case: _Case) -> Bottleneck:
+    busiest = max(case.statistics.operators, key=lambda item: item.busy_seconds)
+    return Bottleneck(
+        "unclear", busiest.name, case.waits,
+        f"the consumer waits {percent(case.waits)} of the time and nothing is busy all of it; most work is {busiest.operator} "
+        f"({percent(case.share(busiest.busy_seconds))}), the worker threads are busy {percent(case.thread_share)}",
+        "look at the trace (asyncdali bench --trace) for what waits for what",
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""Measures one pipeline: rates, processor time, interpreter time, memory, statistics, and the bottleneck."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from . import bottleneck, machine
+from .consumer import Step
+from .interpreter import interpreter_time
+from .trace import Recorder, WorkerSampler
+
+_PARTS = 20
+_STALL = 0.001
+
+Progress = Callable[[int, float], None]
+"""Called with the iterations done so far and the samples per second."""
+
+
+@dataclass
+class Measurement:
+    """What :func:`measure` found. Times are seconds, sizes bytes; `rates` are samples per second in consecutive parts of the run.
+
+    `interpreter_seconds` is an upper bound (see :mod:`.interpreter`). `consumer` is None without a simulated training step.
+    """
+
+    settings: dict[str, Any]
+    iterations: int
+    samples: int
+    seconds: float
+    rates: list[float]
+    processor_seconds: float
+    interpreter_seconds: float
+    peak_memory: int
+    cores: int
+    statistics: dict[str, Any]
+    bottleneck: dict[str, Any]
+    consumer: dict[str, Any] | None = None
+    timeline: list[tuple[float, int]] = field(default_factory=list)
+    """When each batch was there, and its samples."""
+
+    @property
+    def rate(self) -> float:
+        """Median of `rates`."""
+        return statistics.median(self.rates)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Lower and upper quartile of `rates`."""
+        if len(self.rates) < 2:
+            return self.rates[0], self.rates[0]
+        low, _, high = statistics.quantiles(self.rates, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def sentence(self) -> str:
+        """The bottleneck, and what to change."""
+        return str(self.bottleneck["sentence"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON; with the figures that :func:`bench.text` prints."""
+        low, high = self.spread
+        return {
+            **asdict(self),
+            "samples_per_second": {"median": self.rate, "lower_quartile": low, "upper_quartile": high},
+            "processor_us_per_sample": self.processor_seconds / self.samples * 1e6,
+            "interpreter_us_per_sample": self.interpreter_seconds / self.samples * 1e6,
+            "operators": self.operators(),
+        }
+
+    def operators(self) -> list[dict[str, Any]]:
+        """Name, kind, seconds and share of the busy time of each operator, largest first."""
+        found = []
+        for item in self.statistics["operators"]:
+            seconds = item["planning_seconds"] + item["prepare_seconds"] + item["steps_seconds"]
+            found.append({"name": item["name"], "operator": item["operator"], "seconds": seconds})
+        total = sum(item["seconds"] for item in found)
+        for item in found:
+            item["share"] = item["seconds"] / total if total else 0.0
+        return sorted(found, key=lambda item: -item["seconds"])
+
+
+def measure(
+    pipeline: Any,
+    iterations: int,
+    settings: dict[str, Any],
+    step: Step | None = None,
+    recorder: Recorder | None = None,
+    progress: Progress = lambda done, rate: None,
+) -> Measurement:
+    """Run a pipeline for so many iterations, after a few to warm up. At the end of the data it starts the next epoch.
+
+    `step` is done after each batch; `recorder` gets a trace. Raises what the pipeline raises.
+    """
+    pipeline.build()
+    counters = pipeline._built().counters
+    if counters is None:
+        raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave that argument away")
+    run = _Run(pipeline)
+    for _ in range(pipeline.statistics().queue.depth + 2):
+        run.batch()
+    machine.forget_peak()
+    counters.always_processor = True
+    counters.recorder = recorder
+    with ExitStack() as stack:
+        interpreter = stack.enter_context(interpreter_time())
+        if recorder is not None:
+            stack.enter_context(WorkerSampler(pipeline, recorder))
+        before = pipeline.statistics()
+        used, start = time.process_time(), time.perf_counter()
+        timeline, steps, waits, own = _loop(run, iterations, step, start, progress)
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+        found = pipeline.statistics().since(before)
+    counters.recorder = None
+    limit = bottleneck.find(found, machine.cores())
+    samples = sum(count for _, count in timeline)
+    workers = 0.0 if found.workers is None else found.workers.busy_seconds
+    return Measurement(
+        settings=settings, iterations=iterations, samples=samples, seconds=seconds, rates=_rates(timeline),
+        processor_seconds=used - own + workers, interpreter_seconds=max(0.0, interpreter.seconds - own), peak_memory=machine.peak_memory(),
+        cores=machine.cores(), statistics=found.as_dict(), bottleneck={**asdict(limit), "sentence": limit.sentence},
+        consumer=None if step is None else _beside(step, steps, waits, seconds), timeline=timeline,
+    )  # fmt: skip
+
+
+def _loop(
+    run: _Run, iterations: int, step: Step | None, start: float, progress: Progress
+) -> tuple[list[tuple[float, int]], list[float], list[float], float]:
+    """The measured part: when batches came, what the training steps took, the waits for batches, and the steps' processor time."""
+    timeline: list[tuple[float, int]] = []
+    steps: list[float] = []
+    waits: list[float] = []
+    own = 0.0
+    samples = 0
+    for done in range(1, iterations + 1):
+        asked = time.perf_counter()
+        count = run.batch()
+        came = time.perf_counter()
+        waits.append(came - asked)
+        samples += count
+        timeline.append((came - start, count))
+        if step is not None:
+            before = time.thread_time()
+            steps.append(step.run())
+            own += time.thread_time() - before
+        progress(done, samples / (came - start))
+    return timeline, steps, waits, own
+
+
+class _Run:
+    """Asks for batches, over the ends of epochs."""
+
+    def __init__(self, pipeline: Any):
+        self._pipeline = pipeline
+
+    def batch(self) -> int:
+        """Samples of the next batch."""
+        try:
+            outputs = self._pipeline.run()
+        except StopIteration:
+            self._pipeline.reset()
+            outputs = self._pipeline.run()
+        return len(outputs[0]) if outputs else 0
+
+
+def _rates(timeline: list[tuple[float, int]]) -> list[float]:
+    """Samples per second in up to 20 parts of equal numbers of iterations."""
+    size = max(1, len(timeline) // _PARTS)
+    rates = []
+    since = 0.0
+    for k in range(size - 1, len(timeline), size):
+        samples = sum(count for _, count in timeline[k - size + 1 : k + 1])
+        rates.append(samples / max(1e-9, timeline[k][0] - since))
+        since = timeline[k][0]
+    return rates
+
+
+def _beside(step: Step, steps: list[float], waits: list[float], seconds: float) -> dict[str, Any]:
+    stalls = [wait for wait in waits if wait > _STALL]
+    median = statistics.median(steps)
+    return {
+        "step_ms": step.milliseconds,
+        "step_alone_ms": step.alone * 1e3,
+        "step_beside_ms": median * 1e3,
+        "slowdown": median / step.alone - 1 if step.alone else 0.0,
+        "stalls": len(stalls),
+        "stall_seconds": sum(stalls),
+        "stall_share": sum(stalls) / seconds,
+    }

@@ -1,0 +1,79 @@
+"""Finding the pipeline that a command names: ``FILE.py:pipeline``."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .rival import stand_in
+
+
+class ProgramError(Exception):
+    """What was named is no pipeline; the message says why."""
+
+
+def load(target: str) -> Callable[..., Any]:
+    """The function (or pipeline) that ``FILE.py:name`` names; a file written for DALI gets asyncdali under DALI's name.
+
+    ProgramError for a file or name that is not there.
+    """
+    file, colon, name = target.rpartition(":")
+    if not colon or not file.endswith(".py") or not name:
+        raise ProgramError(f"{target!r} is not of the form FILE.py:pipeline")
+    path = Path(file)
+    if not path.is_file():
+        raise ProgramError(f"there is no file {file}")
+    if "nvidia.dali" in path.read_text(encoding="utf-8", errors="replace"):
+        stand_in("nvidia.dali", "asyncdali")
+    module = _run(path)
+    if not hasattr(module, name):
+        pipelines = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise ProgramError(f"{file} defines no {name!r}; it has {', '.join(pipelines) or 'nothing that can be called'}")
+    return getattr(module, name)
+
+
+def _run(path: Path) -> Any:
+    name = f"_asyncdali_program_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # what it defines can be pickled, and found by its own source
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ProgramError(f"{path} failed: {type(error).__name__}: {error}") from error
+    return module
+
+
+def make(program: Any, settings: dict[str, Any]) -> Any:
+    """A pipeline of `program` with options such as `batch_size` in place of its own. ProgramError for what makes none."""
+    from .. import Pipeline
+
+    if isinstance(program, Pipeline):
+        if settings:
+            raise ProgramError(f"a pipeline that is there already cannot be given {', '.join(settings)}: name the function that makes it")
+        return program
+    if not callable(program):
+        raise ProgramError(f"a {type(program).__name__} is no pipeline: name a function made by @pipeline_def, or one that returns one")
+    pipeline = program(**_accepted(program, settings))
+    if not isinstance(pipeline, Pipeline):
+        raise ProgramError(f"{getattr(program, '__name__', program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
+    return pipeline
+
+
+def _accepted(program: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """`settings`, if the function takes them: those made by @pipeline_def do, others may not."""
+    if getattr(program, "_is_pipeline_def", False):
+        return settings
+    parameters = inspect.signature(program).parameters
+    if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
+        return settings
+    missing = [name for name in settings if name not in parameters]
+    if missing:
+        raise ProgramError(f"{program.__name__}() takes no {', '.join(missing)}: give it such parameters, or make it with @pipeline_def")
+    return settings

@@ -1,0 +1,94 @@
+"""Runs a program for asyncdali on DALI, as a process of its own that ``asyncdali bench --vs dali`` talks to.
+
+This file is also run by itself (``python -c``, with its own text), so it imports nothing of the package. It reads a line with a number of
+iterations at a time and answers with a line of JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import time
+
+
+class _StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports of `name` (and of modules in it) get `other`."""
+
+    def __init__(self, name, other):
+        self.name, self.other = name, other
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == self.name or fullname.startswith(self.name + "."):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if self.name.startswith(fullname + "."):
+            try:
+                found = importlib.machinery.PathFinder.find_spec(fullname, path)
+            except ImportError:
+                found = None
+            return found or importlib.machinery.ModuleSpec(fullname, self, is_package=True)  # an empty package on the way
+        return None
+
+    def create_module(self, spec):
+        if spec.name == self.name or spec.name.startswith(self.name + "."):
+            return importlib.import_module(self.other + spec.name[len(self.name) :])
+        return None
+
+    def exec_module(self, module):
+        pass
+
+
+def stand_in(name: str, other: str) -> None:
+    """From now on `other` is what is imported as `name`."""
+    if not any(isinstance(finder, _StandIn) and (finder.name, finder.other) == (name, other) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _StandIn(name, other))
+        sys.modules.pop(name, None)
+
+
+def _pipeline(file, name, settings):
+    stand_in("asyncdali", "nvidia.dali")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    spec = importlib.util.spec_from_file_location("_asyncdali_program", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["_asyncdali_program"] = module
+    spec.loader.exec_module(module)
+    pipeline = getattr(module, name)(**settings)
+    pipeline.build()
+    return pipeline
+
+
+def _run(pipeline, iterations):
+    samples = 0
+    start, used = time.perf_counter(), time.process_time()
+    for _ in range(iterations):
+        try:
+            outputs = pipeline.run()
+        except StopIteration:
+            pipeline.reset()
+            outputs = pipeline.run()
+        samples += len(outputs[0]) if outputs else 0
+    return {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - used, "samples": samples}
+
+
+def main(file, name, settings):
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the program prints is not part of the talk
+
+    def answer(**content):
+        print(json.dumps(content), file=answers, flush=True)
+
+    try:
+        pipeline = _pipeline(file, name, json.loads(settings))
+        answer(ready=True)
+        for line in sys.stdin:
+            answer(**_run(pipeline, int(line)))
+    except BaseException as error:
+        answer(error=f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__" and len(sys.argv) == 4:
+    main(*sys.argv[1:])

@@ -1,0 +1,146 @@
+"""Traces of a running pipeline, in the format of chrome://tracing and https://ui.perfetto.dev.
+
+A lane per thread, stream, worker process and stage; arrows link what belongs to one iteration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+_SAMPLING = 0.005
+_CONSUMER = "MainThread"
+
+
+@dataclass(frozen=True)
+class Span:
+    """What was done on a lane, from when to when (ns, ``time.perf_counter_ns``), for which iteration."""
+
+    what: str
+    began: int
+    ended: int
+    iteration: int
+    lane: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much of something there was at a time (ns)."""
+
+    what: str
+    time: int
+    value: int
+
+
+class Recorder:
+    """Collects spans and levels from all threads; at most `limit` of each, the oldest are dropped."""
+
+    def __init__(self, limit: int = 200_000):
+        self.spans: deque[Span] = deque(maxlen=limit)
+        self.levels: deque[Level] = deque(maxlen=limit)
+
+    def span(self, what: str, began: int, ended: int, iteration: int, lane: str | None = None) -> None:
+        """Something was done; `lane` is the calling thread unless given."""
+        self.spans.append(Span(what, began, ended, iteration, lane or _lane(threading.current_thread().name)))
+
+    def level(self, what: str, time: int, value: int) -> None:
+        """There is so much of something now."""
+        self.levels.append(Level(what, time, value))
+
+    def chrome(self) -> dict[str, Any]:
+        """The trace as JSON data."""
+        spans = sorted(self.spans, key=lambda span: span.began)
+        lanes = {lane: number for number, lane in enumerate(sorted({span.lane for span in spans}, key=_rank))}
+        pid = os.getpid()
+        start = min([*[span.began for span in spans], *[level.time for level in self.levels]], default=0)
+        events: list[dict[str, Any]] = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": "asyncdali"}}]
+        for lane, number in lanes.items():
+            events.append({"ph": "M", "pid": pid, "tid": number, "name": "thread_name", "args": {"name": lane}})
+            events.append({"ph": "M", "pid": pid, "tid": number, "name": "thread_sort_index", "args": {"sort_index": number}})
+        for span in spans:
+            events.append({
+                "ph": "X", "pid": pid, "tid": lanes[span.lane], "name": span.what, "ts": (span.began - start) / 1e3,
+                "dur": (span.ended - span.began) / 1e3, "args": {"iteration": span.iteration},
+            })  # fmt: skip
+        events += _arrows(spans, lanes, pid, start)
+        for level in self.levels:
+            events.append({
+                "ph": "C", "pid": pid, "name": level.what, "ts": (level.time - start) / 1e3, "args": {"value": level.value},
+            })  # fmt: skip
+        return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+    def write(self, path: str) -> None:
+        """Write the trace to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.chrome(), file)
+
+
+def _arrows(spans: list[Span], lanes: dict[str, int], pid: int, start: int) -> list[dict[str, Any]]:
+    """Flow events through the spans of each iteration, in order of time; -1 is none."""
+    events = []
+    chains: dict[int, list[Span]] = {}
+    for span in spans:
+        if span.iteration >= 0:
+            chains.setdefault(span.iteration, []).append(span)
+    for iteration, chain in chains.items():
+        for k, span in enumerate(chain if len(chain) > 1 else []):
+            phase = "s" if k == 0 else ("f" if k == len(chain) - 1 else "t")
+            event = {
+                "ph": phase, "pid": pid, "tid": lanes[span.lane], "name": "iteration", "cat": "iteration", "id": iteration,
+                "ts": (span.began - start) / 1e3,
+            }  # fmt: skip
+            if phase == "f":
+                event["bp"] = "e"
+            events.append(event)
+    return events
+
+
+def _lane(thread: str) -> str:
+    """A thread's name without the number of its pipeline: "asyncdali-7f..-worker-0" -> "worker-0"."""
+    if thread == _CONSUMER:
+        return "consumer"
+    parts = thread.split("-", 2)
+    return parts[2] if parts[0] == "asyncdali" and len(parts) == 3 else thread
+
+
+def _rank(lane: str) -> tuple[int, str]:
+    kinds = ("consumer", "sources", "process", "cpu", "mixed", "gpu", "stream", "segment", "worker")
+    return next((k for k, kind in enumerate(kinds) if lane.startswith(kind)), len(kinds)), lane
+
+
+class WorkerSampler:
+    """Looks at a pipeline's worker processes every 5 ms and records what they did meanwhile: spans are right in length, and in place to
+    5 ms."""
+
+    def __init__(self, pipeline: Any, recorder: Recorder):
+        self._pipeline = pipeline
+        self._recorder = recorder
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="asyncdali-trace-workers", daemon=True)
+
+    def __enter__(self) -> WorkerSampler:
+        if self._pipeline.worker_statistics():
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        before: dict[int, tuple[int, float]] = {}
+        while not self._stop.wait(_SAMPLING):
+            time_now = time.perf_counter_ns()
+            for number, worker in enumerate(self._pipeline.worker_statistics().get("workers", ())):
+                tasks, busy = worker["tasks"], worker["busy_seconds"]
+                known, so_far = before.get(number, (tasks, busy))
+                if busy > so_far:
+                    what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
+                    self._recorder.span(what, time_now - int((busy - so_far) * 1e9), time_now, -1, f"process {number} ({worker['pid']})")
+                before[number] = (tasks, busy)
