@@ -12,15 +12,13 @@ from .channels import Channels
 from .control import RESTARTS
 from .errors import WorkerDied, decode_exception
 from .interrupts import uninterrupted
-from .launch import Born, Ended, Launcher, News, Unavailable
+from .launch import FAILED_STARTS, Born, Ended, Launcher, News, Unavailable
 from .losses import Losses
 from .members import Member, manner_of_death
 from .outstanding import Outstanding
 from .positions import Positions
 from .system import Descriptors
 from .tickets import Ticket
-
-FAILED_STARTS = 3
 
 
 class Crew:

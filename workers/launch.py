@@ -14,6 +14,9 @@ from .system import Descriptors
 from .worker import Setup
 from .zygote import BIRTH, END, NEWS, REQUEST, UP, run_zygote
 
+FAILED_STARTS = 3
+"""How often in a row a process may end before it is ready, until there will be no other."""
+
 UNKNOWN = -1
 """Exit status of a process whose parent is gone, or whose status somebody else took."""
 
@@ -102,7 +105,7 @@ class ZygoteLauncher(Launcher):
         self._wanted: dict[int, int] = {}  # worker -> incarnation
         self._children: set[int] = set()  # of the zygote
         self._unavailable: str | None = None
-        self._up = False  # has the zygote said that it is there?
+        self._failures: int | None = None  # zygotes in a row that ended before they said that they are there; None: none has said so yet
         self.restarts = 0
 
     @property
@@ -114,7 +117,6 @@ class ZygoteLauncher(Launcher):
         return self._zygote
 
     def prepare(self) -> None:
-        self._up = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = socket.socket(fileno=self.descriptors.add(ours.detach()))
         self._channel.setblocking(False)
@@ -160,7 +162,7 @@ class ZygoteLauncher(Launcher):
                 self._children.add(pid)
                 news.append(Born(worker, pid, self.descriptors.add(received[0])))
             elif what == UP:
-                self._up = True
+                self._failures = 0
             elif what == END:
                 self._children.discard(pid)
                 news.append(Ended(pid, status))
@@ -174,8 +176,9 @@ class ZygoteLauncher(Launcher):
         if self._zygote is not None:
             self._reap_zygote()
             self._zygote = None
-        if not self._up:
+        if self._failures is None or self._failures >= FAILED_STARTS:
             return [*news, self._give_up("the process that forks workers ended before it was ready")]
+        self._failures += 1
         try:
             self._check_revival()
             self.prepare()
