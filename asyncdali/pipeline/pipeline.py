@@ -269,8 +269,11 @@ class Pipeline:
             return
         from ..graph.plan import reachable
         from ..sources.group import parallel_groups
+        from ..tooling.doctor import at_build
 
-        groups = parallel_groups(reachable(self._output_nodes(), self._definition.instances).order)
+        order = reachable(self._output_nodes(), self._definition.instances).order
+        groups = parallel_groups(order)
+        at_build(self._options, {instance.schema.name for instance in order}, bool(groups))
         if groups:
             from ..sources.parallel import Parallel
 

@@ -39,13 +39,14 @@ ALLOWED = {
         "operators.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
-        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors", "types",
+        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
+        "tooling.doctor", "types",
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},
     "tfrecord": {"readers"},
     "math": {"data_node", "graph.arithmetic"},
-    "tooling": {"compiled.step"},  # beside that the public names only, and what the workers check
+    "tooling": {"compiled.step", "graph.plan", "sources.group", "workers"},  # and the public names
     "plugin": None,
     "__init__": None,
     "__main__": None,

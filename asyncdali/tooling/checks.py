@@ -1,0 +1,364 @@
+"""The checks of ``asyncdali doctor``: each finds one way in which a set-up is broken, and says how to mend it.
+
+A check takes a :class:`Setup` and returns a :class:`Finding` or None. :data:`QUICK` are those that ``Pipeline.build()`` makes: they read
+a few small files of the system and take less than a millisecond, so modules that only the others need are imported there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import machine
+from .setup import Setup
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong, and what mends it. `check` names the check; `fatal`: the pipeline cannot run like this."""
+
+    check: str
+    problem: str
+    fix: str
+    fatal: bool = False
+
+    @property
+    def message(self) -> str:
+        """Both in one."""
+        return f"{self.problem}. {self.fix}."
+
+
+Check = Callable[[Setup], "Finding | None"]
+
+
+# ------------------------------------------------------------------------------------------------------------------- processors
+
+
+def cpu_quota(setup: Setup) -> Finding | None:
+    """A control group grants less processor time than there are threads."""
+    quota = machine.quota(setup.proc, setup.cgroups)
+    wanted = setup.num_threads
+    if quota is None or wanted <= quota + 0.5:
+        return None
+    return Finding(
+        "cpu_quota",
+        f"this container may use {quota:g} CPUs (cgroup quota) and num_threads={wanted}: all threads are stopped again and again, in the "
+        "middle of batches",
+        f"Use num_threads={max(1, int(quota))}, or give the container more CPUs (docker --cpus, resources.limits.cpu)",
+    )
+
+
+def affinity(setup: Setup) -> Finding | None:
+    """The process may run on fewer processors than there are threads."""
+    allowed = machine.allowed_cores()
+    if setup.num_threads <= allowed:
+        return None
+    present = os.cpu_count() or allowed
+    why = f" of {present} (CPU affinity: taskset, a batch system, numactl)" if present > allowed else ""
+    return Finding(
+        "affinity", f"this process may run on {allowed} CPU{'s' if allowed > 1 else ''}{why} and num_threads={setup.num_threads}",
+        f"Use num_threads={allowed}, or allow more CPUs",
+    )  # fmt: skip
+
+
+_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+def nested_in_workers(setup: Setup) -> Finding | None:
+    """The environment gives every worker process a pool of threads."""
+    cores = machine.cores()
+    for name in _POOLS:
+        value = os.environ.get(name, "").split(",")[0]
+        if setup.py_num_workers and value.isdigit() and int(value) > 1 and int(value) * setup.py_num_workers > cores:
+            return Finding(
+                "nested_in_workers",
+                f"{name}={value} and py_num_workers={setup.py_num_workers}: {int(value) * setup.py_num_workers} threads of numeric "
+                f"libraries share {cores} CPU{'s' if cores > 1 else ''}",
+                f"Unset {name} or set it to 1: worker processes use one such thread each unless the environment says otherwise",
+            )
+    return None
+
+
+def nested_in_process(setup: Setup) -> Finding | None:
+    """Users' Python in the graph calls libraries that bring threads of their own."""
+    if not {"python_function", "dl_tensor_python_function", "external_source"} & setup.operators:
+        return None
+    cores = machine.cores()
+    cv2, torch = sys.modules.get("cv2"), sys.modules.get("torch")
+    for library, count, fix in (
+        ("OpenCV", cv2.getNumThreads() if hasattr(cv2, "getNumThreads") else 1, "cv2.setNumThreads(1)"),  # type: ignore[union-attr]
+        ("torch", torch.get_num_threads() if hasattr(torch, "get_num_threads") else 1, "torch.set_num_threads(1)"),  # type: ignore[union-attr]
+    ):
+        if count > 1 and count + setup.num_threads > cores:
+            return Finding(
+                "nested_in_process",
+                f"{library} has {count} threads of its own for what Python functions and sources of this pipeline call, beside "
+                f"num_threads={setup.num_threads}, on {cores} CPU{'s' if cores > 1 else ''}",
+                f"Call {fix} before the pipeline is built, or set num_threads lower",
+            )
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ processes and limits
+
+
+def cuda_before_fork(setup: Setup) -> Finding | None:
+    """Worker processes shall be forked and CUDA is in use."""
+    if not setup.py_num_workers or setup.py_start_method != "fork":
+        return None
+    from asyncdali_workers.cuda import cuda_initialised
+
+    if not cuda_initialised():
+        return None
+    return Finding(
+        "cuda_before_fork", "CUDA is initialised in this process, which therefore cannot fork worker processes any more",
+        "Call start_py_workers() on every pipeline before anything uses CUDA, or use py_start_method='spawn'", fatal=True,
+    )  # fmt: skip
+
+
+def unpicklable_source(setup: Setup) -> Finding | None:
+    """A source that has to be sent to worker processes cannot be pickled."""
+    if setup.py_start_method == "fork":
+        return None
+    from asyncdali_workers.pickling import SourcePickler, dumps_source
+
+    for name, callback in setup.sources.items():
+        try:
+            dumps_source(callback, name, SourcePickler(setup.py_callback_pickler))
+        except Exception as error:
+            return Finding(
+                "unpicklable_source", f"a source cannot be sent to worker processes: {error}",
+                "Open it in the worker: in __setstate__, or at the first call; or use py_start_method='fork'", fatal=True,
+            )  # fmt: skip
+    return None
+
+
+def descriptor_limit(setup: Setup) -> Finding | None:
+    """Too few file descriptors for workers, loops and the files of a batch."""
+    used, limit = machine.descriptors()
+    wanted = used + 32 + 8 * setup.py_num_workers + 64
+    if limit < 0 or wanted <= limit:
+        return None
+    return Finding(
+        "descriptor_limit",
+        f"this process may open {limit} files, has {used} open, and needs about {wanted - used} more "
+        f"(py_num_workers={setup.py_num_workers})",
+        f"Raise the limit: `ulimit -n 4096`, LimitNOFILE= of a service, or resource.setrlimit; at least {wanted}", fatal=True,
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------------- storage
+
+
+SLOW = 0.002
+_PATIENCE = 1.5
+_TRIED = 16
+
+
+def slow_storage(setup: Setup) -> Finding | None:
+    """Files of the data set take long to open and read."""
+    for place in setup.places[:4]:
+        files = _some_files(place)
+        times = _in_time(lambda files=files: [_first_bytes(file) for file in files], _PATIENCE / min(4, len(setup.places)))
+        if times is None:
+            return Finding(
+                "slow_storage", f"{place} ({_file_system(place, setup.proc)}) hardly answers: looking into {len(files)} files takes longer "
+                f"than {_PATIENCE:g} s", "Look at the mount (is the server up?), or copy the data to a local disk",
+            )  # fmt: skip
+        if times and sorted(times)[len(times) // 2] > SLOW:
+            return Finding(
+                "slow_storage", f"opening a file in {place} and reading its first 4 KB takes {sorted(times)[len(times) // 2] * 1e3:.1f} ms "
+                f"({_file_system(place, setup.proc)})",
+                "Copy the data to a local disk, pack it into large files (TFRecord, WebDataset), or hide the latency with more num_threads",
+            )  # fmt: skip
+    return None
+
+
+def _some_files(place: Path) -> list[Path]:
+    """Up to 16 files: the place itself, or what is in its folders."""
+    if place.is_file():
+        return [place]
+    found: list[Path] = []
+    for folder, _, names in os.walk(place):
+        found += [Path(folder, name) for name in sorted(names)[:4]]
+        if len(found) >= _TRIED:
+            break
+    return found[:_TRIED]
+
+
+def _first_bytes(file: Path) -> float:
+    start = time.perf_counter()
+    with open(file, "rb", buffering=0) as opened:
+        opened.read(4096)
+    return time.perf_counter() - start
+
+
+def _in_time(work: Callable[[], Any], seconds: float) -> Any:
+    """What `work` returns; None if it takes longer (it is left alone then) or fails."""
+    result: list[Any] = []
+
+    def call() -> None:
+        try:
+            result.append(work())
+        except OSError:
+            result.append([])  # what cannot be read is the reader's affair
+
+    thread = threading.Thread(target=call, name="asyncdali-doctor-files", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return result[0] if result else None
+
+
+def _file_system(place: Path, proc: Path) -> str:
+    """Type and mount point of the file system that a place is on."""
+    try:
+        mounts = [line.split()[1:3] for line in (proc / "self/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown file system"
+    where = os.path.abspath(place)
+    on = [(point, kind) for point, kind in mounts if os.path.commonpath([where, point]) == point]
+    point, kind = max(on, key=lambda item: len(item[0]), default=("?", "unknown file system"))
+    return f"{kind} at {point}"
+
+
+def kernel_cache(setup: Setup) -> Finding | None:
+    """Compiled kernels cannot be kept."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        places = [Path(chosen)]
+    else:
+        places = [Path(__file__).resolve().parent.parent, Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
+    if any(_writable(place) for place in places):
+        return None
+    return Finding(
+        "kernel_cache", f"compiled kernels cannot be kept ({' and '.join(map(str, places))} cannot be written): every process compiles "
+        "them anew, which takes seconds", "Set NUMBA_CACHE_DIR to a folder that can be written",
+    )  # fmt: skip
+
+
+def _writable(place: Path) -> bool:
+    import tempfile
+
+    while not place.exists() and place != place.parent:
+        place = place.parent  # it can be made if the folder above can be written
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError:
+        return False
+
+
+# ------------------------------------------------------------------------------------------------------------------ libraries
+
+
+CODECS = {
+    "readers.nemo_asr": ("soundfile", "FLAC and OGG files cannot be read (WAV can)", "asyncdali[audio]"),
+    "decoders.image": ("cv2", "PNG, BMP, TIFF, WebP, PNM and JPEG 2000 cannot be decoded (JPEG can)", "opencv-python-headless"),
+}
+
+
+def missing_codec(setup: Setup) -> Finding | None:
+    """A library for some of the formats that the pipeline's operators read is not there."""
+    for start, (module, effect, package) in CODECS.items():
+        users = sorted(name for name in setup.operators if name.startswith(start))
+        if users and not _importable(module):
+            return Finding("missing_codec", f"{users[0]}: the module {module} cannot be imported, so {effect}", f"pip install {package}")
+    return None
+
+
+def _importable(module: str) -> bool:
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+_PROBE = """
+import ctypes, json, sys
+try:
+    driver = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    print(json.dumps({"missing": str(error)}))
+    sys.exit()
+version = ctypes.c_int()
+driver.cuDriverGetVersion(ctypes.byref(version))
+print(json.dumps({"init": driver.cuInit(0), "version": version.value}))
+"""
+_CUDA_ERRORS = {
+    100: "there is no CUDA device",
+    802: "the system is not ready (is nvidia-fabricmanager running?)",
+    803: "the kernel's driver and the driver library have different versions",
+    804: "the forward compatibility package does not support this GPU",
+}
+
+
+def driver_mismatch(setup: Setup) -> Finding | None:
+    """The CUDA driver does not start, or is older than what CuPy was made for."""
+    if not setup.gpu and setup.device_id is None:
+        return None
+    found = _probe()
+    if found is None or "missing" in found:
+        return None  # no driver at all: another check's
+    if found["init"]:
+        reason = _CUDA_ERRORS.get(found["init"], "unknown error")
+        fix = "Restart the machine (or reload the nvidia modules) after a driver update; in a container, mount the host's libcuda.so.1"
+        return Finding("driver_mismatch", f"the CUDA driver does not start: error {found['init']}, {reason}", fix)
+    for major in (12, 13):
+        if found["version"] // 1000 < major and _installed(f"cupy-cuda{major}x"):
+            has = f"{found['version'] // 1000}.{found['version'] % 1000 // 10}"
+            return Finding(
+                "driver_mismatch", f"the driver supports CUDA {has} and CuPy was made for CUDA {major}",
+                f"Update the driver, or install asyncdali[cuda{found['version'] // 1000}] in place of cupy-cuda{major}x",
+            )  # fmt: skip
+    return None
+
+
+def _installed(package: str) -> bool:
+    import importlib.metadata
+
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _probe() -> dict[str, Any] | None:
+    """Start the driver in another process: here it would forbid forking."""
+    import subprocess
+
+    try:
+        done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=3, check=False)
+        return json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, OSError, ValueError):
+        return None
+
+
+def no_driver(setup: Setup) -> Finding | None:
+    """A GPU is insisted on and there is none."""
+    if os.environ.get("ASYNCDALI_DEVICE") != "cuda":
+        return None
+    found = _probe()
+    if found is None or "missing" not in found:
+        return None
+    return Finding(
+        "no_driver", f"ASYNCDALI_DEVICE=cuda, and the CUDA driver cannot be loaded: {found['missing']}",
+        "Install the NVIDIA driver (in a container: run it with --gpus all), or unset ASYNCDALI_DEVICE to run on the host device",
+        fatal=True,
+    )  # fmt: skip
+
+
+QUICK: tuple[Check, ...] = (cpu_quota, affinity, nested_in_workers, nested_in_process, descriptor_limit)
+ALL: tuple[Check, ...] = (
+    *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, slow_storage, no_driver, driver_mismatch,
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""``asyncdali doctor [FILE.py:pipeline]``: is something wrong with the set-up? And the part of it that every ``build()`` does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from . import checks, machine, setup
+from .checks import Finding
+
+log = logging.getLogger("asyncdali")
+
+_told: set[str] = set()
+
+
+def at_build(options: Any, operators: set[str], parallel: bool) -> None:
+    """Log what the quick checks find for a pipeline with these operators, once per process and message. Never raises.
+
+    `parallel`: it has worker processes. ``ASYNCDALI_DOCTOR=0`` turns it off.
+    """
+    if os.environ.get("ASYNCDALI_DOCTOR") == "0":
+        return
+    for finding in examine(setup.setup_of_options(options, operators, parallel), checks.QUICK):
+        if finding.message not in _told:
+            _told.add(finding.message)
+            log.warning("%s", finding.message)
+
+
+def examine(what: setup.Setup, which: Iterable[checks.Check] = checks.ALL) -> list[Finding]:
+    """What the checks find. A check that fails itself finds nothing (it is logged): it must not stand in the way of a pipeline."""
+    found = []
+    for check in which:
+        try:
+            finding = check(what)
+        except Exception:
+            log.debug("the check %s failed", check.__name__, exc_info=True)
+            continue
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the command to the command line's parser."""
+    parser = commands.add_parser("doctor", help="look for what is wrong with this machine, environment and pipeline, and how to mend it")
+    parser.add_argument("pipeline", nargs="?", metavar="FILE.py:pipeline", help="also look at its options, sources and files")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command; the exit status is 1 when something was found, 2 when the pipeline could not be looked at."""
+    what = setup.Setup(operators=set(checks.CODECS), gpu=True)  # without a pipeline: all that libraries are needed for
+    if options.pipeline:
+        from . import program
+
+        try:
+            pipeline = program.make(program.load(options.pipeline), {})
+            what = setup.setup_of(pipeline)
+        except (program.ProgramError, RuntimeError, ValueError, TypeError) as error:
+            print(f"doctor: {error}", file=sys.stderr)
+            return 2
+    found = examine(what)
+    if options.json:
+        print(json.dumps([{**asdict(finding), "message": finding.message} for finding in found], indent=1))
+    else:
+        for finding in found:
+            print(f"{'error' if finding.fatal else 'warning'} ({finding.check}): {finding.message}")
+        open_now, limit = machine.descriptors()
+        quota = machine.quota()
+        print(
+            f"{machine.cores()} usable CPUs (affinity {machine.allowed_cores()}, quota {'none' if quota is None else f'{quota:g}'}), "
+            f"{open_now} of {limit} file descriptors open; {len(checks.ALL)} checks, {len(found) or 'nothing'} found"
+        )
+    return 1 if found else 0

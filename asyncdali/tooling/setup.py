@@ -1,0 +1,72 @@
+"""What the checks of ``asyncdali doctor`` look at: a pipeline's options, sources and files, without building it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_PLACES = ("file_root", "files", "file_list", "path", "paths", "index_path", "annotations_file", "filenames", "manifest_filepaths")
+
+
+@dataclass
+class Setup:
+    """A pipeline as far as its surroundings matter; the defaults are those of no pipeline at all.
+
+    Attributes:
+        num_threads, py_num_workers, py_start_method, py_callback_pickler, device_id: the options.
+        operators: names of the operators that will run, and `gpu`: whether one of them asks for a GPU.
+        sources: callbacks of the parallel sources by name.
+        places: files and folders that readers are given.
+        proc, cgroups: where the system tells about this process.
+    """
+
+    num_threads: int = 0
+    py_num_workers: int = 0
+    py_start_method: str = "fork"
+    py_callback_pickler: Any = None
+    device_id: int | None = None
+    operators: set[str] = field(default_factory=set)
+    gpu: bool = False
+    sources: dict[str, Any] = field(default_factory=dict)
+    places: list[Path] = field(default_factory=list)
+    proc: Path = Path("/proc")
+    cgroups: Path = Path("/sys/fs/cgroup")
+
+
+def setup_of_options(options: Any, operators: set[str], parallel: bool) -> Setup:
+    """The part that is known in ``build()`` for nothing; `parallel`: there are worker processes."""
+    return Setup(
+        num_threads=int(options.num_threads or 0), py_num_workers=int(options.py_num_workers) if parallel else 0,
+        py_start_method=options.py_start_method, py_callback_pickler=options.py_callback_pickler, device_id=options.device_id,
+        operators=operators,
+    )  # fmt: skip
+
+
+def setup_of(pipeline: Any) -> Setup:
+    """All of a pipeline that is not built yet. Raises what is wrong with its graph."""
+    from ..graph.plan import reachable
+    from ..sources.group import parallel_groups
+
+    order = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
+    groups = parallel_groups(order)
+    made = setup_of_options(pipeline._options, {instance.schema.name for instance in order}, bool(groups))
+    made.sources = {group.name: group.description.source for group in groups}
+    for instance in order:
+        made.gpu = made.gpu or instance.device in ("gpu", "mixed")
+        if instance.schema.name.startswith(("readers.", "experimental.readers.")):
+            made.places += _places(instance.constants)
+    return made
+
+
+def _places(constants: dict[str, Any]) -> list[Path]:
+    root = constants.get("file_root")
+    found = []
+    for name in _PLACES:
+        given = constants.get(name)
+        values = given if isinstance(given, list) else [given]
+        for value in values[:16]:
+            if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+                found.append(Path(os.fspath(root), value) if root and name == "files" else Path(value))
+    return found
