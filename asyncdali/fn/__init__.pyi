@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..external_source import external_source as external_source
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.external_source import external_source as external_source
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import experimental as experimental
+from . import io as io
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
@@ -251,3 +252,57 @@ def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: 
 
 def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Zeros of the shape, layout and (by default) type of the input."""
+
+def caffe2_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.caffe2``."""
+
+def caffe_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.caffe``."""
+
+def coco_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.coco``."""
+
+def coin_flip(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.random.coin_flip``."""
+
+def file_reader(*inputs: Any, **arguments: Any) -> list[DataNode]:
+    """Deprecated name of ``fn.readers.file``."""
+
+def image_decoder(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.image``."""
+
+def image_decoder_crop(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.image_crop``."""
+
+def image_decoder_random_crop(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.image_random_crop``."""
+
+def image_decoder_slice(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.image_slice``."""
+
+def mxnet_reader(*inputs: Any, **arguments: Any) -> list[DataNode]:
+    """Deprecated name of ``fn.readers.mxnet``."""
+
+def nemo_asr_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.nemo_asr``."""
+
+def normal_distribution(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.random.normal``."""
+
+def numpy_reader(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.readers.numpy``."""
+
+def sequence_reader(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.readers.sequence``."""
+
+def tfrecord_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.tfrecord``."""
+
+def transform_translation(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.transforms.translation``."""
+
+def uniform(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.random.uniform``."""
+
+def video_reader(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.video``."""

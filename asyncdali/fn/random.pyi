@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Random 0 and 1: 1 with the given probability.

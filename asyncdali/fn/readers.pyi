@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def caffe(*, path: str | Sequence[str], image_available: bool | None = ..., label_available: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.

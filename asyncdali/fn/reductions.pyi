@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def max(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The largest element over axes; NaN does not count. Without elements: the type's smallest number."""

@@ -45,13 +45,14 @@ def signature(schema: Schema) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def make_function(schema: Schema, name: str, deprecated_name: bool = False) -> Callable[..., Any]:
-    """``fn.<name>(*inputs, **arguments)``."""
+def make_function(schema: Schema, name: str) -> Callable[..., Any]:
+    """``fn.<name>(*inputs, **arguments)``; a `name` other than the schema's is a deprecated one."""
+    old = name if name != schema.name else None
 
     def operator(*inputs: Any, **arguments: Any) -> Any:
-        if deprecated_name:
-            warn(f"fn.{name} is deprecated; use fn.{schema.name}", DeprecationWarning)
-        return node.make(schema, inputs, arguments)
+        if old is not None:
+            warn(f"fn.{old} is deprecated; use fn.{schema.name}", DeprecationWarning)
+        return node.make(schema, inputs, arguments, old)
 
     operator.__name__ = operator.__qualname__ = name.rsplit(".", 1)[-1]
     operator.__module__ = "asyncdali.fn" + (f".{schema.module}" if schema.module else "")
@@ -61,16 +62,21 @@ def make_function(schema: Schema, name: str, deprecated_name: bool = False) -> C
     return operator
 
 
-def make_class(schema: Schema) -> type:
-    """``ops.<Name>(**arguments)``, an object to be called with inputs (and further arguments)."""
+def make_class(schema: Schema, name: str | None = None) -> type:
+    """``ops.<Name>(**arguments)``, an object to be called with inputs (and further arguments).
 
+    `name` is the operator's, or a deprecated one.
+    """
     declared = schema  # in the class body `schema` is the property
+    old = name if name not in (None, schema.name) else None
 
     class OperatorObject:
         __doc__ = docstring(declared)
         _schema = declared
 
         def __init__(self, **arguments: Any):
+            if old is not None:
+                warn(f"ops.{class_path(old)} is deprecated; use ops.{class_path(schema.name)}", DeprecationWarning)
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
             from ..data_node import DataNode
 
@@ -88,11 +94,18 @@ def make_class(schema: Schema) -> type:
             twice = self._arguments.keys() & arguments.keys()
             if twice:
                 raise ValueError(f"ops.{schema.class_name}: {', '.join(sorted(twice))} given both when it was made and when it was called")
-            return node.make(schema, inputs, {**self._arguments, **arguments})
+            return node.make(schema, inputs, {**self._arguments, **arguments}, old)
 
-    OperatorObject.__name__ = OperatorObject.__qualname__ = schema.class_name
-    OperatorObject.__module__ = "asyncdali.ops" + (f".{schema.module}" if schema.module else "")
+    module, _, own_name = class_path(old or schema.name).rpartition(".")
+    OperatorObject.__name__ = OperatorObject.__qualname__ = own_name
+    OperatorObject.__module__ = f"asyncdali.ops.{module}".rstrip(".")
     return OperatorObject
+
+
+def class_path(name: str) -> str:
+    """Where the class of an operator is in ``ops``: "decoders.image_crop" -> "decoders.ImageCrop"."""
+    module, _, last = name.rpartition(".")
+    return f"{module}.{camel_case(last)}".lstrip(".")
 
 
 class Compose:
@@ -160,6 +173,6 @@ def populate(root: types.ModuleType, schemas: Iterable[Schema], style: str) -> N
             path, _, last = name.rpartition(".")
             home = _submodule(root, path) if path else root
             if style == "fn":
-                setattr(home, last, make_function(schema, name, deprecated_name=name != schema.name))
+                setattr(home, last, make_function(schema, name))
             else:
-                setattr(home, camel_case(last), make_class(schema))
+                setattr(home, camel_case(last), make_class(schema, name))

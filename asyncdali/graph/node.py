@@ -11,7 +11,7 @@ import numpy as np
 
 from .._notices import near, warn
 from ..data_node import DataNode
-from ..operators.base import REQUIRED, Arg, Schema
+from ..operators.base import REQUIRED, Arg, Schema, camel_case
 from ..types import DALIDataType
 from . import context
 
@@ -181,15 +181,16 @@ def _check_input_device(schema: Schema, device: str, position: int, node: DataNo
 # ------------------------------------------------------------------------------------------------------------------- making it
 
 
-def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None = None) -> Any:
     """An operator call: checks everything that can be checked without running, adds the node to the current pipeline.
 
+    `old_name` is the deprecated name it was called by: automatic instance names are made of it.
     Returns the output DataNode, a list of them for several outputs, an empty list for none; with input sets (a list of nodes as an
     input) lists of those.
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
-        return _make_sets(schema, inputs, arguments)
-    return _results(_make_one(schema, inputs, arguments, None))
+        return _make_sets(schema, inputs, arguments, old_name)
+    return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
 
 
 def _results(instance: OperatorInstance) -> Any:
@@ -198,14 +199,14 @@ def _results(instance: OperatorInstance) -> Any:
     return instance.outputs[0] if len(instance.outputs) == 1 else list(instance.outputs)
 
 
-def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None) -> Any:
     lengths = {len(item) for item in inputs if isinstance(item, list) and any(isinstance(x, DataNode) for x in item)}
     if len(lengths) != 1:
         raise ValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
     instances: list[OperatorInstance] = []
     for k in range(lengths.pop()):
         chosen = [item[k] if isinstance(item, list) and any(isinstance(x, DataNode) for x in item) else item for item in inputs]
-        instances.append(_make_one(schema, chosen, arguments, instances[0] if instances else None, k))
+        instances.append(_make_one(schema, chosen, arguments, instances[0] if instances else None, k, old_name))
     results = [_results(instance) for instance in instances]
     if len(instances[0].outputs) == 1:
         return results
@@ -213,8 +214,9 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any])
 
 
 def _make_one(
-    schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None
-) -> OperatorInstance:
+    schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], twin_of: OperatorInstance | None, set_index: int | None = None,
+    old_name: str | None = None,
+) -> OperatorInstance:  # fmt: skip
     eager = eager_definition()
     if eager is not None:
         inputs, arguments = eager.with_data(schema, inputs, arguments)
@@ -240,7 +242,7 @@ def _make_one(
     if set_index:
         name, explicit = None, False  # a name given to input sets is that of the first
     instance = OperatorInstance(
-        schema, name or _automatic_name(schema, pipeline), device, checked, nodes, constants,
+        schema, name or _automatic_name(old_name or schema.name, pipeline), device, checked, nodes, constants,
         explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
     )  # fmt: skip
     if scopes is not None:
@@ -270,10 +272,11 @@ def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
             )
 
 
-def _automatic_name(schema: Schema, pipeline: Any) -> str:
+def _automatic_name(called: str, pipeline: Any) -> str:
+    class_name = camel_case(called.rpartition(".")[2])
     if pipeline is None:
-        return f"__{schema.class_name}_detached_{next(_detached_ids)}"
-    return f"__{schema.class_name}_{pipeline._definition.next_id()}"
+        return f"__{class_name}_detached_{next(_detached_ids)}"
+    return f"__{class_name}_{pipeline._definition.next_id()}"
 
 
 def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:

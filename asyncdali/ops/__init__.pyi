@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..external_source import ExternalSource as ExternalSource
-from ..graph.calls import Compose as Compose
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.external_source import ExternalSource as ExternalSource
+from asyncdali.graph.calls import Compose as Compose
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import experimental as experimental
+from . import io as io
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions
@@ -390,3 +391,111 @@ class ZerosLike:
 
     def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Caffe2Reader:
+    """Deprecated name of ``ops.readers.Caffe2``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class CaffeReader:
+    """Deprecated name of ``ops.readers.Caffe``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class COCOReader:
+    """Deprecated name of ``ops.readers.COCO``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class CoinFlip:
+    """Deprecated name of ``ops.random.CoinFlip``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class FileReader:
+    """Deprecated name of ``ops.readers.File``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
+class ImageDecoder:
+    """Deprecated name of ``ops.decoders.Image``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ImageDecoderCrop:
+    """Deprecated name of ``ops.decoders.ImageCrop``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ImageDecoderRandomCrop:
+    """Deprecated name of ``ops.decoders.ImageRandomCrop``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ImageDecoderSlice:
+    """Deprecated name of ``ops.decoders.ImageSlice``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class MXNetReader:
+    """Deprecated name of ``ops.readers.MXNet``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
+class NemoAsrReader:
+    """Deprecated name of ``ops.readers.NemoAsr``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class NormalDistribution:
+    """Deprecated name of ``ops.random.Normal``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class NumpyReader:
+    """Deprecated name of ``ops.readers.Numpy``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class SequenceReader:
+    """Deprecated name of ``ops.readers.Sequence``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class TFRecordReader:
+    """Deprecated name of ``ops.readers.TFRecord``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class TransformTranslation:
+    """Deprecated name of ``ops.transforms.Translation``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Uniform:
+    """Deprecated name of ``ops.random.Uniform``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class VideoReader:
+    """Deprecated name of ``ops.readers.Video``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...

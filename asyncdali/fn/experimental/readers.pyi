@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def fits(*, file_root: str | None = ..., file_list: str | None = ..., files: str | Sequence[str] | None = ..., file_filter: str | None = ..., dtypes: DALIDataType | Sequence[DALIDataType] | None = ..., hdu_indices: int | Sequence[int] | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Reads images from FITS files.

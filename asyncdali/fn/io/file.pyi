@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def read(input_0: Any, /, *, dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8."""
+    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8."""

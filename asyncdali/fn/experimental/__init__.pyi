@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from . import decoders as decoders
+from . import readers as readers
 
 def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..data_node import DataNode
-from ..types import DALIDataType, DALIImageType, DALIInterpType
+from asyncdali.data_node import DataNode
+from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+from . import decoders as decoders
+from . import readers as readers
 
 class NumbaFunction:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
