@@ -39,17 +39,7 @@ class WindowOperator(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
-        if ("crop_w" in given) != ("crop_h" in given):
-            raise ValueError("`crop_w` and `crop_h` arguments must be provided together")
-        if "crop_d" in given and "crop_w" not in given:
-            raise ValueError("`crop_d` argument must be provided together with `crop_w` and `crop_h`")
-        if "crop" in given and len(given) > 1:
-            raise ValueError("`crop` argument is not compatible with `crop_h`, `crop_w`, `crop_d`")
-        if "crop" in spec.constants and len(spec.constants["crop"]) not in (2, 3):
-            raise ValueError(f"`crop` argument should have 2 or 3 elements depending on the input data shape, got {spec.constants['crop']}")
-        if spec.constant("rounding") not in rules.ROUNDINGS:
-            raise ValueError(f"`rounding` value {spec.constant('rounding')} is not supported. Supported values are {rules.ROUNDINGS}")
+        rules.check_window_arguments(spec)
         self._policy = spec.constant("out_of_bounds_policy")
         if self._policy not in self.policies:
             raise ValueError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {', '.join(self.policies)}")
@@ -82,9 +72,7 @@ class WindowOperator(Operator):
         """Requested extents float32[samples, 3] (depth, height, width), 0 = whole axis."""
         out = np.zeros((count, 3), np.float32)
         if arguments.given("crop"):
-            values = arguments.vectors("crop")
-            if values.shape[1] not in (2, 3):
-                raise ValueError("`crop` argument should have 2 or 3 elements depending on the input data shape")
+            values = rules.two_or_three(arguments.vectors("crop"))
             out[:, 3 - values.shape[1] :] = values
         elif arguments.given("crop_w"):
             for column, name in enumerate(("crop_d", "crop_h", "crop_w")):

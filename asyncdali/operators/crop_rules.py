@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
+from .base import Spec
+
 ROUNDINGS = ("round", "truncate")
 POLICIES = ("error", "constant", "pad", "trim_to_shape")
 BORDERS = {"edge": 1, "clamp": 1, "wrap": 2, "reflect": 3, "reflect_1001": 3, "reflect_101": 4}
 """Policies that continue the input beyond its bounds (``crop`` only), and their numbers in the kernel."""
 LAYOUTS = ("HWC", "CHW", "DHWC", "CDHW", "FHWC", "FCHW", "CFHW", "FDHWC", "FCDHW", "CFDHW")
 """Layouts that the crop family accepts; without a layout the first one of the same length is meant."""
+
+
+def check_window_arguments(spec: Spec) -> None:
+    """ValueError for combinations and constants of `crop`, `crop_w`, `crop_h`, `crop_d` and `rounding` that have no meaning."""
+    given = {name for name in ("crop", "crop_w", "crop_h", "crop_d") if spec.given(name)}
+    if ("crop_w" in given) != ("crop_h" in given):
+        raise ValueError("`crop_w` and `crop_h` arguments must be provided together")
+    if "crop_d" in given and "crop_w" not in given:
+        raise ValueError("`crop_d` argument must be provided together with `crop_w` and `crop_h`")
+    if "crop" in given and len(given) > 1:
+        raise ValueError("`crop` argument is not compatible with `crop_h`, `crop_w`, `crop_d`")
+    if "crop" in spec.constants:
+        two_or_three(np.asarray(spec.constants["crop"])[None])
+    if spec.constant("rounding") not in ROUNDINGS:
+        raise ValueError(f"`rounding` value {spec.constant('rounding')} is not supported. Supported values are {ROUNDINGS}")
+
+
+def two_or_three(crop: np.ndarray) -> np.ndarray:
+    """`crop` [samples, values] as it is; ValueError unless it has two or three values."""
+    if crop.shape[1] not in (2, 3):
+        raise ValueError(f"`crop` argument should have 2 or 3 elements depending on the input data shape, got {crop.shape[1]}")
+    return crop
 
 
 def window_shape(extents: np.ndarray, requested: np.ndarray) -> np.ndarray:
