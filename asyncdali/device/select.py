@@ -74,7 +74,7 @@ def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
     which = "a GPU operator" if device_id is None else f"device_id={device_id}"
     try:
         if not needs_gpu:
-            if not cuda_driver_present():
+            if _driver is None and not cuda_driver_present():
                 raise NoCuda("no CUDA driver was found (libcuda.so.1)")
             return None
         if _driver is None:

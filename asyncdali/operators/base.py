@@ -35,6 +35,7 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+    from .decoder_lanes import HardwareImages
 
 
 class _Required:
@@ -288,6 +289,8 @@ class Step:
     """The step that this one calls, if it takes another's place."""
     launches: Callable[[], list[Launch]] | None = None
     """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
+    hardware: HardwareImages | None = None
+    """The samples that a GPU's engines decode instead."""
 
     def place_scratch(self, offset: int) -> None:
         """Tell the step where its scratch begins in the thread's."""

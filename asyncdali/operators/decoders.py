@@ -31,6 +31,7 @@ from .base import (
     Step,
     register,
 )  # fmt: skip
+from .decoder_lanes import DECODERS, Lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
 from .random import StreamOperator
@@ -38,17 +39,21 @@ from .random import StreamOperator
 DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
     Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
-    Arg("device_memory_padding", "int", 16777216, "GPU buffer presizing (GPU decoders; no effect here)."),
+    Arg(
+        "decoder", "str", "",
+        'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "cpu", or "" (both, split by `hw_decoder_load`).',
+    ),
+    Arg("device_memory_padding", "int", 16777216, "Bytes that the GPU's decoder keeps in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
-    Arg("host_memory_padding", "int", 8388608, "Pinned buffer presizing (GPU decoders; no effect here)."),
+    Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoder keeps in advance."),
     Arg("host_memory_padding_jpeg2k", "int", 0, "Pinned buffer presizing (GPU decoders; no effect here)."),
-    Arg("hw_decoder_load", "float", 0.65, "Part of the batch given to the hardware decoder (GPU decoders; no effect here)."),
+    Arg("hw_decoder_load", "float", 0.65, "Part of the batch for a GPU's decoding engines; by default by their number and `num_threads`."),
     Arg("hybrid_huffman_threshold", "int", 1000000, "Image size for Huffman decoding on the GPU (GPU decoders; no effect here)."),
-    Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling (GPU decoders; the CPU decoder always does it)."),
+    Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's engines too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
-    Arg("preallocate_height_hint", "int", 0, "Expected largest height (GPU decoders; no effect here)."),
-    Arg("preallocate_width_hint", "int", 0, "Expected largest width (GPU decoders; no effect here)."),
+    Arg("preallocate_height_hint", "int", 0, "Expected largest height: sizes buffers of a GPU's engines."),
+    Arg("preallocate_width_hint", "int", 0, "Expected largest width: sizes buffers of a GPU's engines."),
     Arg("use_fast_idct", "bool", False, "Faster, less exact inverse DCT for JPEGs."),
     Arg("memory_stats", "bool", False, "Deprecated, no effect."),
     Arg("split_stages", "bool", False, "Deprecated, no effect."),
@@ -89,6 +94,15 @@ class ImageDecoder(Operator):
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
         self._ready: dict[int, np.ndarray] = {}
         self._plain = False
+        if spec.constant("decoder") not in DECODERS:
+            raise ValueError(f"`decoder` is {spec.constant('decoder')!r}; supported are {', '.join(map(repr, DECODERS))}")
+        self._lanes: Lanes | None = None
+        if spec.device == "mixed" and environment.gpu is not None:
+            self._lanes = Lanes(spec, environment)
+            if self._lanes.hardware is not None:
+                from . import jpeg_lane_kernels
+
+                compile_all(jpeg_lane_kernels)
 
     # --- windows, in the image as seen
 
@@ -171,16 +185,20 @@ class ImageDecoder(Operator):
             addresses = addresses.copy()
             for i, image in ready.items():
                 addresses[i] = image.ctypes.data
+        hardware, targets = None, output.addresses
+        if self._lanes is not None and not self._whole_from_python:
+            hardware = self._lanes.choose(source.addresses, self._sizes, headers, anchors, extents)
+            targets = targets if hardware is None else hardware.targets
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
         context = np.array(
             [
-                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(output.addresses),
+                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
                 _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
             ],
             np.int64,
         )  # fmt: skip
-        keep = (addresses, self._sizes, windows, output.addresses, source, ready)
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep)
+        keep = (addresses, self._sizes, windows, targets, source, ready)
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
         return Planned([output], [step])
 
     def _explain(self, code: int, text: str, sample: int) -> str:

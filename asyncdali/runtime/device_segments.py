@@ -18,6 +18,7 @@ from ..device.cuda.device import CudaStream
 from ..device.cuda.memory import DeviceBuffer
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
+from .device_decoding import SplitDecode
 from .jobs import Job, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
 
@@ -32,6 +33,7 @@ class DeviceSegmentRun(SegmentRun):
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
         self._by_host: list[Batch] = []  # made on the worker threads
+        self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
         self._made: list[DeviceBuffer] = []
 
     def phases(self) -> Iterator[Job]:
@@ -48,7 +50,11 @@ class DeviceSegmentRun(SegmentRun):
         if any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
                 raise NotImplementedError(f"{built.planned.spec.schema.name} has no CUDA kernel for these arguments or this input")
-            self._by_host.extend(batch for batch in planned.outputs if batch.owner is None)
+            split = [step for step in planned.steps if step.hardware is not None]
+            if split:
+                self._decoded.append(SplitDecode(built, split[0], planned.outputs[0]))
+            else:
+                self._by_host.extend(batch for batch in planned.outputs if batch.owner is None)
         planned.outputs = [self._on_device(batch) for batch in planned.outputs]
         return planned
 
@@ -93,8 +99,15 @@ class DeviceSegmentRun(SegmentRun):
     # --- queueing
 
     def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Any) -> Iterator[Job]:
-        by_host = [(built, step) for built, step in steps if isinstance(step, Step) and step.launches is None]
+        by_host = [(built, step) for built, step in steps if isinstance(step, Step) and step.launches is None and step.hardware is None]
+        for decode in self._decoded:
+            by_host.extend(decode.start(self._device, self._stream))
         yield from super()._pixels(by_host, fresh, slots, scratch, lap)
+        for decode in self._decoded:
+            if not decode.images.done():
+                yield Waiting(decode.images)
+            if decode.images.error is not None:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
+                yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
         self._device.enter()  # this is the worker thread that finished last, if there was work
         keep: list[Any] = [self._uploads, self._downloads, steps]
         self._order_inputs()
@@ -105,6 +118,8 @@ class DeviceSegmentRun(SegmentRun):
             self._uploads.append((batch, host))
         for batch, source in (*self._uploads, *self._downloads):
             keep.extend(self._copy(batch, source))
+        for decode in self._decoded:
+            keep.extend(decode.gather(self._device, self._stream))
         launches = [launch for _, step in steps if step.launches is not None for launch in step.launches()]
         if launches:
             keep.extend(self._device.run(launches, self._stream))

@@ -442,6 +442,7 @@ class Executor:
         for job in list(self._jobs):
             job.stop()
         closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
+        closing.extend(self.gpu.parts if self.gpu is not None else ())
         for part in closing:
             part.close()
         deadline = time.monotonic() + timeout

@@ -7,13 +7,17 @@ staging memory that is overwritten before it was copied shows as wrong data; cop
 from __future__ import annotations
 
 import ctypes
+import functools
+import io
 import threading
 from collections import Counter, deque
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from asyncdali.device.cuda.driver import DeviceMemoryError
+from asyncdali.device.cuda.nvjpeg_library import IMAGE, NvjpegError
 from asyncdali.device.launch import Kernel
 
 from .kernels import host_kernel
@@ -215,3 +219,49 @@ class StandIn:
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         self.calls["export"] += 1
         return ("capsule", array)
+
+
+class StandInNvjpeg:
+    """Implements what is used of ``nvjpeg_library.Library``: Pillow decodes, in the stream's order. Broken files fail their batch."""
+
+    version = (13, 0, 0)
+
+    def __init__(self, driver: StandIn, engines: int = 2):
+        self.driver = driver
+        self.engines = engines
+        self.broken: int | None = None
+        self._handles = 0
+        self.open: set[int] = set()
+
+    def handle(self, name: str, *arguments: Any) -> int:
+        self._handles += 1
+        self.open.add(self._handles)
+        return self._handles
+
+    def call(self, name: str, *arguments: Any) -> None:
+        self.driver.calls[f"nvjpeg{name}"] += 1
+        if name == "GetHardwareDecoderInfo":
+            for address, value in zip(arguments[1:], (self.engines, 1), strict=True):
+                ctypes.c_uint32.from_address(address).value = value
+        elif name == "JpegStateDestroy" or name == "Destroy":
+            self.open.remove(arguments[0])
+        elif name == "DecodeBatchedInitialize":
+            self._count = arguments[2]
+        elif name == "DecodeBatched":
+            self._decode(*arguments)
+
+    def _decode(self, handle: int, state: int, data: int, lengths: int, images: int, stream: int) -> None:
+        count = self._count
+        addresses = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(data)).copy()
+        sizes = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(lengths)).copy()
+        places = np.frombuffer(ctypes.string_at(images, 64 * count), IMAGE)
+        for address, size, place in zip(addresses.tolist(), sizes.tolist(), places, strict=True):
+            try:
+                picture = Image.open(io.BytesIO(ctypes.string_at(address, size)))
+                picture.load()
+            except Exception:
+                raise NvjpegError("DecodeBatched", 3) from None
+            pixels = np.ascontiguousarray(np.asarray(picture.convert("RGB")))
+            assert int(place["pitch"][0]) == pixels.strides[0]
+            target = int(place["channel"][0])
+            self.driver._queue(stream, ("decode", functools.partial(ctypes.memmove, target, pixels.ctypes.data, pixels.nbytes), pixels))

@@ -93,6 +93,8 @@ class CudaDevice(Device):
         self.copy_stream: int = driver.stream_create()
         """For copies that users ask for, outside of any pipeline stream."""
         self.memory = CudaMemory(self)
+        self.parts: list[Any] = []
+        """What is closed with the pipeline: decoders with threads."""
         self._functions: dict[Kernel, Any] = {}
         self._compiling = threading.Lock()
         self._local = threading.local()

@@ -1,0 +1,17 @@
+"""Brings windows together that lie anywhere in device memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..launch import Kernel, Launch, grid_of
+
+_KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
+
+
+def gather_launch(sources: np.ndarray, pitches: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray, targets: np.ndarray) -> Launch:
+    """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong."""
+    largest = int((rows * -(-row_bytes // 4)).max(initial=0))
+    return Launch(_KERNEL, (sources, pitches, rows, row_bytes, targets, len(rows)), grid_of(largest, len(rows)))

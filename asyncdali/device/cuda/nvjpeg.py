@@ -1,0 +1,168 @@
+"""The JPEG engines of a GPU, by nvJPEG's batched interface.
+
+nvJPEG's call for a batch returns when the engines are nearly through, so a thread of its own makes it; nobody waits for that thread
+but the iteration whose pictures it decodes. Two states take turns, each with a stream: the next batch is submitted while one is copied.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._notices import warn
+from ..base import Event
+from ..threads import OrderedThread
+from . import nvjpeg_library as nvjpeg
+from .memory import CudaEvent, DeviceBuffer
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+log = logging.getLogger("asyncdali")
+
+_STATES = 2
+_444 = 0
+_warned: set[str] = set()
+
+
+class DecodedImages(Event):
+    """What :meth:`HardwareDecoder.start` will have made.
+
+    addresses   int64[images], of whole images, rows without gaps;  buffer  owns them;  error  why there are none
+    """
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self.addresses = np.empty(0, np.int64)
+        self.buffer: DeviceBuffer | None = None
+        self.error: Exception | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the work is queued on the device (or has failed)."""
+        return self._over.wait(timeout)
+
+    def done(self) -> bool:
+        return self._over.is_set()
+
+    def over(self) -> None:
+        self._over.set()
+
+
+class _State:
+    """A decoder state and its stream; one batch at a time."""
+
+    def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any):
+        self.state = library.handle("JpegStateCreate", handle)
+        self.stream: int = device.driver.stream_create()
+        self.last: CudaEvent | None = None
+
+
+class HardwareDecoder:
+    """One pipeline's use of the engines; `engines` is their number."""
+
+    def __init__(
+        self, device: CudaDevice, library: nvjpeg.Library, fancy: bool, batch: int, sizes: tuple[int, ...], paddings: tuple[int, int]
+    ):
+        self._device = device
+        self._library = library
+        flags = nvjpeg.FLAG_FANCY_UPSAMPLING if fancy else 0
+        self._handle = library.handle("CreateEx", nvjpeg.BACKEND_HARDWARE, None, None, flags)
+        counts = np.zeros(2, np.uint32)
+        library.call("GetHardwareDecoderInfo", self._handle, counts.ctypes.data, counts.ctypes.data + 4)
+        self.engines, self.cores = (int(count) for count in counts)
+        library.call("SetDeviceMemoryPadding", paddings[0], self._handle)
+        library.call("SetPinnedMemoryPadding", paddings[1], self._handle)
+        self._states = [_State(device, library, self._handle) for _ in range(_STATES)]
+        if all(sizes):
+            for state in self._states:
+                library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
+        self._turn = 0
+        self._thread = OrderedThread("asyncdali-nvjpeg")
+        self.batches = 0
+
+    def start(self, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool) -> DecodedImages:
+        """Decode JPEGs at `sources` (addresses) of `sizes` bytes to images of `extents` (height, width); int64[images] each.
+
+        The data must stay until the work is done on the device.
+        """
+        result = DecodedImages()
+        self._thread.submit(lambda _state: self._decode(result, sources, sizes, extents, bgr))
+        return result
+
+    def _decode(self, result: DecodedImages, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool) -> None:
+        try:
+            self._device.enter()
+            self._queue(result, sources, sizes, extents, nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI)
+        except Exception as error:
+            result.error = error
+            log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
+        finally:
+            result.over()
+
+    def _queue(self, result: DecodedImages, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, output: int) -> None:
+        state, count = self._states[self._turn], len(sources)
+        self._turn = (self._turn + 1) % len(self._states)
+        if state.last is not None:
+            state.last.wait()
+        rows = 3 * extents[:, 1]
+        spaces = (rows * extents[:, 0] + 255) & -256
+        buffer = self._device.pool.allocate(int(spaces.sum()), state.stream)
+        addresses = np.cumsum(spaces) - spaces + buffer.address
+        images = np.zeros(count, nvjpeg.IMAGE)
+        images["channel"][:, 0], images["pitch"][:, 0] = addresses, rows
+        data, lengths = np.ascontiguousarray(sources, np.uint64), np.ascontiguousarray(sizes, np.uint64)
+        call = self._library.call
+        call("DecodeBatchedInitialize", self._handle, state.state, count, 1, output)
+        call(
+            "DecodeBatched", self._handle, state.state, data.ctypes.data, lengths.ctypes.data, images.ctypes.data, state.stream
+        )  # fmt: skip
+        state.last = buffer.ready = self._device.events.record(state.stream)
+        result.addresses, result.buffer = addresses, buffer
+        self.batches += 1
+
+    def close(self) -> None:
+        """End the thread once what is queued is submitted."""
+        self._thread.close()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end after :meth:`close`, and give back what the library holds; False on time-out."""
+        ended = self._thread.join(timeout)
+        if ended and self._states:
+            self._device.enter()
+            for state in self._states:
+                self._device.driver.stream_synchronize(state.stream)
+                self._library.call("JpegStateDestroy", state.state)
+            self._library.call("Destroy", self._handle)
+            self._states = []
+        return ended
+
+
+def hardware_decoder(
+    device: CudaDevice, fancy: bool, batch: int, sizes: tuple[int, ...], paddings: tuple[int, int], demanded: bool
+) -> HardwareDecoder | None:
+    """The engines of `device`, or None with one warning where there is no library (RuntimeError if they are `demanded`).
+
+    A GPU without engines is silent: the CPU decodes.
+    """
+    library = nvjpeg.load()
+    if library is None:
+        reason = "nvJPEG was not found (it comes with asyncdali[cuda12] and asyncdali[cuda13])"
+    else:
+        try:
+            device.enter()
+            decoder = HardwareDecoder(device, library, fancy, batch, sizes, paddings)
+            device.parts.append(decoder)
+            return decoder
+        except nvjpeg.NvjpegError as error:
+            if error.status == nvjpeg.ARCH_MISMATCH and not demanded:
+                return None
+            reason = f"this GPU's JPEG engines cannot be used: {error}"
+    if demanded:
+        raise RuntimeError(f"decoder='hardware': {reason}")
+    if reason not in _warned:
+        _warned.add(reason)
+        warn(f"{reason}; JPEGs are decoded on the CPU", RuntimeWarning)
+    return None

@@ -1,0 +1,179 @@
+"""``python -m benchmarks.gpu [photos]``: pipelines on a CUDA device, the time of their kernels, and DALI beside them where it is installed.
+
+Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `photos` is a folder of folders of JPEGs (default: the project's photos).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+BATCH = 256
+MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
+
+
+def training(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
+    """decode(mixed) -> random crop -> resize 224 -> flip -> normalise -> fp16 NCHW."""
+    fn, types = lib.fn, lib.types
+
+    @lib.pipeline_def(batch_size=BATCH, num_threads=threads, device_id=0, prefetch_queue_depth=depth, seed=1)
+    def graph() -> Any:
+        data, labels = fn.readers.file(file_root=photos, random_shuffle=True, name="Reader")
+        images = fn.decoders.image_random_crop(data, device="mixed", **decoder)
+        images = fn.resize(images, size=[224.0, 224.0])
+        return fn.crop_mirror_normalize(
+            images, mirror=fn.random.coin_flip(), mean=MEAN, std=STD, dtype=types.FLOAT16, output_layout="CHW"
+        ), labels
+
+    return graph()
+
+
+def rotated(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
+    """The notebook's pipeline: decode(mixed) -> rotate by a random angle."""
+    fn = lib.fn
+
+    @lib.pipeline_def(batch_size=BATCH, num_threads=threads, device_id=0, prefetch_queue_depth=depth, seed=12)
+    def graph() -> Any:
+        data, labels = fn.readers.file(file_root=photos, random_shuffle=True, name="Reader")
+        images = fn.decoders.image(data, device="mixed", **decoder)
+        return fn.rotate(images, angle=fn.random.uniform(range=(-30.0, 30.0)), fill_value=0), labels
+
+    return graph()
+
+
+def decoded(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
+    """decode(mixed) alone."""
+    fn = lib.fn
+
+    @lib.pipeline_def(batch_size=BATCH, num_threads=threads, device_id=0, prefetch_queue_depth=depth, seed=12)
+    def graph() -> Any:
+        data, labels = fn.readers.file(file_root=photos, random_shuffle=True, name="Reader")
+        return fn.decoders.image(data, device="mixed", **decoder), labels
+
+    return graph()
+
+
+def speed(pipe: Any, iterations: int, stream: Any = None) -> float:
+    """Samples per second after a warm-up."""
+    for _ in range(8):
+        pipe.run()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        outputs = pipe.run() if stream is None else pipe.run(stream)
+    outputs[0].as_cpu() if stream is not None else None
+    return BATCH * iterations / (time.perf_counter() - start)
+
+
+class Timer:
+    """Times every kernel that a pipeline launches, by timed events around it."""
+
+    def __init__(self, driver: Any):
+        import cupy
+
+        self._cupy, self._launch = cupy, driver.launch
+        self._spans: dict[str, list[Any]] = defaultdict(list)
+        self._names: dict[int, str] = {}
+        load = driver.load
+
+        def named(kernel: Any) -> Any:
+            function = load(kernel)
+            self._names[id(function)] = kernel.entry
+            return function
+
+        driver.load, driver.launch = named, self._timed
+
+    def _timed(self, function: Any, grid: Any, block: int, shared: int, stream: int, context: int) -> None:
+        events = [self._cupy.cuda.Event() for _ in range(2)]
+        on = self._cupy.cuda.ExternalStream(stream)
+        events[0].record(on)
+        self._launch(function, grid, block, shared, stream, context)
+        events[1].record(on)
+        self._spans[self._names[id(function)]].append(events)
+
+    def report(self) -> None:
+        self._cupy.cuda.runtime.deviceSynchronize()
+        for name, spans in self._spans.items():
+            times = [self._cupy.cuda.get_elapsed_time(*pair) for pair in spans[len(spans) // 2 :]]
+            print(f"  kernel {name:24} {1e3 * float(np.median(times)):8.1f} us per batch of {BATCH} (median of {len(times)})")
+
+
+def copy_bandwidth() -> float:
+    """GB/s of a copy within the card, bytes read and written."""
+    import cupy
+
+    a = cupy.zeros(1 << 30, cupy.uint8)
+    b = cupy.empty_like(a)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    times = []
+    for _ in range(3):
+        stream.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            cupy.cuda.runtime.memcpyAsync(b.data.ptr, a.data.ptr, 1 << 30, 3, stream.ptr)
+        stream.synchronize()
+        times.append(time.perf_counter() - start)
+    return 20 * (1 << 30) / min(times) / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("photos", nargs="?", default="../shared/data/photos")
+    parser.add_argument("--iterations", type=int, default=60)
+    options = parser.parse_args()
+    os.environ["ASYNCDALI_DEVICE"] = "cuda"
+    import asyncdali
+    from asyncdali.device import select
+
+    threads = len(os.sched_getaffinity(0))
+    print(f"card copies {copy_bandwidth():.0f} GB/s (read and written); {threads} threads")
+    for make in (decoded, training, rotated):
+        for settings in ({}, {"decoder": "hardware"}, {"decoder": "cpu"}, {"hw_decoder_load": 0.65}, {"hw_decoder_load": 0.85}):
+            for count in (threads, threads // 2) if not settings else (threads,):
+                pipe = make(asyncdali, options.photos, count, **settings)
+                pipe.build()
+                rate = speed(pipe, options.iterations)
+                gpu = pipe._session.gpu
+                before = gpu.pool.allocations, gpu.events.created, gpu.staging.allocated_bytes, gpu.pinned.allocated_bytes
+                for _ in range(10):
+                    pipe.run()
+                after = gpu.pool.allocations, gpu.events.created, gpu.staging.allocated_bytes, gpu.pinned.allocated_bytes
+                steady = "steady" if before == after else f"grew {before} -> {after}"
+                name = f"{make.__name__:9} {settings or 'default'!s:32} {count:3} threads"
+                print(f"asyncdali {name} {rate:9.0f} img/s  memory {steady}", flush=True)
+                pipe.close()
+    for make in (training, rotated):
+        select._driver = None  # a driver of its own, whose launches are timed
+        select._driver = select.make_driver()
+        timer = Timer(select._driver)
+        pipe = make(asyncdali, options.photos, threads, decoder="hardware")
+        pipe.build()
+        for _ in range(12):
+            pipe.run()
+        print(f"kernels of {make.__name__}:")
+        timer.report()
+        pipe.close()
+    try:
+        import nvidia.dali as dali
+    except ImportError:
+        print("DALI is not installed: no comparison")
+        return
+    for make in (decoded, training, rotated):
+        best = (0.0, "")
+        for load in (0.0, 0.35, 0.65, 0.85, 1.0):
+            for count in (threads // 2, threads):
+                for depth in (2, 3, 4):
+                    pipe = make(dali, options.photos, count, depth, hw_decoder_load=load)
+                    pipe.build()
+                    rate = speed(pipe, options.iterations)
+                    best = max(best, (rate, f"load {load}, {count} threads, depth {depth}"))
+                    del pipe
+        print(f"DALI      {make.__name__:9} best {best[0]:9.0f} img/s with {best[1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
