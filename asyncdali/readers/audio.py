@@ -8,6 +8,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from .remote import open_file
+
 _LARGEST_CHUNK = 1 << 40
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
@@ -18,7 +20,7 @@ def read_audio(path: str, offset: float, duration: float) -> tuple[np.ndarray, f
     RuntimeError that names the file.
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             if file.read(4) in (b"RIFF", b"RIFX"):
                 file.seek(0)
                 return _read_wav(file, path, offset, duration)
@@ -38,7 +40,8 @@ def _window(total: int, rate: float, offset: float, duration: float, path: str) 
 
 def _chunks(file: BinaryIO, path: str):  # type: ignore[no-untyped-def]
     """(name, offset of the data, size) of a RIFF file's chunks."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     head = file.read(12)
     if len(head) < 12 or head[:4] != b"RIFF" or head[8:] != b"WAVE":
         raise RuntimeError(f"{path}: not a WAV file")
@@ -95,7 +98,7 @@ def _read_other(path: str, offset: float, duration: float) -> tuple[np.ndarray, 
     except ImportError:
         raise RuntimeError(f"{path} is not a WAV file; for FLAC and OGG install `soundfile` (asyncdali[audio])") from None
     try:
-        with soundfile.SoundFile(path) as file:
+        with open_file(path) as source, soundfile.SoundFile(source) as file:
             first, count = _window(file.frames, file.samplerate, offset, duration, path)
             file.seek(first)
             return file.read(count, "float64", always_2d=True), float(file.samplerate)

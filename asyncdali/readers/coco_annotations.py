@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .indices import read_bytes
+from .remote import exists
 
 _INT32 = 2**31
 _LARGEST_IMAGE = 1 << 28
@@ -326,7 +327,7 @@ def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
 
     def read(name: str, kind: str, width: int = 1, empty: bool = True) -> np.ndarray:
         path = os.path.join(folder, f"{name}.dat")
-        if empty and not os.path.exists(path):
+        if empty and not exists(path):
             return np.empty(0, kind)
         data = read_bytes(path, "preprocessed annotations")
         count = int.from_bytes(data[:4], "little")
@@ -374,7 +375,7 @@ def _check_table(table: Ragged, images: int, path: str) -> None:
 
 def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
     """((height, width, first run, past the last run) of each mask, all runs)."""
-    if not os.path.exists(path):
+    if not exists(path):
         return np.empty((0, 4), np.int64), np.empty(0, np.int64)
     data = read_bytes(path, "preprocessed annotations")
     rows, pieces, at, total = [], [], 4, 0

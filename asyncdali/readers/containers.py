@@ -11,7 +11,7 @@ import os
 import stat
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,12 +25,14 @@ from ..operators.base import (
     Iteration,
     Planned,
     PythonJob,
+    SampleError,
     Spec,
     Step,
     context_table,
     no_explanation,
 )
 from .base import ReaderOperator
+from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
 MAX_OPEN = 256
 """Container files kept open between batches; a process may commonly have 1024 open."""
@@ -52,6 +54,8 @@ class Containers:
         self._open: OrderedDict[int, int] = OrderedDict()
         self._table = np.full(len(self.paths), -1, np.int64)  # the same, by number
         self._few = len(self.paths) <= MAX_OPEN
+        self.remote = np.array([is_remote(path) for path in self.paths], bool)
+        self.any_remote = bool(self.remote.any())
         self._finalizer = weakref.finalize(self, _close_all, self._open)
 
     def descriptors(self, files: np.ndarray) -> np.ndarray:
@@ -60,6 +64,8 @@ class Containers:
         if self._few and found.min(initial=0) >= 0:  # all are open, and none will ever have to be closed
             return found
         wanted = np.unique(files).tolist()
+        if self.any_remote:
+            wanted = [number for number in wanted if not self.remote[number]]
         for number in wanted:
             if number in self._open:
                 self._open.move_to_end(number)
@@ -83,6 +89,30 @@ class Containers:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
         return descriptor
 
+    def fetch(self, files: np.ndarray, offsets: np.ndarray, sizes: np.ndarray) -> dict[int, list[tuple[int, bytes]]]:
+        """Those of these records that lie in remote containers, as (offset, bytes) by container; RemoteError tells which cannot be read."""
+        places = np.flatnonzero(self.remote[files] & (sizes > 0)).tolist()
+        try:
+            found = read_ranges([Range(self.paths[files[k]], int(offsets[k]), int(offsets[k] + sizes[k])) for k in places])
+        except RemoteError as error:
+            raise RemoteError(places[error.index], str(error)) from error
+        pieces: dict[int, list[tuple[int, bytes]]] = {number: [] for number in np.unique(files[self.remote[files]]).tolist()}
+        for place, data in zip(places, found, strict=True):
+            pieces[int(files[place])].append((int(offsets[place]), data))
+        return pieces
+
+    @contextlib.contextmanager
+    def standing_in(self, pieces: dict[int, list[tuple[int, bytes]]]) -> Iterator[None]:
+        """Containers of which only these pieces are there have descriptors meanwhile."""
+        stand_ins = StandIns()
+        try:
+            for number, parts in pieces.items():
+                self._table[number] = stand_ins.add(parts)
+            yield
+        finally:
+            self._table[list(pieces)] = -1
+            stand_ins.close()
+
     def close(self) -> None:
         """Close what is open; the files can be used again afterwards."""
         self._table[:] = -1
@@ -94,7 +124,23 @@ def _close_all(descriptors: OrderedDict[int, int]) -> None:
         os.close(descriptors.popitem()[1])
 
 
+@contextlib.contextmanager
+def open_descriptor(path: str) -> Iterator[tuple[int, int]]:
+    """(descriptor, size) of a whole container that is to be searched; a remote one is fetched for it. RuntimeError names the file."""
+    with local_copy(path) as local:
+        try:
+            descriptor = os.open(local, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
+        try:
+            yield descriptor, os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+
+
 def _file_size(path: str) -> int:
+    if is_remote(path):
+        return file_size(path)
     try:
         found = os.stat(path)
     except OSError as error:
@@ -264,6 +310,7 @@ class ContainerReader(ReaderOperator):
         ahead = self._ahead(count)
         if ahead is not None and len(ahead):
             assert self._containers is not None
+            ahead = ahead[~self._containers.remote[self.records.files(ahead)]]
             columns = [self._containers.descriptors(self.records.files(ahead)), self.records.offsets[ahead], self.records.sizes[ahead]]
             context, keep = context_table(columns)
             yield CompiledJob(len(ahead), [Step(self._reading.advise_record.address, context, no_explanation, keep=keep)])
@@ -286,8 +333,30 @@ class ContainerReader(ReaderOperator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
         self._outputs: list[Batch] = []
-        yield from self.read(self.draw(arguments.count))
+        indices = self.draw(arguments.count)
+        with self._at_hand(indices):
+            yield from self.read(indices)
         yield from self.announce(arguments.count)
+
+    def parts(self, indices: np.ndarray) -> np.ndarray:
+        """The records that samples consist of, the same number for each."""
+        return indices
+
+    @contextlib.contextmanager
+    def _at_hand(self, indices: np.ndarray) -> Iterator[None]:
+        """Remote containers: what the samples consist of is fetched, all of it together."""
+        containers = self._containers
+        if containers is None or not containers.any_remote:
+            yield
+            return
+        parts = self.parts(indices)
+        try:
+            pieces = containers.fetch(self.records.files(parts), self.records.offsets[parts], self.records.sizes[parts])
+        except RemoteError as error:
+            sample = error.index * len(indices) // len(parts)
+            raise SampleError(sample, f"Error reading from a file: {self.origin(int(parts[error.index]))}: {error}") from error
+        with containers.standing_in(pieces):
+            yield
 
     def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
         """Jobs that read these records and leave ``self._outputs``."""

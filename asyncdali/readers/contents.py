@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, S
 from ..types import DALIDataType
 from .base import ReaderOperator, place_aligned
 from .files import FileTable
+from .remote import RemoteError, read_files
 
 
 class SampleNames(Sequence):
@@ -26,6 +27,19 @@ class SampleNames(Sequence):
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
         return self._table.name(int(self._indices[index]))
+
+
+def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
+    """Whole files as a batch of bytes, asked for together; SampleError names what cannot be read."""
+    try:
+        files = read_files(paths)
+    except RemoteError as error:
+        raise SampleError(error.index, f"File mapping failed: {error}") from error
+    batch = Batch(np.array([[len(data)] for data in files], np.int64).reshape(-1, 1), DALIDataType.UINT8)
+    place_aligned(batch, allocate)
+    for sample, data in enumerate(files):
+        batch.sample(sample)[:] = np.frombuffer(data, np.uint8)
+    return batch
 
 
 MAX_OPEN = 256
@@ -56,6 +70,9 @@ class FileContentsReader(ReaderOperator):
 
     def read_contents(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
         """Jobs that read these files; ``self._contents`` is the output then."""
+        if self.table.remote:
+            self._contents = self._fetched(indices)
+            return
         count, table = len(indices), self.table
         files = np.zeros((3, count), np.int64)
         starts, descriptors, sizes = files
@@ -79,6 +96,13 @@ class FileContentsReader(ReaderOperator):
         finally:
             self._kernels.close_all(descriptors_at, count)
         self._contents = contents
+
+    def _fetched(self, indices: np.ndarray) -> Batch:
+        """The contents of files some of which are remote; the worker threads are free meanwhile."""
+        contents = fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
+        self._refuse_empty(contents.sizes(), indices)
+        contents.source_info = SampleNames(self.table, indices)
+        return contents
 
     def _advise(self, indices: np.ndarray) -> CompiledJob:
         """Have the system read the files of coming batches into its cache."""

@@ -27,7 +27,8 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from .containers import BLOCK
-from .contents import MAX_OPEN
+from .contents import MAX_OPEN, fetched_batch
+from .remote import is_remote
 
 
 class _Names(Sequence):
@@ -51,7 +52,7 @@ class FileRead(Operator):
 
     schema = Schema(
         name="io.file.read",
-        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.""",
+        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8.""",
         args=(
             Arg("dont_use_mmap", "bool", False, "Files may be empty."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
@@ -84,18 +85,30 @@ class FileRead(Operator):
         names = self._names = _Names(paths, starts)
         context, keep = context_table([source.addresses, lengths, starts + paths.ctypes.data])
         yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
+        if b"://" in paths.tobytes() and any(map(is_remote, names)):
+            self._output = self._fetched(names)
+            return
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         try:
             context, keep = context_table([paths, starts, descriptors, sizes, 0, 0 if self._direct else MAX_OPEN])
             yield CompiledJob(count, [Step(kernels.open_step.address, context, self._explain, keep=keep)])
-            if not self.spec.constant("dont_use_mmap") and not sizes.all():
-                sample = int(np.argmin(sizes))
-                raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
+            self._refuse_empty(sizes, names)
             output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
             yield self._read_direct(output, sizes, paths, starts) if self._direct else self._read(output, sizes, paths, starts, descriptors)
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
         self._output = output
+
+    def _fetched(self, names: _Names) -> Batch:
+        output = fetched_batch(list(names), self.environment.allocate)
+        self._refuse_empty(output.sizes(), names)
+        output.source_info = names
+        return output
+
+    def _refuse_empty(self, sizes: np.ndarray, names: _Names) -> None:
+        if not self.spec.constant("dont_use_mmap") and not sizes.all():
+            sample = int(np.argmin(sizes))
+            raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
 
     def _read(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray, descriptors: np.ndarray) -> CompiledJob:
         output.place(self.environment.allocate(int(sizes.sum())))

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from .remote import Entry, entries, is_remote, open_file
+
 
 class FileTable:
     """Paths and labels of a data set, compactly: one block of bytes instead of millions of Python strings.
 
     ``paths`` uint8, NUL-terminated full paths one after another; ``paths_at`` their address; ``starts`` int64[count]; ``labels``
-    int32[count]. ``name(i)`` is the path as listed.
+    int32[count]. ``name(i)`` is the path as listed. ``remote``: some of the paths are URLs.
     """
 
     def __init__(self, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = ""):
@@ -26,9 +28,11 @@ class FileTable:
         full = encoded
         if root:
             prefix = os.fsencode(root)
-            full = [os.path.join(prefix, name) for name in encoded]
+            plain = is_remote(root)  # there "." is a name like any other
+            full = [name if b"://" in name else os.path.join(prefix, name.removeprefix(b"./") if plain else name) for name in encoded]
         block = b"\0".join(full) + b"\0"
         self.paths = self._names if full is encoded else np.frombuffer(block, np.uint8)
+        self.remote = b"://" in block and any(is_remote(os.fsdecode(name)) for name in full)
         self.paths_at = self.paths.ctypes.data
         self.starts = _starts(full)
         self._name_starts = self.starts if full is encoded else _starts(encoded)
@@ -70,11 +74,13 @@ def matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
 
-def sorted_entries(folder: str) -> list[os.DirEntry[str]]:
+def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[Entry]:
     """The entries of a directory in byte order of their names; RuntimeError if it cannot be read."""
+    if is_remote(folder):
+        return sorted(entries(folder), key=lambda entry: os.fsencode(entry.name))
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: os.fsencode(entry.name))
     except OSError as error:
         raise RuntimeError(f"Failed to open {folder}: {error.strerror}") from error
 
@@ -111,7 +117,7 @@ def parse_file_list(path: str) -> tuple[list[str], list[int]]:
     RuntimeError for an unreadable file or a line without a non-negative label (the message gives path and line number).
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise RuntimeError(f"Cannot open: {path}: {error.strerror}") from error

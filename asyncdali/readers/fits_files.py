@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from .remote import open_file
+
 _BLOCK, _CARD = 2880, 80
 _MOST_BLOCKS = 4096
 _TYPES = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
@@ -94,8 +96,8 @@ def read_units(path: str, wanted: list[int]) -> list[np.ndarray]:
     """The images of these units (from 1); RuntimeError that names file and unit."""
     current = 1
     try:
-        with open(path, "rb") as file:
-            end = os.fstat(file.fileno()).st_size
+        with open_file(path) as file:
+            end = file.seek(0, os.SEEK_END)
             found: dict[int, np.ndarray] = {}
             at = 0
             for current in range(1, max(wanted) + 1):

@@ -6,6 +6,8 @@ import os
 
 import numpy as np
 
+from .remote import open_file
+
 _LONGEST = 19
 """Digits of the largest int64."""
 
@@ -13,7 +15,7 @@ _LONGEST = 19
 def read_bytes(path: str, what: str = "file") -> bytes:
     """The whole file; RuntimeError that names it when it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return file.read()
     except OSError as error:
         raise RuntimeError(f"Could not open {what} {path}: {error.strerror}") from error

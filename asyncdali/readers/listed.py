@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Spec
+from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, SampleError, Spec
 from .base import ReaderOperator
 from .files import FileTable, matcher, sorted_entries
 from .indices import read_bytes
+from .remote import RemoteError, StandIns, is_remote, read_files
 
 
 def listing_args(file_filter: str) -> tuple[Arg, ...]:
@@ -39,6 +41,28 @@ def scan_tree(root: str, pattern: str) -> list[str]:
 def read_name_list(path: str) -> list[str]:
     """One name per line, nothing stripped; empty lines are left out."""
     return [os.fsdecode(line) for line in read_bytes(path, "file list").split(b"\n") if line]
+
+
+@contextmanager
+def local_paths(table: FileTable, indices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched, all of them together."""
+    if not table.remote:
+        yield table.paths, np.ascontiguousarray(table.starts[indices])
+        return
+    paths = [table.path(int(index)) for index in indices]
+    remote = [sample for sample, path in enumerate(paths) if is_remote(path)]
+    try:
+        files = read_files([paths[sample] for sample in remote])
+    except RemoteError as error:
+        raise SampleError(remote[error.index], f"Failed to read file: {error}") from error
+    stand_ins = StandIns()
+    try:
+        for sample, data in zip(remote, files, strict=True):
+            paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
+        shown = FileTable(paths, np.zeros(len(paths), np.int32))
+        yield shown.paths, shown.starts
+    finally:
+        stand_ins.close()
 
 
 class ListedReader(ReaderOperator):

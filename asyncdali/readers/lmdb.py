@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .containers import ContainerReader, Containers, Records
+from .remote import is_file, local_copy, read_part
 
 _MAGIC = 0xBEEFC0DE
 _META = struct.Struct("<II QQ I HH QQQQQ I HH QQQQQ Q Q")
@@ -48,21 +49,22 @@ def _meta(file_path: str, data: bytes, size: int) -> Database | None:
     return Database(page_size, size // page_size, fields[13], fields[18], fields[19], fields[21])
 
 
-def read_meta(file_path: str) -> Database:
-    """The last committed state; RuntimeError if the file is not an LMDB database."""
+def read_meta(file_path: str, name: str = "") -> Database:
+    """The last committed state; RuntimeError (which calls the file `name`) if the file is not an LMDB database."""
+    name = name or file_path
     try:
         with open(file_path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            first = _meta(file_path, file.read(256), size)
+            first = _meta(name, file.read(256), size)
             found = [] if first is None else [first]
             if first is not None:
                 file.seek(first.page_size)
-                second = _meta(file_path, file.read(256), size)
+                second = _meta(name, file.read(256), size)
                 found += [] if second is None or second.page_size != first.page_size else [second]
     except OSError as error:
-        raise RuntimeError(f"LMDB Error: {error.strerror}, with file: {file_path}") from error
+        raise RuntimeError(f"LMDB Error: {error.strerror}, with file: {name}") from error
     if not found:
-        raise RuntimeError(f"LMDB Error: {file_path} is not an LMDB database")
+        raise RuntimeError(f"LMDB Error: {name} is not an LMDB database")
     return max(found, key=lambda database: database.transaction)
 
 
@@ -82,15 +84,19 @@ def explain(code: int) -> str:
     return known.get(code) or os.strerror(code)
 
 
-def locate(file_path: str) -> np.ndarray:
-    """All records of the main database in key order, int64[records, 4]: see ``lmdb_kernels.ENTRY_FIELDS``."""
+def locate(file_path: str, name: str = "") -> np.ndarray:
+    """All records of the main database in key order, int64[records, 4]: see ``lmdb_kernels.ENTRY_FIELDS``.
+
+    `name` is what messages call the file, if not by its path.
+    """
     from . import lmdb_kernels as kernels
 
-    database = read_meta(file_path)
+    name = name or file_path
+    database = read_meta(file_path, name)
     if database.root == _EMPTY or database.entries == 0:
         return np.empty((0, kernels.ENTRY_FIELDS), np.int64)
     if database.entries > database.pages * database.page_size // 10:  # a record takes 10 bytes at least
-        raise RuntimeError(f"LMDB Error: {file_path} is damaged: it cannot hold the {database.entries} records it speaks of")
+        raise RuntimeError(f"LMDB Error: {name} is damaged: it cannot hold the {database.entries} records it speaks of")
     table = np.empty((database.entries, kernels.ENTRY_FIELDS), np.int64)
     descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -99,10 +105,15 @@ def locate(file_path: str) -> np.ndarray:
     finally:
         os.close(descriptor)
     if count < 0:
-        raise RuntimeError(f"LMDB Error: {file_path} is damaged: {explain(-count)}")
+        raise RuntimeError(f"LMDB Error: {name} is damaged: {explain(-count)}")
     if count != database.entries:
-        raise RuntimeError(f"LMDB Error: {file_path} is damaged: {count} records were found, {database.entries} should be there")
+        raise RuntimeError(f"LMDB Error: {name} is damaged: {count} records were found, {database.entries} should be there")
     return table
+
+
+def _located(path: str) -> np.ndarray:
+    with local_copy(path) as local:
+        return locate(local, path)
 
 
 class LmdbReader(ContainerReader):
@@ -111,10 +122,10 @@ class LmdbReader(ContainerReader):
     stays_together = False
 
     def container_paths(self) -> list[str]:
-        return [path if os.path.isfile(path) else os.path.join(path, "data.mdb") for path in self.spec.constant("path")]
+        return [path if is_file(path) else os.path.join(path, "data.mdb") for path in self.spec.constant("path")]
 
     def locate(self, containers: Containers) -> Records:
-        tables = [locate(path) for path in containers.paths]
+        tables = [_located(path) for path in containers.paths]
         whole = np.concatenate(tables)
         if not len(whole):
             raise RuntimeError(f"LMDB Error: no records in {', '.join(self.spec.constant('path'))}")
@@ -125,10 +136,8 @@ class LmdbReader(ContainerReader):
         """The key of a record."""
         offset, size = (int(value) for value in self._keys[index])
         try:
-            with open(self.container_path(index), "rb") as file:
-                file.seek(offset)
-                return file.read(size)
-        except OSError:
+            return read_part(self.container_path(index), offset, size)
+        except (OSError, RuntimeError):
             return b"?"
 
     def origin(self, index: int) -> str:

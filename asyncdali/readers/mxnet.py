@@ -24,6 +24,7 @@ from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import ContainerReader, Containers, Fetched, Records
 from .indices import parse_numbers, read_bytes
+from .remote import read_part
 
 
 @register
@@ -124,8 +125,7 @@ class MXNetReader(ContainerReader):
         at = int(fetched.addresses[sample] + fetched.sizes[sample]) - fetched.block.ctypes.data
         while count:
             part = min(count, int(self._containers.sizes[file]))
-            with open(self._containers.paths[file], "rb") as stream:
-                data = stream.read(part)
+            data = read_part(self._containers.paths[file], 0, part)
             if len(data) < part:
                 raise RuntimeError(f"Error reading from a file {self._containers.paths[file]}: the file ends before the record does")
             fetched.block[at : at + part] = np.frombuffer(data, np.uint8)

@@ -28,7 +28,7 @@ from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN
-from .listed import ListedReader, listing_args
+from .listed import ListedReader, listing_args, local_paths
 
 _KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
 _POLICIES = ("error", "pad", "trim_to_shape")
@@ -107,25 +107,30 @@ class NumpyReader(ListedReader):
     # --- one iteration
 
     def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
-        kernels, count = self._kernels, len(indices)
-        starts = np.ascontiguousarray(self.table.starts[indices])
-        descriptors, rows = np.full(count, -1, np.int64), self._known(indices)
-        ahead = int(self.spec.constant("read_ahead"))
-        context, keep = context_table([self.table.paths, starts, descriptors, rows, MAX_OPEN, int(self._direct), ahead, 0])
-        try:
-            explain = self._explain(indices)
-            yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, 7, keep=keep)])
-            self._remember(indices, rows)
-            yield self._elements(indices, rows, arguments, [self.table.paths, starts, descriptors])
-        finally:
-            kernels.close_all(descriptors.ctypes.data, count)
-        upcoming = self._ahead(count)
+        with local_paths(self.table, indices) as (paths, starts):
+            yield from self._read(indices, arguments, paths, starts)
+        upcoming = self._ahead(len(indices))
         if upcoming is not None:
             from . import file_kernels
 
             begin = np.ascontiguousarray(self.table.starts[upcoming])
             context, keep = context_table([self.table.paths, begin])
             yield CompiledJob(len(upcoming), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
+
+    def _read(
+        self, indices: np.ndarray, arguments: Arguments, paths: np.ndarray, starts: np.ndarray
+    ) -> Iterable[PythonJob | CompiledJob]:
+        kernels, count = self._kernels, len(indices)
+        descriptors, rows = np.full(count, -1, np.int64), self._known(indices)
+        ahead = int(self.spec.constant("read_ahead"))
+        context, keep = context_table([paths, starts, descriptors, rows, MAX_OPEN, int(self._direct), ahead, 0])
+        try:
+            explain = self._explain(indices)
+            yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, 7, keep=keep)])
+            self._remember(indices, rows)
+            yield self._elements(indices, rows, arguments, [paths, starts, descriptors])
+        finally:
+            kernels.close_all(descriptors.ctypes.data, count)
 
     def _known(self, indices: np.ndarray) -> np.ndarray:
         if not self.spec.constant("cache_header_information"):

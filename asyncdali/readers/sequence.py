@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable
 
@@ -13,7 +14,8 @@ from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment,
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .containers import RecordNames
-from .files import FileTable
+from .files import FileTable, sorted_entries
+from .remote import is_remote
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".jp2", ".webp")
 _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr, DALIImageType.ANY_DATA)
@@ -55,10 +57,8 @@ class SequenceReader(ReaderOperator):
     # --- discovery
 
     def discover(self) -> int:
-        import glob
-
         root, length, step, stride = (self.spec.constant(name) for name in ("file_root", "sequence_length", "step", "stride"))
-        paths = sorted(glob.glob(os.path.join(glob.escape(root), "*", "*")), key=os.fsencode)
+        paths = _frame_paths(root)
         if not paths:
             raise RuntimeError(f'Glob for pattern: "{root}/*/*" failed. Verify the file_root argument')
         streams: dict[str, list[str]] = {}
@@ -108,3 +108,11 @@ class SequenceReader(ReaderOperator):
         return Planned([Batch(shapes, DALIDataType.UINT8, "FHWC", addresses, decoded, source_info=names)])
 
 
+def _frame_paths(root: str) -> list[str]:
+    """What lies in the directories of `root`, hidden things left out, in byte order of the whole paths."""
+    if not is_remote(root):
+        return sorted(glob.glob(os.path.join(glob.escape(root), "*", "*")), key=os.fsencode)
+    folders = [entry.name for entry in sorted_entries(root) if entry.is_dir() and not entry.name.startswith(".")]
+    found = [f"{root}/{folder}/{entry.name}" for folder in folders for entry in sorted_entries(f"{root}/{folder}")
+             if not entry.name.startswith(".")]  # fmt: skip
+    return sorted(found, key=os.fsencode)

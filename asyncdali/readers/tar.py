@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .containers import open_descriptor
+
 _CHUNK = 4096
 BLOCK_SIZE = 512
 _REGULAR = (ord("0"), 0, ord("7"))
@@ -26,12 +28,7 @@ def scan(path: str) -> Iterator[Member]:
     """The regular files of an archive in their order; RuntimeError with the offset where it is broken."""
     from . import tar_kernels as kernels
 
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
-    try:
-        size = os.fstat(descriptor).st_size
+    with open_descriptor(path) as (descriptor, size):
         at, total = 0, 0
         if size == 0:
             raise RuntimeError(f"Corrupted tar file at {path}: the file is empty")
@@ -46,8 +43,6 @@ def scan(path: str) -> Iterator[Member]:
             yield from _named(descriptor, members[:-1].reshape(_CHUNK, -1)[:count], names[:count], path)
         if total == 0:
             raise RuntimeError(f"Corrupted tar file at {path}: it has no members")
-    finally:
-        os.close(descriptor)
 
 
 def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,6 +28,7 @@ from . import features as feature_kinds
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
+from .remote import exists, is_remote
 
 _DTYPES = {feature_kinds.int64: DALIDataType.INT64, feature_kinds.float32: DALIDataType.FLOAT, feature_kinds.string: DALIDataType.UINT8}
 _STORED = {feature_kinds.string: 1, feature_kinds.float32: 2, feature_kinds.int64: 3}
@@ -193,8 +193,11 @@ class TFRecordReader(ContainerReader):
 def _indexed(path: str, index: str) -> tuple[np.ndarray, np.ndarray]:
     from . import tfrecord_index
 
-    if os.path.exists(index):
+    if exists(index):
         return tfrecord_index.read_index(index)
+    if is_remote(index):
+        warn(f"the index {index} of {path} does not exist; scanned in memory", UserWarning)
+        return tfrecord_index.scan(path)
     try:
         return tfrecord_index.make_index(path, index)
     except OSError as error:

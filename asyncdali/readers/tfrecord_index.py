@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from .containers import open_descriptor
 from .indices import parse_numbers, read_bytes, write_text
 
 _CHUNK = 1 << 16
@@ -21,12 +22,7 @@ def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, sizes) of all records of a TFRecord file; RuntimeError with record and offset where its framing is broken."""
     from . import tfrecord_kernels as kernels
 
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise RuntimeError(f"Could not open file {path}: {error.strerror}") from error
-    try:
-        size = os.fstat(descriptor).st_size
+    with open_descriptor(path) as (descriptor, size):
         pieces, at, total = [], 0, 0
         while at < size:
             pairs = np.empty((_CHUNK + 1, 2), np.int64)
@@ -36,8 +32,6 @@ def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
                 raise RuntimeError(f"{path} is not a TFRecord file, or damaged, at offset {at} (after {total}+ records): {explain(-count)}")
             total += count
             pieces.append(pairs[:count].copy())
-    finally:
-        os.close(descriptor)
     if not pieces:
         raise RuntimeError(f"{path} holds no records: the file is empty")
     whole = np.concatenate(pieces)

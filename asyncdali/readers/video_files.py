@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .remote import open_file
+
 MAX_IDLE = 16
 """Videos kept open between sequences, so that the next one need not be sought."""
 MAX_PIXELS = 1 << 28
@@ -59,7 +61,7 @@ def index_video(path: str) -> VideoIndex:
     """Find the frames of a file without decoding them; RuntimeError that names the file."""
     av = load_av()
     try:
-        with av.open(path) as container:
+        with open_file(path) as source, av.open(source) as container:
             stream = _video_stream(container)
             times, keys = _packet_times(container, stream)
             if None in times:  # a container without times of presentation: the decoder knows
@@ -111,7 +113,8 @@ class OpenVideo:
         flags = av.video.reformatter.Interpolation
         self._flags = flags.BILINEAR | flags.FULL_CHR_H_INT | flags.ACCURATE_RND  # DALI's
         self._convert = av.video.reformatter.VideoReformatter()
-        self._container = av.open(index.path)
+        self._source = open_file(index.path)
+        self._container = av.open(self._source)
         self._stream = _video_stream(self._container)
         self._stream.codec_context.thread_count = 1  # samples are decoded side by side already
         self._frames: Iterator[Any] = self._container.decode(self._stream)
@@ -171,6 +174,7 @@ class OpenVideo:
     def close(self) -> None:
         self._frames = iter(())
         self._container.close()
+        self._source.close()
 
 
 class VideoPool:

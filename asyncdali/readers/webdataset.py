@@ -183,7 +183,10 @@ class WebdatasetReader(ContainerReader):
             steps.append(Step(self._reading.read_record.address, context, self._explain_read(components), keep=keep))
         yield CompiledJob(len(indices), steps)
 
+    def parts(self, indices: np.ndarray) -> np.ndarray:
+        width = len(self._extensions)
+        return (indices[:, None] * width + np.arange(width)).ravel()
+
     def _ahead(self, samples: int) -> np.ndarray | None:
         ahead = super()._ahead(samples)
-        width = len(self._extensions)
-        return None if ahead is None else (ahead[:, None] * width + np.arange(width)).ravel()
+        return None if ahead is None else self.parts(ahead)

@@ -1,0 +1,269 @@
+"""Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, a batch's at once, with retries.
+
+Local paths never come here: they stay with the operating system. A URL is what begins with a scheme and ``://``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
+_CHUNK = 1 << 22
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URL."""
+    return "://" in path and _URL.match(path) is not None
+
+
+@dataclass
+class Retries:
+    """How often something is tried, and how long is waited in between: `first` seconds, then `factor` times as long each time."""
+
+    attempts: int = 4
+    first: float = 0.1
+    factor: float = 3.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def waits(self) -> Iterator[float]:
+        """Seconds to wait after each failure but the last."""
+        for number in range(self.attempts - 1):
+            yield self.first * self.factor**number
+
+
+retries = Retries()
+"""What all remote reads of this process do; its fields may be set."""
+
+_FINAL = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, NotImplementedError, EOFError)
+"""Errors that trying again does not mend."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A part of a file, or all of it (`stop` None)."""
+
+    url: str
+    start: int = 0
+    stop: int | None = None
+
+
+class RemoteError(RuntimeError):
+    """What could not be read: `index` is its place in what was asked for."""
+
+    def __init__(self, index: int, message: str):
+        super().__init__(message)
+        self.index = index
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
+    """(file system, path in it); RuntimeError that says what is missing for this kind of URL."""
+    try:
+        import fsspec
+    except ImportError:
+        raise RuntimeError(f"{url}: reading URLs takes `fsspec` (asyncdali[remote])") from None
+    try:
+        return fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise RuntimeError(f"Could not open {url}: {error}") from error
+
+
+def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
+    """``work()``, repeated while it fails; RuntimeError with the URL and the number of attempts."""
+    waits = retries.waits()
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return work()
+        except Exception as error:
+            wait = None if isinstance(error, _FINAL) else next(waits, None)
+            if wait is None:
+                raise RuntimeError(_failed(url, what, attempt, error)) from error
+            retries.sleep(wait)
+
+
+def _failed(url: str, what: str, attempts: int, error: BaseException) -> str:
+    reason = "No such file or directory" if isinstance(error, FileNotFoundError) else str(error) or type(error).__name__
+    return f"Could not {what} {url} ({attempts} attempt{'s' * (attempts > 1)}): {reason}"
+
+
+def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
+    """What these ranges hold, asked for together; what failed is asked for again. RemoteError for the first that cannot be had."""
+    found: list[Any] = [None] * len(ranges)
+    missing = list(range(len(ranges)))
+    waits = retries.waits()
+    attempt = 0
+    while missing:
+        attempt += 1
+        for index, data in _ask(ranges, missing):
+            found[index] = _cut(ranges[index], data)
+        missing = [index for index in missing if isinstance(found[index], BaseException)]
+        if not missing:
+            break
+        final = next((index for index in missing if isinstance(found[index], _FINAL)), None)
+        wait = None if final is not None else next(waits, None)
+        if wait is None:
+            index = missing[0] if final is None else final
+            raise RemoteError(index, _failed(ranges[index].url, "read", attempt, found[index])) from found[index]
+        retries.sleep(wait)
+    return found
+
+
+def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    """(place, bytes or error) of each that is wanted; those of one file system in one call."""
+    systems: dict[int, tuple[Any, list[int], list[str]]] = {}
+    for index in wanted:
+        system, path = _filesystem(ranges[index].url)
+        _, places, paths = systems.setdefault(id(system), (system, [], []))
+        places.append(index)
+        paths.append(path)
+    for system, places, paths in systems.values():
+        whole = [ranges[index].stop is None for index in places]
+        starts = [None if all_of_it else ranges[index].start for index, all_of_it in zip(places, whole, strict=True)]
+        stops = [ranges[index].stop for index in places]
+        try:
+            yield from zip(places, system.cat_ranges(paths, starts, stops, on_error="return"), strict=True)
+        except Exception as error:  # file systems that do not return errors
+            yield from ((index, error) for index in places)
+
+
+def _cut(wanted: Range, data: Any) -> Any:
+    """The bytes asked for; an error if there are too few of them. Servers may ignore ranges and send the whole file."""
+    if isinstance(data, BaseException) or wanted.stop is None:
+        return data
+    size = wanted.stop - wanted.start
+    if len(data) > size:
+        data = data[wanted.start : wanted.stop]
+    return data if len(data) == size else EOFError("the file ends before the record does")
+
+
+def read_files(paths: Sequence[str]) -> list[bytes]:
+    """Whole files, local ones too. RemoteError for the first that cannot be read."""
+    remote = [index for index, path in enumerate(paths) if is_remote(path)]
+    found: list[bytes] = [b""] * len(paths)
+    try:
+        for index, data in zip(remote, read_ranges([Range(paths[index]) for index in remote]), strict=True):
+            found[index] = data
+    except RemoteError as error:
+        raise RemoteError(remote[error.index], str(error)) from error
+    for index in set(range(len(paths))) - set(remote):
+        try:
+            with open(paths[index], "rb") as file:
+                found[index] = file.read()
+        except OSError as error:
+            raise RemoteError(index, f"{paths[index]}: {error.strerror}") from error
+    return found
+
+
+def read_file(url: str) -> bytes:
+    """One whole file; RuntimeError that names it."""
+    return read_ranges([Range(url)])[0]
+
+
+def read_part(path: str, start: int, size: int) -> bytes:
+    """A part of a file, local or remote; of a local file less, if it ends before. OSError or RuntimeError."""
+    if is_remote(path):
+        return read_ranges([Range(path, start, start + size)])[0]
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+def file_size(url: str) -> int:
+    """Bytes of a file; RuntimeError that names it."""
+    system, path = _filesystem(url)
+    size = _tried(url, lambda: system.info(path)["size"], "open")
+    if size is None:
+        raise RuntimeError(f"Could not open {url}: the server does not tell its size")
+    return int(size)
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file, local or remote."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    system, inner = _filesystem(path)
+    return bool(_tried(path, lambda: system.exists(inner), "open"))
+
+
+def is_file(path: str) -> bool:
+    """Whether it is a file and no directory, local or remote."""
+    if not is_remote(path):
+        return os.path.isfile(path)
+    system, inner = _filesystem(path)
+    return bool(_tried(path, lambda: system.isfile(inner), "open"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a remote directory, as ``os.scandir`` gives them of local ones."""
+
+    name: str
+    directory: bool
+
+    def is_dir(self) -> bool:
+        return self.directory
+
+
+def entries(url: str) -> list[Entry]:
+    """The entries of a directory; RuntimeError if it cannot be listed."""
+    system, path = _filesystem(url)
+    listed = _tried(url, lambda: system.ls(path, detail=True), "list")
+    named = {item["name"].rstrip("/").rsplit("/", 1)[-1]: item["type"] == "directory" for item in listed}
+    return [Entry(name, directory) for name, directory in named.items() if name]
+
+
+def open_file(path: str) -> BinaryIO:
+    """A file to be read: a local one as it is, a remote one fetched into memory. OSError or RuntimeError name it."""
+    return io.BytesIO(read_file(path)) if is_remote(path) else open(path, "rb")
+
+
+@contextmanager
+def local_copy(path: str) -> Iterator[str]:
+    """A local path with a file's contents, for as long as the context lasts: itself, or a temporary copy of a remote file."""
+    if not is_remote(path):
+        yield path
+        return
+    system, inner = _filesystem(path)
+    with tempfile.NamedTemporaryFile(prefix="asyncdali-") as copy:
+
+        def fetch() -> None:
+            copy.seek(0)
+            copy.truncate()
+            with system.open(inner, "rb") as source:
+                while chunk := source.read(_CHUNK):
+                    copy.write(chunk)
+            copy.flush()
+
+        _tried(path, fetch)
+        yield copy.name
+
+
+class StandIns:
+    """Anonymous files in memory that stand in for parts of remote ones, at the same offsets; what is not there takes no room."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def add(self, pieces: Sequence[tuple[int, bytes]]) -> int:
+        """A descriptor of a file with these (offset, bytes)."""
+        descriptor = os.memfd_create("asyncdali", os.MFD_CLOEXEC)
+        self._descriptors.append(descriptor)
+        for offset, data in pieces:
+            view = memoryview(data)
+            while view:
+                done = os.pwrite(descriptor, view, offset)
+                view, offset = view[done:], offset + done
+        return descriptor
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())

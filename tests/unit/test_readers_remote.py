@@ -1,0 +1,229 @@
+"""Every reader over URLs: memory:// and a local HTTP server that fails; retries without waiting."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
+
+import fsspec
+from helpers.readers import KINDS, pipeline
+
+from asyncdali import Pipeline, fn
+from asyncdali.readers import remote
+from asyncdali.readers.remote import Range, RemoteError, read_ranges
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch):
+    """Nobody waits: the seconds that would have been waited."""
+    waited = []
+    monkeypatch.setattr(remote.retries, "sleep", waited.append)
+    return waited
+
+
+def moved(value, old, new):
+    """`value` with paths below `old` moved to `new`."""
+    if isinstance(value, str):
+        return value.replace(str(old), new)
+    return [moved(item, old, new) for item in value] if isinstance(value, list) else value
+
+
+def upload(folder, url):
+    """Copy all files; paths in texts are moved, too."""
+    memory = fsspec.filesystem("memory")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            if path.suffix in (".json", ".txt"):
+                data = data.replace(str(folder).encode(), url.encode())
+            memory.pipe_file(f"{url}/{path.relative_to(folder)}", data)
+
+
+@pytest.fixture
+def memory():
+    """The URL of an empty directory in memory."""
+    yield "memory://data"
+    fsspec.filesystem("memory").store.clear()
+
+
+def everything(kind, arguments, runs=4):
+    pipe = pipeline(kind, arguments)
+    found = []
+    for _ in range(runs):
+        outputs = pipe.run()
+        found += [[np.asarray(sample).tolist() for sample in column] for column in outputs]
+        found.append([outputs[0][k].source_info() for k in range(len(outputs[0]))])
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("options", [{}, {"random_shuffle": True, "prefetch_queue_depth": 2, "dont_use_mmap": True}], ids=str)
+def test_every_reader(name, options, tmp_path, memory):
+    kind = KINDS[name]
+    arguments = {**kind.write(tmp_path), **options}
+    upload(tmp_path, memory)
+    there = {key: moved(value, tmp_path, memory) for key, value in arguments.items()}
+    assert str(there) != str(arguments)
+    assert everything(kind, there) == moved(everything(kind, arguments), tmp_path, memory)
+
+
+def test_more_ways_to_name_files(tmp_path, memory):
+    """Indices that are missing, lists, classes in directories, sequences; local and remote files in one list."""
+    tfrecord = KINDS["tfrecord"]
+    arguments = tfrecord.write(tmp_path)
+    plain = everything(tfrecord, {"path": arguments["path"]})
+    upload(tmp_path, memory)
+    there = {"path": moved(arguments["path"], tmp_path, memory)}
+    assert everything(tfrecord, there) == moved(plain, tmp_path, memory)
+    with pytest.warns(UserWarning, match="does not exist; scanned in memory"):
+        pipe = Pipeline(batch_size=4, num_threads=1)
+        with pipe:
+            pipe.set_outputs(tfrecord.outputs(__import__("asyncdali"), {**there, "index_path": [f"{memory}/no"] * 3})[0])
+        pipe.build()
+    store = fsspec.filesystem("memory")
+    for label, name in enumerate(["b", "a"]):
+        store.pipe_file(f"{memory}/tree/{name}/x.jpg", b"%d" % label)
+    (tmp_path / "local.jpg").write_bytes(b"local")
+    store.pipe_file(f"{memory}/tree/list.txt", f"b/x.jpg 7\n{tmp_path}/local.jpg 8\nmemory://data/tree/a/x.jpg 9\n".encode())
+    for given, expected in (
+        ({"file_root": f"{memory}/tree"}, [("1", 0), ("0", 1)]),
+        ({"file_list": f"{memory}/tree/list.txt"}, [("0", 7), ("local", 8), ("1", 9)]),
+        ({"files": [str(tmp_path / "local.jpg"), f"{memory}/tree/a/x.jpg"]}, [("local", 0), ("1", 1)]),
+    ):  # fmt: skip
+        pipe = Pipeline(batch_size=len(expected), num_threads=1)
+        with pipe:
+            pipe.set_outputs(*fn.readers.file(name="R", **given))
+        pipe.build()
+        contents, labels = pipe.run()
+        assert [(np.asarray(a).tobytes().decode(), int(np.asarray(b)[0])) for a, b in zip(contents, labels, strict=True)] == expected
+
+
+class Server:
+    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not."""
+
+    def __init__(self, folder, failures, ranges):
+        self.requests, served = Counter(), self
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def do_GET(self):
+                served.requests[self.path] += 1
+                if served.requests[self.path] <= failures:
+                    self.send_error(503, "come again")
+                elif ranges and "Range" in self.headers:
+                    self._part(*self.headers["Range"].removeprefix("bytes=").split("-"))
+                else:
+                    super().do_GET()
+
+            def _part(self, first, last):
+                with open(self.translate_path(self.path), "rb") as file:
+                    whole = file.read()
+                data = whole[int(first) : int(last) + 1]
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {first}-{int(first) + len(data) - 1}/{len(whole)}")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def web():
+    pytest.importorskip("aiohttp", reason="fsspec reads http:// through aiohttp")
+    fsspec.filesystem("http").clear_instance_cache()
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_server_that_fails_at_first(ranges, tmp_path, web, waits):
+    kind = KINDS["webdataset"]
+    arguments = kind.write(tmp_path)
+    with Server(tmp_path, 2, ranges) as server:
+        there = {key: moved(value, tmp_path, server.url) for key, value in arguments.items()}
+        assert everything(kind, there) == moved(everything(kind, arguments), tmp_path, server.url)
+    assert waits[:2] == pytest.approx([0.1, 0.3])
+
+
+def test_named_files_and_back_off(tmp_path, web, waits):
+    (tmp_path / "a.bin").write_bytes(b"content")
+    with Server(tmp_path, 3, False) as server:
+        pipe = Pipeline(batch_size=1, num_threads=1)
+        with pipe:
+            pipe.set_outputs(fn.io.file.read(fn.external_source(lambda: [np.frombuffer(f"{server.url}/a.bin".encode(), np.uint8)])))
+        pipe.build()
+        [contents] = pipe.run()
+        assert np.asarray(contents[0]).tobytes() == b"content" and contents[0].source_info() == f"{server.url}/a.bin"
+    assert waits == pytest.approx([0.1, 0.3, 0.9]) and server.requests["/a.bin"] == 4
+
+
+def test_final_errors(tmp_path, web, waits):
+    (tmp_path / "a.jpg").write_bytes(b"a")
+    with Server(tmp_path, 99, False) as server:
+        pipe = Pipeline(batch_size=2, num_threads=1, exec_pipelined=False, exec_async=False)  # nothing is read ahead
+        with pipe:
+            pipe.set_outputs(*fn.readers.file(name="R", files=[str(tmp_path / "a.jpg"), f"{server.url}/a.jpg"]))
+        pipe.build()
+        with pytest.raises(RuntimeError, match=rf"(?s)sample 1.*Could not read {server.url}/a.jpg \(4 attempts\).*503"):
+            pipe.run()
+        assert server.requests["/a.jpg"] == 4
+        pipe.close()
+    del waits[:]
+    with Server(tmp_path, 0, False) as server:
+        with pytest.raises(RemoteError, match=r"no.jpg \(1 attempt\): No such file") as caught:
+            read_ranges([Range(f"{server.url}/a.jpg"), Range(f"{server.url}/no.jpg")])
+        assert caught.value.index == 1 and not waits
+        with pytest.raises(RemoteError, match=r"a.jpg \(1 attempt\): the file ends before"):
+            read_ranges([Range(f"{server.url}/a.jpg", 0, 5)])
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: remote.read_file("odd://host/x"), r"Could not open odd://host/x"),
+    (lambda: remote.read_file("memory://no/such"), r"Could not read memory://no/such \(1 attempt\): No such file"),
+    (lambda: remote.file_size("memory://no/such"), r"Could not open memory://no/such \(1 attempt\): No such file"),
+    (lambda: remote.entries("memory://no/such"), r"Could not list memory://no/such \(1 attempt\): No such file"),
+])  # fmt: skip
+def test_what_is_not_there(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["numpy", "tfrecord", "fits", "mxnet", "sequence", "caffe"])
+def test_a_file_that_is_gone_names_its_sample(name, tmp_path, memory):
+    kind = KINDS[name]
+    arguments = {key: moved(value, tmp_path, memory) for key, value in kind.write(tmp_path).items()}
+    upload(tmp_path, memory)
+    pipe = pipeline(kind, arguments)
+    fsspec.filesystem("memory").store.clear()
+    with pytest.raises(RuntimeError, match=r"(?s)sample 0.*memory://data.*No such file"):
+        pipe.run()
+
+
+def test_local_paths_stay_with_the_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "_filesystem", lambda url: pytest.fail(f"fsspec was asked for {url}"))
+    for path in ("/a/b", "a:b", "./x://y", str(tmp_path), "C:\\x", os.sep):
+        assert not remote.is_remote(path)
+    assert all(map(remote.is_remote, ("s3://b/k", "http://h/x", "simplecache::s3://b/k", "gs://x", "MEMORY://x", "a+b.c-d://x")))
+    kind = KINDS["numpy"]
+    everything(kind, kind.write(tmp_path))
