@@ -34,7 +34,7 @@ class BaseIterator:
         output_map: a name for each output. None: the names that the graph function gave (it returned a dict).
         size: samples per epoch, over all pipelines; -1: a single pipeline whose sources end the epoch (or that of `reader_name`).
         reader_name: the reader, in every pipeline, whose size, shards and padding say where epochs end.
-        auto_reset: "yes" or True: after the end of an epoch the next one begins by itself. "no", False, None: after :meth:`reset` or `iter`.
+        auto_reset: "yes" or True: behind the end of an epoch the next one begins; "no", False, None: only after :meth:`reset` or `iter`.
         fill_last_batch: deprecated: True is FILL, False is PARTIAL.
         last_batch_padded: with `size`: the last batch of an epoch is padded, and the next one starts with the next epoch's data.
         last_batch_policy: see :class:`LastBatchPolicy`; without effect where sources end the epoch.
@@ -136,7 +136,7 @@ class BaseIterator:
         outputs = self._outputs()
         self._used = True
         self._ready = self._marks = None
-        keep = self._epochs.advance() or [None] * len(outputs)
+        keep: Sequence[int | None] = self._epochs.advance() or [None] * len(outputs)
         taken = [self._converted(batch, count) for batch, count in zip(outputs, keep, strict=True) if self._delivers(count)]
         return self._collected(taken)
 
@@ -284,9 +284,13 @@ class BaseIterator:
         """
         if not self._checkpointing:
             raise ValueError("Cannot access checkpoints with checkpointing disabled: give the pipelines enable_checkpointing=True")
-        state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
-        marks = self._marks or [feed.mark() for feed in self._feeds]
+        state, marks = self._place()
         return [feed.session.checkpoint(__version__, mark, state) for feed, mark in zip(self._feeds, marks, strict=True)]
+
+    def _place(self) -> tuple[dict[str, Any], list[Mark]]:
+        """Where the consumer is: the iterator's own state, and a mark in each pipeline."""
+        state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
+        return state, self._marks or [feed.mark() for feed in self._feeds]
 
     def state_dict(self) -> dict[str, Any]:
         """The state after the last batch that `next` returned, for :meth:`load_state_dict`; strings only. Errors as :meth:`checkpoints`."""
@@ -355,8 +359,10 @@ class _Feed:
         return None if self._debug else self._pipe.num_outputs
 
     def fill(self) -> None:
-        """Have a result: the outputs, or the error with which an iteration failed. Raises the errors of sources, which have not moved on, and
-        StopIteration."""
+        """Have a result: the outputs, or the error with which an iteration failed.
+
+        Raises the errors of sources, which have not moved on, and StopIteration.
+        """
         if self._result is not None:
             return
         if self._debug:

@@ -1,7 +1,7 @@
 """How many batches an epoch of an iterator has, and which samples of the last one belong to it. Arithmetic only, no pipeline.
 
-An accountant is asked :meth:`over` before a batch is taken, and told :meth:`advance` after; at the end :meth:`surplus` says how many batches
-are to be thrown away, so that the next epoch begins where it should, and :meth:`next_epoch` begins it. Its state is a few integers
+An accountant is asked :meth:`over` before a batch is taken, and told :meth:`advance` after; at the end :meth:`surplus` says how many
+batches are to be thrown away, so that the next epoch begins where it should, and :meth:`next_epoch` begins it. Its state is a few integers
 (:meth:`state`), so that it fits in a checkpoint.
 """
 
@@ -137,7 +137,7 @@ class ReaderEpochs(OpenEpochs):
         return [self._shards[shard] for shard in self._ids]
 
     def _lengths(self) -> list[int]:
-        """What an epoch counts for each pipeline: its shard; where pipelines stick to theirs, the largest of all, which keeps them in step."""
+        """What an epoch counts for each pipeline: its shard; where pipelines stick to theirs, the largest of all keeps them in step."""
         return [max(self._shards)] * len(self._ids) if self._sticks else self._sizes()
 
     def _rounded(self, samples: int) -> int:

@@ -156,7 +156,7 @@ def test_restored_iterators_go_on_as_dalis(tmp_path, policy, pad, prepare):
         def make(lib, plugin, stop=stop):
             def iterator(checkpoints=None):
                 return plugin.DALIGenericIterator(
-                    reader_pipelines(files, 4, 1, [0], lib, checkpoints, random=True, random_shuffle=True, initial_fill=4, pad_last_batch=pad),
+                    reader_pipelines(files, 4, 1, [0], lib, checkpoints, True, random_shuffle=True, initial_fill=4, pad_last_batch=pad),
                     ["x", "draw"], reader_name="reader", auto_reset=True, last_batch_policy=plugin.LastBatchPolicy[policy],
                     prepare_first_batch=prepare,
                 )  # fmt: skip

@@ -602,7 +602,7 @@ def test_shuffled_shards_of_a_torch_dataset(policy, sizes):
         assert found[: len(sizes)] != found[len(sizes) + 1 : -1]
         for step in (0, 1, len(found) - 2):
             assert walk(make(shard, saved[step]), len(found) - step) == found[step:]
-        shards.append(sum((item[0]["k"] for item in found[: len(sizes)]), [])[:5])
+        shards.append([k for item in found[: len(sizes)] for k in item[0]["k"]][:5])
     if policy is LastBatchPolicy.PARTIAL:
         assert sorted(shards[0] + shards[1]) == list(range(10))
 
@@ -615,7 +615,8 @@ def test_items_of_torch_datasets():
         torch_pipeline(Squares(kind="text"), parallel=False).run()
     for error, match, arguments in [
         (TypeError, "map-style", {"dataset": iter([])}), (ValueError, "empty", {"dataset": Squares(0)}),
-        (ValueError, "shard_id", {"dataset": Squares(), "shard_id": 1}), (ValueError, "LastBatchPolicy", {"dataset": Squares(), "last_batch_policy": "x"}),
+        (ValueError, "shard_id", {"dataset": Squares(), "shard_id": 1}),
+        (ValueError, "LastBatchPolicy", {"dataset": Squares(), "last_batch_policy": "x"}),
         (ValueError, "parallel", {"dataset": Squares(), "parallel": False, "prefetch_queue_depth": 3}),
     ]:  # fmt: skip
         with pytest.raises(error, match=match):

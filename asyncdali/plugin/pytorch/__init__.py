@@ -1,6 +1,7 @@
 """Pipelines in PyTorch: iterators that return tensors, torch functions in the graph, torch data sets as sources.
 
-CPU tensors are views of the pipeline's memory and stay valid as long as they are referenced. Needs torch (``pip install asyncdali[torch]``).
+CPU tensors are views of the pipeline's memory and stay valid as long as they are referenced. Needs torch
+(``pip install asyncdali[torch]``).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class TorchDatasetSource:
 
     def __len__(self) -> int:
         """Samples of the shard."""
-        return -(-len(self.dataset) // self.num_shards)
+        return (len(self.dataset) + self.num_shards - 1) // self.num_shards
 
     def order(self, epoch: int) -> np.ndarray:
         """Indices of this shard's samples in `epoch`."""
@@ -152,7 +152,7 @@ class PipelineDataset(IterableDataset):
             with `shard_id` and `num_shards` where it has parameters of these names.
         arguments: of :class:`DALIGenericIterator`: output_map, size, reader_name, last_batch_policy.
 
-    Iterating gives a dict {name: tensor} per batch, one epoch at a time. `state_dict`, `load_state_dict` and `set_epoch` are the iterator's.
+    Iterating gives a dict {name: tensor} per batch, one epoch at a time. `state_dict`, `load_state_dict`, `set_epoch`: see the iterator.
     """
 
     def __init__(self, pipeline: Pipeline | Callable[..., Pipeline], output_map: Sequence[str] | None = None, **arguments: Any):

@@ -44,7 +44,7 @@ def torch_python_function(
     """Call a function of torch tensors, in order, one call at a time.
 
     With `batch_processing` (as in DALI the default here) it gets a list of tensors per input and returns a list (or a tensor
-    [samples, ...]) per output; otherwise it is called for each sample. The tensors are the pipeline's memory: to be read, not changed. Other
+    [samples, ...]) per output; otherwise it is called for each sample. Tensors are the pipeline's memory: to be read, not changed. Other
     arguments are those of ``fn.dl_tensor_python_function``. An exception fails the iteration: RuntimeError, with the original chained.
     """
     return _fn.dl_tensor_python_function(

@@ -1,0 +1,68 @@
+"""Batches of pipelines as jax arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+
+from ...types import DALIDataType
+
+
+def host_array(output: Any, name: str) -> np.ndarray:
+    """An array [samples, ...] over the memory of a tensor list. RuntimeError (with the output's name) if samples differ in shape."""
+    output = output.as_cpu()
+    if output.dtype is not DALIDataType.NO_TYPE and not output.is_dense_tensor():
+        shapes = sorted(set(output.shape()))
+        raise RuntimeError(
+            f"output {name!r}: samples of different shapes ({shapes[0]}, {shapes[1]}, ...) cannot be one array: crop or pad them"
+        )
+    return np.asarray(output)
+
+
+def on_device(array: np.ndarray, device: Any) -> jax.Array:
+    """The array on a device (None: jax's default). On the CPU it is a view where the memory is aligned as XLA wants it."""
+    return jax.device_put(array, device)
+
+
+def stacked(parts: Sequence[np.ndarray], devices: Sequence[Any] | None) -> jax.Array:
+    """[parts, samples, ...]: as `jax.pmap` wants it, each part on its device; without devices all on the default one."""
+    if devices is None:
+        return jnp.stack([on_device(part, None) for part in parts])
+    sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
+    shards = [on_device(part[None], device) for part, device in zip(parts, devices, strict=True)]
+    return jax.make_array_from_single_device_arrays((len(parts), *parts[0].shape), sharding, shards)
+
+
+def concatenated(parts: Sequence[np.ndarray], devices: Sequence[Any]) -> jax.Array:
+    """[parts x samples, ...], each part on its device."""
+    sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
+    shards = [on_device(part, device) for part, device in zip(parts, devices, strict=True)]
+    return jax.make_array_from_single_device_arrays((sum(map(len, parts)), *parts[0].shape[1:]), sharding, shards)
+
+
+def sharded(parts: Sequence[np.ndarray], sharding: Sharding) -> jax.Array:
+    """A global array of what all processes have, one part after another along the first dimension.
+
+    Each device gets its slice; a slice within one part is not copied on the way.
+    """
+    if jax.process_count() > 1:
+        return jax.make_array_from_process_local_data(sharding, parts[0] if len(parts) == 1 else np.concatenate(parts))
+    starts = np.cumsum([0, *map(len, parts)])
+    shape = (int(starts[-1]), *parts[0].shape[1:])
+
+    def slice_of(index: Any) -> np.ndarray:
+        first, *rest = index if index else (slice(None),)
+        start, stop, _ = first.indices(shape[0])
+        k = int(np.searchsorted(starts, start, side="right")) - 1
+        if stop <= starts[k + 1]:
+            rows = parts[k][start - starts[k] : stop - starts[k]]
+        else:
+            rows = np.concatenate(parts)[start:stop]
+        return rows[(slice(None), *rest)]
+
+    return jax.make_array_from_callback(shape, sharding, slice_of)

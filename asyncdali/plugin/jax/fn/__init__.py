@@ -1,0 +1,7 @@
+"""Functions of the JAX plugin."""
+
+from __future__ import annotations
+
+from ..function import jax_function
+
+__all__ = ["jax_function"]

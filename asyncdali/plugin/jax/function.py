@@ -1,0 +1,51 @@
+"""Jax functions as operators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...graph.calls import make_function
+from .operator import JaxFunction
+
+_call = make_function(JaxFunction.schema, "jax_function")
+
+
+def jax_function(
+    function: Callable[..., Any] | None = None,
+    num_outputs: int = 1,
+    output_layouts: str | Sequence[str] | None = None,
+    sharding: Any = None,
+    device: str | None = None,
+    preserve: bool = True,
+) -> Any:
+    """Turn a function of jax arrays into one of nodes, to be called in a graph.
+
+    The function is called once per batch, in order, with an array [samples, ...] for each input (samples must have one shape), and
+    returns `num_outputs` such arrays, a tuple if several. It may be jitted, vmapped and so on.
+
+    Args:
+        output_layouts: of the samples; by default that of the input of the same number, if the ranks agree. A str is that of all outputs.
+        sharding: the arrays that the function gets are split over it; what it returns must be within reach of this process.
+        device: "cpu" or "gpu": where inputs and outputs are for the pipeline; by default as the inputs.
+        preserve: call it although nothing uses its outputs.
+
+    An exception fails the iteration: RuntimeError, with the original chained.
+    """
+    if function is None:
+        return functools.partial(
+            jax_function, num_outputs=num_outputs, output_layouts=output_layouts, sharding=sharding, device=device, preserve=preserve
+        )
+    if not callable(function):
+        raise TypeError(f"jax_function needs a function, got {type(function).__name__}")
+    layouts = [output_layouts] * num_outputs if isinstance(output_layouts, str) else output_layouts
+    arguments: dict[str, Any] = {"function": function, "num_outputs": num_outputs, "preserve": preserve}
+    optional = {"output_layouts": layouts, "sharding": sharding, "device": device}
+    arguments.update({key: value for key, value in optional.items() if value is not None})
+
+    @functools.wraps(function)
+    def call(*inputs: Any) -> Any:
+        return _call(*inputs, **arguments)
+
+    return call

@@ -1,0 +1,149 @@
+"""Iterators that return jax arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Sharding
+
+from ..base_iterator import BaseIterator, LastBatchPolicy
+from .arrays import concatenated, host_array, on_device, sharded, stacked
+
+
+class DALIGenericIterator(BaseIterator):
+    """Every `next` returns a dict {name: jax.Array}.
+
+    One pipeline gives arrays [samples, ...]. Several, whose batches must have equal shapes, give with `sharding` one global array, the
+    batches one after another along the first dimension; otherwise arrays [pipelines, samples, ...], as `jax.pmap` wants them.
+
+    Args:
+        sharding: where the parts of the arrays are. A single pipeline's batch is split over it, too.
+        pmap_compatible: True: a leading axis also for a single pipeline. False with `devices`: no such axis.
+        devices: the device of each pipeline's part; None: jax's default device.
+
+    Types are jax's: 64-bit elements become 32-bit ones unless ``jax_enable_x64`` is set. PARTIAL is refused (ValueError): jax compiles for
+    fixed shapes. Other arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`.
+    """
+
+    def __init__(
+        self,
+        pipelines: Any,
+        output_map: Sequence[str] | None = None,
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: LastBatchPolicy = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+        sharding: Sharding | None = None,
+        pmap_compatible: bool | None = None,
+        devices: Sequence[Any] | None = None,
+    ):
+        if sharding is not None and not isinstance(sharding, Sharding):
+            raise TypeError(f"sharding must be a jax.sharding.Sharding, got {type(sharding).__name__}")
+        if sharding is not None and devices is not None:
+            raise ValueError("give `sharding` or `devices`, not both")
+        if sharding is not None and pmap_compatible:
+            raise ValueError("arrays with a `sharding` have no leading device axis: pmap_compatible=True contradicts it")
+        if last_batch_policy is LastBatchPolicy.PARTIAL:
+            raise ValueError("JAX iterators do not support LastBatchPolicy.PARTIAL: shapes are fixed; use FILL or DROP")
+        self._sharding, self._devices = sharding, None if devices is None else list(devices)
+        self._pmap = pmap_compatible
+        super().__init__(
+            pipelines, output_map, size, reader_name, auto_reset, None, last_batch_padded, last_batch_policy, prepare_first_batch
+        )
+        if self._devices is not None and len(self._devices) != len(self._pipes):
+            raise ValueError(f"there are {len(self._pipes)} pipelines, but {len(self._devices)} devices")
+
+    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, np.ndarray]:
+        return {name: host_array(output, name) for name, output in zip(self.output_map, outputs, strict=True)}
+
+    def _collected(self, converted: list[dict[str, np.ndarray]]) -> dict[str, jax.Array]:
+        return {name: self._one([part[name] for part in converted], name) for name in self.output_map}
+
+    def _one(self, parts: list[np.ndarray], name: str) -> jax.Array:
+        if any(part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts):
+            raise RuntimeError(f"output {name!r}: the pipelines' batches differ: {[(part.shape, str(part.dtype)) for part in parts]}")
+        if self._sharding is not None:
+            return sharded(parts, self._sharding)
+        pmap = self._devices is not None if self._pmap is None else self._pmap
+        if self._devices is not None:
+            return stacked(parts, self._devices) if pmap else concatenated(parts, self._devices)
+        return on_device(parts[0], None) if len(parts) == 1 and not pmap else stacked(parts, None)
+
+
+class DALIGenericPeekableIterator(DALIGenericIterator):
+    """:class:`DALIGenericIterator` with :meth:`peek`; every batch must have the shapes and types of the first.
+
+    A checkpoint taken while a peeked batch is waiting describes the place before it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self._lock = threading.RLock()
+        self._peeked: Any = None  # a batch, or the StopIteration in its place
+        self._before: Any = None  # the place before it
+        self._spec: dict[str, jax.ShapeDtypeStruct] | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        super().__init__(*args, **kwargs)
+
+    def __next__(self) -> dict[str, jax.Array]:
+        with self._lock:
+            if self._peeked is None:
+                return self._checked(super().__next__())
+            peeked, self._peeked, self._before = self._peeked, None, None
+            if isinstance(peeked, StopIteration):
+                raise StopIteration
+            return peeked
+
+    def peek(self) -> dict[str, jax.Array]:
+        """The batch that the next `next` returns. StopIteration at the end of the epoch, which `next` tells again."""
+        with self._lock:
+            if self._peeked is None:
+                place = self._place() if self._checkpointing else None
+                try:
+                    self._peeked = self._checked(super().__next__())
+                except StopIteration as end:
+                    self._peeked = end
+                self._before = place
+            if isinstance(self._peeked, StopIteration):
+                raise StopIteration
+            return self._peeked
+
+    def peek_async(self) -> Future[dict[str, jax.Array] | None]:
+        """:meth:`peek` on another thread; the future's result is None at the end of the epoch."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="asyncdali-peek")
+        return self._thread.submit(self._peek_or_none)
+
+    def _peek_or_none(self) -> dict[str, jax.Array] | None:
+        try:
+            return self.peek()
+        except StopIteration:  # must not cross a future
+            return None
+
+    @property
+    def element_spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and type of each array; peeks if no batch was seen yet."""
+        if self._spec is None:
+            self.peek()
+        assert self._spec is not None
+        return self._spec
+
+    def _checked(self, batch: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        spec = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
+        if self._spec is not None and spec != self._spec:
+            raise ValueError(f"this batch differs from those before it: {spec}, they had {self._spec}")
+        self._spec = spec
+        return batch
+
+    def _place(self) -> Any:
+        return super()._place() if self._before is None else self._before
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._peeked = self._before = None
