@@ -23,7 +23,7 @@ from .step import compiled, inlined
 #  5.. time in each step: the sum is 0
 #
 # Reading the clock costs some 25 ns. A thread reads it around every step where that is little (steps of 2.5 us and more on average),
-# else for every 16th sample, and in proportion the rest is put down to the steps.
+# else for every 16th sample, and in proportion the rest is put down to the steps. Where processor time is asked for, it does for all.
 
 TIMES = 5  # entries before those of the steps
 OWN_TIMES = 2  # a thread's record leads to this many words of the clock's, and one per step
@@ -96,7 +96,7 @@ def run_job(job, thread):
             store_i64(load_i64(slot_arrays + 8 * k) + 8 * i, scratch + load_i64(slot_offsets + 8 * k))
         store_i64(thread + 16, texts + i * text_bytes)
         store_i64(thread + 24, text_bytes)
-        timing = times != 0 and (timed < 4 or measured > timed * steps * _WORTH or i & 15 == 0)
+        timing = times != 0 and (processor or timed < 4 or measured > timed * steps * _WORTH or i & 15 == 0)
         if timing:
             if processor:
                 used = _clock(_THREAD_TIME, own)

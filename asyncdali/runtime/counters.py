@@ -39,23 +39,39 @@ class Recorder(Protocol):
     def level(self, what: str, time: int, value: int) -> None: ...
 
 
+class Estimate:
+    """Processor time of which only a part is measured: for the rest the share last measured is assumed."""
+
+    __slots__ = ("_share", "total")
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self._share = 0.0
+
+    def add(self, took: int, processor: int) -> None:
+        """Something took that long; `processor`: its processor time, -1 if it was not measured."""
+        if processor >= 0:
+            self.total += processor
+            self._share = processor / took if took else 0.0
+        else:
+            self.total += took * self._share
+
+
 class OperatorCounters:
     """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
 
-    __slots__ = ("bytes", "iterations", "jobs", "jobs_measured", "jobs_processor", "outputs", "planned", "planning", "samples", "steps")
+    __slots__ = ("bytes", "iterations", "jobs", "jobs_processor", "outputs", "planned", "planning", "samples", "steps")
 
     def __init__(self, planned: Any) -> None:
         self.planned = planned
         self.outputs = len(planned.outputs)
         self.iterations = self.samples = self.bytes = self.planning = self.jobs = self.steps = 0
-        self.jobs_measured = self.jobs_processor = 0  # of `jobs`: what was measured, and the processor time of that
+        self.jobs_processor = Estimate()
 
     def job(self, times: JobTimes) -> None:
         """Count a job of `prepare`."""
         self.jobs += times.busy
-        if times.processor >= 0:
-            self.jobs_measured += times.busy
-            self.jobs_processor += times.processor
+        self.jobs_processor.add(times.busy, times.processor)
 
 
 def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
@@ -94,10 +110,11 @@ class SegmentCounters:
         self.producers: set[int] = segment.producers
         self.operators = operators
         self.stream = ""
-        self.iterations = self.planning = self.planning_measured = self.planning_processor = 0
+        self.iterations = self.planning = 0
+        self.planning_processor, self.pixels_processor = Estimate(), Estimate()
         self.wait_input = self.wait_output = self.wait_turn = 0
-        self.batches = self.samples = self.pixels = self.pixels_busy = self.pixels_measured = self.pixels_processor = 0
-        self.slowest_sum = self.slowest_batches = 0
+        self.batches = self.samples = self.pixels = self.pixels_busy = 0
+        self.slowest_sum = self._slowest_last = 0
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
         self.free = 0  # since when the next iteration could be planned
         self._edges = [edge for built in segment.operators for edge in built.outputs]
@@ -180,13 +197,12 @@ class SegmentCounters:
                 return
             self.pixels += ended - times.begun
             self.pixels_busy += times.busy
+            self.pixels_processor.add(times.busy, times.processor)
             if times.processor >= 0:
-                self.pixels_measured += times.busy
-                self.pixels_processor += times.processor
-                self.slowest_sum += times.slowest
-                self.slowest_batches += 1
+                self._slowest_last = times.slowest
                 if self.slowest is None or times.slowest > self.slowest[0]:
                     self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
+            self.slowest_sum += self._slowest_last
             for owner, took in zip(owners, times.steps):
                 owner.counters.steps += took
         if self.root.recorder is not None:
@@ -238,9 +254,8 @@ class Lap:
         """Everything is planned, and there is memory for it."""
         counters, marks = self._counters, self._marks
         marks.append(now() - self._away)
-        if self.timed is _PROCESSOR:
-            counters.planning_measured += marks[-1] - marks[0]
-            counters.planning_processor += self._used + time.thread_time_ns() - self._resumed
+        used = self._used + time.thread_time_ns() - self._resumed if self.timed is _PROCESSOR else -1
+        counters.planning_processor.add(marks[-1] - marks[0], used)
         counters.planned(marks, self._record.edges)
         recorder = counters.root.recorder
         if recorder is not None:
@@ -250,7 +265,7 @@ class Lap:
 class SourceCounters:
     """One source: how often it was asked, how long that took, on the thread that asks."""
 
-    __slots__ = ("_root", "kind", "measured", "name", "prefetch", "processor", "pulls", "samples", "wait")
+    __slots__ = ("_root", "kind", "name", "prefetch", "processor", "pulls", "samples", "wait")
 
     def __init__(self, root: PipelineCounters, name: str, kind: str, prefetch: int):
         self._root = root
@@ -258,7 +273,7 @@ class SourceCounters:
         self.kind = kind
         self.prefetch = prefetch
         self.pulls = self.samples = self.wait = 0
-        self.measured = self.processor = 0
+        self.processor = Estimate()
 
     def pull(self, ask: Callable[[], dict[str, Batch]]) -> dict[str, Batch]:
         """``ask()``, timed."""
@@ -276,9 +291,7 @@ class SourceCounters:
             if self._root.recorder is not None:
                 self._root.recorder.span(f"ask {self.name}", began, ended, self.pulls - 1)
             self.wait += took
-            if processor >= 0:
-                self.measured += took
-                self.processor += time.thread_time_ns() - processor
+            self.processor.add(took, time.thread_time_ns() - processor if processor >= 0 else -1)
 
 
 class PipelineCounters:

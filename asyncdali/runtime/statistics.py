@@ -294,16 +294,11 @@ def take(
     )
 
 
-def _estimate(total: int, measured: int, processor: int) -> float:
-    """Processor seconds of `total`, of which a part was measured."""
-    return total * (processor / measured) / 1e9 if measured else 0.0
-
-
 def _operator(item: OperatorCounters) -> OperatorStatistics:
     spec = item.planned.spec
     return OperatorStatistics(
         spec.name, spec.schema.name, spec.device, item.iterations, item.samples, item.bytes, item.planning / 1e9, item.jobs / 1e9,
-        item.steps / 1e9, _estimate(item.jobs, item.jobs_measured, item.jobs_processor),
+        item.steps / 1e9, item.jobs_processor.total / 1e9,
     )  # fmt: skip
 
 
@@ -312,10 +307,10 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
     return SegmentStatistics(
         index=item.index, backend=item.backend, stream=item.stream, operators=tuple(part.planned.spec.name for part in item.operators),
         iterations=item.iterations, planning_seconds=item.planning / 1e9,
-        planning_processor_seconds=_estimate(item.planning, item.planning_measured, item.planning_processor),
+        planning_processor_seconds=item.planning_processor.total / 1e9,
         batches=item.batches, samples=item.samples, pixels_seconds=item.pixels / 1e9, pixels_busy_seconds=item.pixels_busy / 1e9,
-        pixels_processor_seconds=_estimate(item.pixels_busy, item.pixels_measured, item.pixels_processor),
-        slowest_sample_seconds=item.batches * item.slowest_sum / max(1, item.slowest_batches) / 1e9,
+        pixels_processor_seconds=item.pixels_processor.total / 1e9,
+        slowest_sample_seconds=item.slowest_sum / 1e9,
         slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
         wait_output_seconds=item.wait_output / 1e9, wait_input_seconds=item.wait_input / 1e9, wait_turn_seconds=item.wait_turn / 1e9,
     )  # fmt: skip
@@ -324,7 +319,7 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
 def _source(item: SourceCounters) -> SourceStatistics:
     return SourceStatistics(
         item.name, item.kind, item.prefetch, item.pulls, item.samples, item.wait / 1e9,
-        _estimate(item.wait, item.measured, item.processor),
+        item.processor.total / 1e9,
     )  # fmt: skip
 
 

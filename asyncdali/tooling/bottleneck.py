@@ -14,8 +14,9 @@ from typing import Any
 BUSY = 0.7
 """Who works for this share of the time is a bottleneck: waking and handing over take their part, too."""
 _WAITS = 0.08  # a consumer that waits less than this is not held up
-_COMPUTES = 0.6  # this share of processor time in the time taken is computing, less than _SLEEPS is waiting
-_SLEEPS = 0.35
+_COMPUTES = 0.25
+"""From this share of processor time in the time taken, something computes rather than waits: sleeping takes next to none, and on a machine
+shared with others computing may get less than half."""
 _PYTHON = ("python_function", "dl_tensor_python_function")
 
 
@@ -25,7 +26,7 @@ class Bottleneck:
 
     Attributes:
         kind: one of "consumer", "source", "interpreter", "workers", "python_function", "storage", "threads", "oversubscribed", "sample",
-            "planning", "queue", "unclear", "idle".
+            "planning", "queue", "machine", "unclear", "idle".
         what: the operator, source or sample, or "".
         share: of the elapsed time that goes there, 0..1.
         finding: what was seen. advice: what to change.
@@ -49,7 +50,7 @@ def find(statistics: Any, cores: int) -> Bottleneck:
         return Bottleneck("idle", "", 0.0, "no batch was delivered", "run the pipeline first")
     case = _Case(statistics, cores)
     looks: tuple[Callable[[_Case], Bottleneck | None], ...] = (
-        _sources, _consumer, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue,
+        _sources, _consumer, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue, _machine,
     )  # fmt: skip
     for look in looks:
         found = look(case)
@@ -176,7 +177,8 @@ def _oversubscribed(case: _Case) -> Bottleneck | None:
     """More threads than processors, and they wait for one."""
     threads = case.threads
     gets = _ratio(threads.processor_seconds, threads.busy_seconds)
-    if threads.count <= case.cores or case.thread_share < 0.5 or gets > 0.85 or _top_waits(case):
+    at_once = threads.busy_seconds / case.elapsed
+    if threads.count <= case.cores or at_once < 1.2 * case.cores or gets > 0.85 or _top_waits(case):
         return None
     return Bottleneck(
         "oversubscribed", "", case.thread_share,
@@ -201,9 +203,9 @@ def _storage(case: _Case) -> Bottleneck | None:
     reader = _reader(case)
     if reader is None:
         return None
-    share = case.share(reader.prepare_seconds) / case.threads.count
+    share = min(1.0, case.share(reader.prepare_seconds) / case.threads.count)  # the stage thread helps them
     works = _ratio(reader.prepare_processor_seconds, reader.prepare_seconds)
-    if share < 0.45 or works > _SLEEPS:
+    if share < 0.45 or works > _COMPUTES:
         return None
     return Bottleneck(
         "storage", reader.name, share,
@@ -240,11 +242,12 @@ def _threads(case: _Case) -> Bottleneck | None:
 def _sample(case: _Case) -> Bottleneck | None:
     """One sample keeps the batch from being done while other threads have nothing to do."""
     segment = max(case.statistics.segments, key=lambda item: item.slowest_sample_seconds)
-    share = case.share(segment.slowest_sample_seconds)
-    if not segment.batches or share < 0.5:
+    works, most = segment.pixels_processor_seconds, segment.slowest_sample_seconds
+    share = case.share(segment.pixels_seconds)
+    if segment.samples < 2 * segment.batches or share < 0.4 or most < 0.4 * works:
         return None
-    slowest = segment.slowest_sample_seconds / segment.batches
-    others = (segment.pixels_busy_seconds - segment.slowest_sample_seconds) / max(1, segment.samples - segment.batches)
+    slowest = most / segment.batches
+    others = max(0.0, works - most) / (segment.samples - segment.batches)
     if slowest < 4 * others:
         return None
     where = ""
@@ -252,7 +255,7 @@ def _sample(case: _Case) -> Bottleneck | None:
         _, iteration, sample, file = segment.slowest_sample
         where = f", the slowest of all was sample {sample} of iteration {iteration}{f' ({file})' if file else ''}"
     return Bottleneck(
-        "sample", f"segment {segment.index}", share,
+        "sample", f"segment {segment.index}", min(1.0, share),
         f"the slowest sample of each batch takes {slowest * 1e3:.3g} ms, the others {others * 1e3:.3g} ms{where}, and the other threads "
         "run out of work",
         f"let other batches go on meanwhile: prefetch_queue_depth={case.statistics.queue.depth + 2}; or make these samples smaller, or the "
@@ -296,6 +299,19 @@ def _queue(case: _Case) -> Bottleneck | None:
         f"the pipeline and its consumer wait for each other in turns, {percent(share)} and {percent(case.waits)} of the time, with "
         f"{_plural(depth, 'iteration')} in flight",
         f"a deeper queue: prefetch_queue_depth={depth + 1 if depth > 1 else 2} or more (and exec_pipelined=True)",
+    )  # fmt: skip
+
+
+def _machine(case: _Case) -> Bottleneck | None:
+    """The threads work, and something else has the processors."""
+    gets = _ratio(case.threads.processor_seconds, case.threads.busy_seconds)
+    if case.thread_share < 0.3 or gets > 0.6:
+        return None
+    return Bottleneck(
+        "machine", "", case.thread_share,
+        f"the worker threads work {percent(case.thread_share)} of the time and have a processor for {percent(gets)} of that, with no more "
+        f"threads ({case.threads.count}) than cores ({case.cores})",
+        "something else uses the processors: look at `top`, the container's quota, and the threads of other libraries (asyncdali doctor)",
     )  # fmt: skip
 
 

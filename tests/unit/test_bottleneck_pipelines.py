@@ -1,0 +1,61 @@
+"""The bottleneck is named rightly for ten real pipelines (examples/bottlenecks.py), each run as users would: ``asyncdali bench``.
+
+Judged by counted time: the shares are those of work and waiting, not of how fast this machine happens to be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.slow_files import compiler, slow_files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLE = ROOT / "examples" / "bottlenecks.py"
+STEP = ["--consumer-ms", "15"]
+
+CASES = [
+    ("slow_source", [], "source", "async def"),
+    ("interpreter_bound", [], "interpreter", "parallel=True"),
+    ("slow_decode", [], "threads", "decoders.image"),
+    ("slow_python_function", [], "python_function", "one at a time"),
+    ("small_queue", STEP, "queue", "prefetch_queue_depth"),
+    ("slow_consumer", STEP, "consumer", "keeps up"),
+    ("slow_sample", [], "sample", "sample 5"),
+    ("too_few_workers", [], "workers", "py_num_workers=2"),
+    ("too_many_threads", [], "oversubscribed", "num_threads="),
+]
+
+
+def bench(name, *arguments, **environment):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-m", "asyncdali", "bench", f"{EXAMPLE}:{name}", "--json", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["measurement"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, arguments, kind, words", CASES, ids=[case[0] for case in CASES])
+def test_the_bottleneck_is_named(name, arguments, kind, words):
+    found = bench(name, "--iterations", "40", *arguments)
+    print(f"{name}: {found['bottleneck']['sentence']}")
+    assert found["bottleneck"]["kind"] == kind, found["bottleneck"]["sentence"]
+    assert words in found["bottleneck"]["sentence"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="no C compiler to build a stand-in for slow storage")
+def test_slow_storage_is_named(tmp_path):
+    pictures = tmp_path / "slow"
+    shutil.copytree(ROOT / "asyncdali" / "data" / "pictures", pictures)
+    environment = slow_files(tmp_path, pictures, 8000)
+    found = bench("slow_storage", "--iterations", "20", BOTTLENECKS_PICTURES=str(pictures), **environment)
+    print(f"slow_storage: {found['bottleneck']['sentence']}")
+    assert found["bottleneck"]["kind"] == "storage", found["bottleneck"]["sentence"]
+    assert "'reader'" in found["bottleneck"]["sentence"]
