@@ -52,12 +52,13 @@ def _clock(which, words):
 @inlined
 def _count(times, own, steps, entered, cpu, measured):
     """Add this thread's share: the time since it entered goes to the steps in proportion to what was `measured`."""
+    if measured == 0:
+        return  # there was no sample left for it
     took = _clock(_MONOTONIC, own) - entered
     fetch_add(times, took)
-    if measured > 0:
-        scale = took / measured
-        for k in range(steps):
-            fetch_add(times + 8 * (TIMES + k), int(load_i64(own + 8 * (OWN_TIMES + k)) * scale))
+    scale = took / measured
+    for k in range(steps):
+        fetch_add(times + 8 * (TIMES + k), int(load_i64(own + 8 * (OWN_TIMES + k)) * scale))
     if load_i64(times + 24) != 0:
         fetch_add(times + 16, _clock(_THREAD_TIME, own) - cpu)
 

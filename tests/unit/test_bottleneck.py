@@ -1,0 +1,177 @@
+"""The bottleneck sentence on constructed statistics: every kind, its numbers, and the borders between kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from asyncdali.runtime.statistics import (
+    BufferStatistics,
+    ConsumerStatistics,
+    OperatorStatistics,
+    QueueStatistics,
+    SegmentStatistics,
+    SourceStatistics,
+    Statistics,
+    StreamStatistics,
+    ThreadStatistics,
+    WorkerStatistics,
+)  # fmt: skip
+from asyncdali.tooling.bottleneck import find
+
+READER = OperatorStatistics("reader", "readers.file", "cpu", 100, 3200, 10**8, 0.1, 0.4, 0.0, 0.35)
+DECODE = OperatorStatistics("decode", "decoders.image", "cpu", 100, 3200, 10**9, 0.1, 0.0, 13.0, 0.0)
+RESIZE = OperatorStatistics("resize", "resize", "cpu", 100, 3200, 10**9, 0.1, 0.0, 5.3, 0.0)
+SEGMENT = SegmentStatistics(
+    index=0, backend="cpu", stream="cpu", operators=("reader", "decode", "resize"), iterations=100, planning_seconds=0.3,
+    planning_processor_seconds=0.3, batches=100, samples=3200, pixels_seconds=9.6, pixels_busy_seconds=18.3, pixels_processor_seconds=18.0,
+    slowest_sample_seconds=0.9, slowest_sample=(0.02, 7, 3, "a/b.jpg"), wait_output_seconds=9.0, wait_input_seconds=0.0,
+    wait_turn_seconds=0.0,
+)  # fmt: skip
+BUSY = Statistics(
+    elapsed_seconds=10.0, batch_size=32, consumer=ConsumerStatistics(100, 3200, 0, 9.5, 0.4, 20.0), queue=QueueStatistics(2, 2, 0, (98, 2)),
+    segments=(SEGMENT,), operators=(READER, DECODE, RESIZE), sources=(), threads=ThreadStatistics(2, 18.7, 18.3),
+    streams=(StreamStatistics("cpu", (0,), 0.3),), buffers=BufferStatistics(0, 0, 0, 0), workers=None,
+)  # fmt: skip
+"""Two threads that decode all the time, and a consumer that waits."""
+
+IDLE = replace(
+    BUSY,
+    threads=ThreadStatistics(2, 1.0, 0.9),
+    segments=(replace(SEGMENT, pixels_seconds=0.6, pixels_busy_seconds=1.0, pixels_processor_seconds=0.9, slowest_sample_seconds=0.04),),
+    operators=(replace(READER, prepare_seconds=0.1), replace(DECODE, steps_seconds=0.7), replace(RESIZE, steps_seconds=0.2)),
+)
+"""As :data:`BUSY`, and the threads have nothing to do."""
+
+
+def test_busy_threads():
+    found = find(BUSY, cores=8)
+    assert found.kind == "threads" and found.what == "decode"
+    assert found.finding == "decoders.image is 71 % of the pixels phase and both threads are busy (94 %)"
+    assert found.advice == 'more threads (num_threads=8: 6 cores to spare) or device="mixed" on a machine with a GPU'
+    assert found.sentence == f"{found.finding}: {found.advice}"
+    assert found.share == pytest.approx(0.935)
+
+
+def test_busy_threads_on_all_cores():
+    found = find(BUSY, cores=2)
+    assert found.kind == "threads" and "every core is in use (2)" in found.advice and "num_threads" not in found.advice
+
+
+def test_no_gpu_is_advised_for_what_is_no_decoder():
+    slow = replace(BUSY, operators=(READER, replace(DECODE, steps_seconds=5.3), replace(RESIZE, steps_seconds=13.0)))
+    found = find(slow, cores=8)
+    assert found.what == "resize" and "mixed" not in found.advice and "resize is 71 %" in found.finding
+
+
+def test_the_consumer():
+    consumer = replace(IDLE, consumer=ConsumerStatistics(100, 3200, 0, 0.3, 9.6, 20.0))
+    found = find(consumer, cores=8)
+    assert found.kind == "consumer" and "96 % of the time for itself" in found.finding and "3 %" in found.finding
+
+
+def source(**changes):
+    made = SourceStatistics("numbers", "called", 1, 100, 3200, 7.1, 0.1)
+    consumer = ConsumerStatistics(100, 3200, 0, 0.5, 2.0, 20.0)
+    return replace(IDLE, sources=(replace(made, **changes),), consumer=consumer)
+
+
+def test_a_source_that_waits():
+    found = find(source(), cores=8)
+    assert found.kind == "source" and "'numbers' takes 71 % of the time, mostly waiting" in found.finding and "async def" in found.advice
+
+
+def test_a_source_that_computes():
+    found = find(source(processor_seconds=6.8), cores=8)
+    assert found.kind == "interpreter" and "holding the interpreter" in found.finding and "parallel=True" in found.advice
+
+
+def test_an_awaited_source():
+    found = find(source(kind="awaited", prefetch=2), cores=8)
+    assert found.kind == "source" and "with 2 batches asked for ahead" in found.finding and "max_concurrency" in found.advice
+
+
+def test_busy_workers():
+    workers = WorkerStatistics(2, 400, 3200, 19.0, 30.0, 10**6, 0, 2)
+    found = find(replace(source(kind="parallel"), workers=workers), cores=8)
+    assert found.kind == "workers" and "its 2 workers are busy 95 %" in found.finding and "py_num_workers=4" in found.advice
+
+
+def test_idle_workers():
+    workers = WorkerStatistics(4, 400, 3200, 9.0, 0.1, 10**6, 0, 2)
+    found = find(replace(source(kind="parallel"), workers=workers), cores=8)
+    assert found.kind == "source" and "busy only 22 %" in found.finding and "prefetch_queue_depth" in found.advice
+
+
+@pytest.mark.parametrize("processor, words", [(0.1, "waits"), (9.0, "computes in Python, holding the interpreter")])
+def test_a_python_function(processor, words):
+    function = OperatorStatistics("blend", "python_function", "cpu", 100, 3200, 0, 9.4, 0.0, 0.0, 0.0)
+    segment = replace(SEGMENT, operators=("blend",), index=1, planning_seconds=9.4, planning_processor_seconds=processor)
+    found = find(replace(IDLE, operators=(*IDLE.operators, function), segments=(*IDLE.segments, segment)), cores=8)
+    assert found.kind == "python_function" and found.what == "blend" and words in found.finding and "94 %" in found.finding
+
+
+def test_more_threads_than_cores():
+    many = replace(BUSY, threads=ThreadStatistics(16, 140.0, 19.0))
+    found = find(many, cores=2)
+    assert found.kind == "oversubscribed" and "16 worker threads share 2 cores" in found.finding and "num_threads=2" in found.advice
+    assert find(many, cores=16).kind != "oversubscribed"
+
+
+def test_slow_storage():
+    reader = replace(READER, prepare_seconds=17.0, prepare_processor_seconds=0.6)
+    slow = replace(IDLE, operators=(reader, *IDLE.operators[1:]), threads=ThreadStatistics(2, 18.0, 1.5))
+    found = find(slow, cores=2)
+    assert found.kind == "storage" and "readers.file 'reader' waits for storage: 85 %" in found.finding and "num_threads=4" in found.advice
+    quick = replace(slow, operators=(replace(reader, prepare_processor_seconds=16.0), *IDLE.operators[1:]))
+    assert find(quick, cores=2).kind == "threads"  # it computes: checksums, say
+
+
+def test_threads_that_wait_for_storage_are_not_too_many():
+    reader = replace(READER, prepare_seconds=150.0, prepare_processor_seconds=1.0)
+    slow = replace(IDLE, operators=(reader, *IDLE.operators[1:]), threads=ThreadStatistics(16, 152.0, 2.0))
+    assert find(slow, cores=2).kind == "storage"
+
+
+def test_one_slow_sample():
+    segment = replace(
+        SEGMENT, pixels_seconds=9.0, pixels_busy_seconds=10.0, pixels_processor_seconds=10.0, slowest_sample_seconds=8.6
+    )
+    found = find(replace(IDLE, segments=(segment,), threads=ThreadStatistics(2, 10.0, 9.9)), cores=8)
+    assert found.kind == "sample" and "86 ms" in found.finding and "sample 3 of iteration 7 (a/b.jpg)" in found.finding
+    assert "prefetch_queue_depth=4" in found.advice
+
+
+@pytest.mark.parametrize("processor, kind", [(8.5, "planning"), (0.5, "interpreter")])
+def test_planning(processor, kind):
+    segment = replace(IDLE.segments[0], planning_seconds=9.0, planning_processor_seconds=processor)
+    operators = (replace(READER, planning_seconds=7.0, prepare_seconds=0.1), *IDLE.operators[1:])
+    found = find(replace(IDLE, segments=(segment,), operators=operators), cores=8)
+    assert found.kind == kind and found.what == "reader" and "90 %" in found.finding and "larger batches" in found.advice
+
+
+def test_a_short_queue():
+    segment = replace(IDLE.segments[0], wait_output_seconds=4.0)
+    short = replace(
+        IDLE, segments=(segment,), queue=QueueStatistics(1, 1, 0, (99, 1)), consumer=ConsumerStatistics(100, 3200, 0, 4.5, 5.0, 5.0)
+    )
+    found = find(short, cores=8)
+    assert found.kind == "queue" and "40 % and 45 % of the time, with 1 iteration in flight" in found.finding
+    assert "prefetch_queue_depth=2" in found.advice
+
+
+def test_a_machine_used_by_others():
+    segment = replace(IDLE.segments[0], wait_output_seconds=0.0)
+    found = find(replace(IDLE, segments=(segment,), threads=ThreadStatistics(2, 11.0, 4.0)), cores=2)
+    assert found.kind == "machine" and "have a processor for 36 %" in found.finding
+
+
+def test_nothing_is_saturated():
+    segment = replace(IDLE.segments[0], wait_output_seconds=0.0)
+    found = find(replace(IDLE, segments=(segment,)), cores=8)
+    assert found.kind == "unclear" and found.what == "decode" and "--trace" in found.advice
+
+
+def test_nothing_ran():
+    assert find(replace(BUSY, consumer=ConsumerStatistics(0, 0, 0, 0.0, 0.0, 0.0)), cores=8).kind == "idle"

@@ -1,0 +1,287 @@
+"""``Pipeline.statistics()``: what is counted, in every mode, and that nothing is where it is switched off."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import json
+import time
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of, values
+from helpers.probe_kernels import number_step
+
+from asyncdali import fn, pipeline_def, types
+from asyncdali.device.threads import WorkerState
+from asyncdali.operators.base import Step, context_table, no_explanation
+from asyncdali.runtime.counters import Estimate
+from asyncdali.runtime.jobs import CompiledSamples, Timed
+
+
+def ragged(count):
+    return [np.full((k % 3 + 1, 5), k, np.float32) for k in range(count)]
+
+
+def sums():
+    """A source, two steps of pixels, and a draw."""
+    data = fn.external_source(lambda i: ragged(6), name="numbers")
+    return fn.pad(data * 2.0, name="pad"), fn.random.uniform(name="draw")
+
+
+def make(**options):
+    return pipeline_of(sums, batch_size=6, **options)
+
+
+def test_everything_is_counted():
+    pipe = make()
+    produced = 0
+    for _ in range(5):
+        outputs = pipe.run()
+        produced += sum(tensor.nbytes for tensor in (np.asarray(sample) for sample in outputs[0]))
+    found = pipe.statistics()
+    assert (found.consumer.iterations, found.consumer.samples, found.consumer.failed) == (5, 30, 0)
+    assert found.batch_size == 6 and found.queue.depth == 2
+    pad = found.operator("pad")
+    assert pad.operator == "pad" and pad.backend == "cpu"
+    assert pad.samples == 6 * pad.iterations >= 30
+    assert pad.bytes * 5 == produced * pad.iterations  # every batch has the same size
+    assert pad.planning_seconds > 0 and pad.steps_seconds > 0 and pad.prepare_seconds == 0
+    assert found.operator("draw").bytes == 4 * found.operator("draw").samples
+    with pytest.raises(KeyError, match="no operator 'other'.*pad"):
+        found.operator("other")
+    segment = next(item for item in found.segments if "pad" in item.operators)
+    assert segment.batches >= 5 and segment.samples == 6 * segment.batches
+    assert segment.iterations >= segment.batches
+    assert segment.pixels_busy_seconds > 0 and segment.slowest_sample is not None
+    steps = sum(found.operator(name).steps_seconds for name in segment.operators)
+    assert steps == pytest.approx(segment.pixels_busy_seconds, rel=0.01)  # the steps' shares add up to the threads' time
+    assert found.threads.count == 2
+    assert found.threads.busy_seconds == pytest.approx(sum(item.pixels_busy_seconds for item in found.segments))
+    assert found.consumer.latency_seconds > 0 and sum(found.queue.ready_on_arrival) == 5
+    assert {name for item in found.segments for name in item.operators} == {item.name for item in found.operators}
+    (source,) = found.sources
+    assert (source.name, source.kind) == ("numbers", "called") and source.batches >= 5 and source.samples == 6 * source.batches
+    assert sorted(index for stream in found.streams for index in stream.serves) == [item.index for item in found.segments]
+    pipe.close()
+
+
+def test_ragged_batches_count_their_bytes():
+    sizes = iter([3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20)
+    pipe = pipeline_of(lambda: fn.copy(fn.external_source(lambda i: [np.zeros((next(sizes), 7), np.int16)] * 2), name="copy"), batch_size=2)
+    total = sum(np.asarray(sample).nbytes for _ in range(80) for sample in pipe.run()[0])
+    found = pipe.statistics().operator("copy")  # two more are in work or done
+    extra = found.iterations - 80
+    rows = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3] * 20
+    assert 0 <= extra <= 2
+    assert found.bytes == total + sum(2 * 14 * rows[80 + k] for k in range(extra))
+    pipe.close()
+
+
+def test_the_difference_of_two():
+    pipe = make()
+    pipe.run()
+    first = pipe.statistics()
+    for _ in range(3):
+        pipe.run()
+    found = pipe.statistics().since(first)
+    assert (found.consumer.iterations, found.consumer.samples) == (3, 18)
+    assert sum(found.queue.ready_on_arrival) == 3
+    assert 0 < found.elapsed_seconds < first.elapsed_seconds + found.elapsed_seconds
+    assert found.batch_size == 6 and found.threads.count == 2
+    assert found.operator("pad").samples == 6 * found.operator("pad").iterations
+    other = pipeline_of(lambda: fn.random.uniform(name="another"))
+    other.run()
+    with pytest.raises(ValueError, match="another pipeline"):
+        pipe.statistics().since(other.statistics())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.elapsed_seconds = 0
+    assert json.loads(json.dumps(found.as_dict()))["consumer"]["samples"] == 18
+    for item in (pipe, other):
+        item.close()
+
+
+def test_the_scheduled_calls_count():
+    pipe = make()
+    pipe.schedule_run()
+    for _ in range(3):
+        pipe.outputs()
+        pipe.schedule_run()
+    assert pipe.statistics().consumer.iterations == 3
+    pipe.close()
+
+
+def test_awaited_batches_count():
+    async def consume():
+        async with make() as pipe:
+            for _ in range(3):
+                await pipe.run_async()
+            return pipe.statistics()
+
+    found = asyncio.run(consume())
+    assert found.consumer.samples == 18 and found.sources[0].batches >= 3
+
+
+@pytest.mark.parametrize("options", [{"exec_dynamic": False}, {"exec_async": False, "exec_pipelined": False}, {"prefetch_queue_depth": 1}])
+def test_other_executors_count(options):
+    pipe = make(**options)
+    for _ in range(3):
+        pipe.run()
+    assert pipe.statistics().consumer.iterations == 3
+    pipe.close()
+
+
+def test_debug_mode_counts():
+    @pipeline_def(batch_size=3, num_threads=2, debug=True, device_id=None)
+    def graph():
+        return fn.random.uniform(name="draw") * 2
+
+    pipe = graph()
+    for _ in range(4):
+        pipe.run()
+    found = pipe.statistics()
+    assert (found.consumer.iterations, found.consumer.samples) == (4, 12)
+    assert found.operator("draw").samples == 12
+    assert not any(item.name.startswith("__input_") for item in found.operators)
+    pipe.close()
+
+
+def test_mixed_and_gpu_operators_count():
+    pipe = pipeline_of(lambda: fn.random.uniform(device="cpu").gpu() + 1, device_id=0)
+    for _ in range(3):
+        pipe.run()
+    found = pipe.statistics()
+    assert {item.backend for item in found.segments} >= {"gpu"}
+    assert {stream.name for stream in found.streams} >= {"gpu"}
+    pipe.close()
+
+
+def test_errors_count_as_iterations():
+    def source(i):
+        return [np.zeros((2 if i == 1 else 4,), np.float32)] * 2
+
+    pipe = pipeline_of(lambda: fn.reshape(fn.external_source(source), shape=[2, 2]), batch_size=2)
+    pipe.run()
+    with pytest.raises(RuntimeError, match="reshape"):
+        pipe.run()
+    pipe.run()
+    found = pipe.statistics().consumer
+    assert (found.iterations, found.samples, found.failed) == (3, 4, 1)
+    pipe.close()
+
+
+def test_off_there_is_nothing():
+    on, off = make(), make(enable_statistics=False)
+    assert values(on.run()) == values(off.run())
+    with pytest.raises(RuntimeError, match="enable_statistics=True"):
+        off.statistics()
+    session = off._session
+    assert session.counters is None and not session.producer.sources.counters
+    assert all(item.counters is None for item in session.operators)
+    with pytest.raises(TypeError, match="enable_statistics must be True or False"):
+        make(enable_statistics=["no"])
+    for item in (on, off):
+        item.close()
+
+
+def test_who_waits_for_whom():
+    slow = pipeline_of(lambda: fn.external_source(lambda i: time.sleep(0.01) or [np.float32([1])] * 3, name="slow"))
+    for _ in range(5):
+        slow.run()
+    found = slow.statistics()
+    assert found.sources[0].wait_seconds >= 0.01 * found.sources[0].batches
+    assert found.sources[0].processor_seconds < 0.5 * found.sources[0].wait_seconds
+    quick = pipeline_of(lambda: fn.random.uniform(name="quick"))
+    for _ in range(5):
+        quick.run()
+        time.sleep(0.01)
+    found = quick.statistics()
+    assert found.consumer.away_seconds >= 0.04 > found.consumer.wait_seconds
+    assert found.segments[0].wait_output_seconds > 0.02  # it could have gone on
+    for item in (slow, quick):
+        item.close()
+
+
+def test_a_stage_waits_for_its_input():
+    def slow(sample):
+        time.sleep(0.005)
+        return sample
+
+    pipe = pipeline_of(lambda: fn.python_function(fn.random.uniform(name="draw"), function=slow, name="slow") + 1, batch_size=2)
+    for _ in range(4):
+        pipe.run()
+    found = pipe.statistics()
+    last = found.segments[-1]
+    assert last.wait_input_seconds > 0 and last.wait_input_seconds + last.wait_turn_seconds > 0.02  # CPU segments take turns
+    assert found.operator("slow").planning_seconds > 0.04
+    function = next(item for item in found.segments if "slow" in item.operators)
+    assert function.planning_processor_seconds < 0.5 * function.planning_seconds  # it sleeps
+    pipe.close()
+
+
+def test_buffers_that_the_user_holds():
+    pipe = pipeline_of(lambda: fn.zeros(shape=[200, 200], dtype=types.FLOAT) + 1.0, batch_size=4)
+    kept = [pipe.run() for _ in range(3)]
+    found = pipe.statistics().buffers
+    assert found.held_blocks == 3 and found.held_bytes >= 3 * 4 * 160_000
+    assert found.allocated_bytes >= found.held_bytes + found.free_bytes
+    kept.pop()
+    gc.collect()
+    assert pipe.statistics().buffers.held_blocks == 2
+    pipe.close()
+
+
+class Positions:
+    def __call__(self, info):
+        return np.int64([info.idx_in_epoch])
+
+
+def test_worker_processes_count():
+    pipe = pipeline_of(lambda: fn.external_source(Positions(), batch=False, parallel=True, name="numbers"), py_num_workers=2, batch_size=4)
+    for _ in range(4):
+        pipe.run()
+    found = pipe.statistics()
+    assert found.workers.count == 2 and found.workers.samples >= 16 and found.workers.tasks >= 4
+    assert found.sources[0].kind == "parallel" and found.sources[0].batches >= 4
+    pipe.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------- the driver
+
+
+def job_of(count, timed, steps=3):
+    results = np.zeros((count, 100), np.int64)
+    addresses = np.array([row.ctypes.data for row in results], np.int64)
+    table, keep = context_table([addresses, 100, 7, -1])
+    step = Step(number_step.address, table, no_explanation, keep=[*keep, results])
+    job = CompiledSamples(count, [(None, step)] * steps, timed=timed)
+    job.work(WorkerState())
+    job.raise_error()
+    assert (results == 7 * np.arange(count)[:, None]).all()
+    return job
+
+
+def test_the_driver_divides_its_time_among_the_steps():
+    begun = time.perf_counter_ns()
+    times = job_of(50, Timed.YES).times()
+    assert begun <= times.begun <= time.perf_counter_ns()
+    assert times.busy > 0 and len(times.steps) == 3 and all(took >= 0 for took in times.steps)
+    assert abs(sum(times.steps) - times.busy) <= 3  # rounding
+    assert times.processor == -1 and times.slowest == 0
+    times = job_of(50, Timed.PROCESSOR).times()
+    assert times.processor >= 0 and times.slowest > 0 and 0 <= times.sample < 50
+
+
+def test_without_times_the_driver_has_none():
+    assert job_of(50, Timed.NO).times() is None
+    assert job_of(0, Timed.YES).times().busy >= 0
+
+
+def test_an_estimate_grows_by_the_share_last_measured():
+    estimate = Estimate()
+    estimate.add(100, 50)
+    estimate.add(100, -1)
+    estimate.add(100, 10)
+    estimate.add(200, -1)
+    assert estimate.total == pytest.approx(50 + 50 + 10 + 20)
