@@ -73,6 +73,13 @@ def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., cent
     The input is FLOAT, one point of one to three coordinates per row.
     """
 
+def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | None = ..., MT: float | Sequence[float] | DataNode | None = ..., T: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Transforms points: ``M @ point + T`` for all vectors along the last dimension.
+
+    The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
+    has as many coordinates as the matrix has rows.
+    """
+
 def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Copies the input."""
 

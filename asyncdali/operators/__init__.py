@@ -13,6 +13,7 @@ MODULES = (
     "operators.color_twist",
     "operators.conditional",
     "operators.constant",
+    "operators.coord_transform",
     "operators.copy",
     "operators.crop",
     "operators.crop_mirror_normalize",

@@ -6,8 +6,9 @@ import numpy as np
 
 from ..batch import Batch, storage_dtype
 from ..types import DALIDataType
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from .base import Arg, Arguments, Environment, Planned, Schema, Spec, register
 from .layouts import input_layout
+from .unfolding import Frames, PerFrame
 
 LAYOUTS = ("HWC", "FHWC", "DHWC")
 """Layouts that colour operators accept; without a layout the first one of the same length is meant."""
@@ -29,7 +30,7 @@ _CONTRAST = (
 DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")
 
 
-class ElementwiseColor(Operator):
+class ElementwiseColor(PerFrame):
     """Base of colour operators: the output has the input's shape and layout, and the type `dtype`."""
 
     on_cuda = True
@@ -55,6 +56,9 @@ class ElementwiseColor(Operator):
             self.compile(storage_dtype(source).name, storage_dtype(wanted).name)
         return [dtypes[0] if self._dtype is None else self._dtype]
 
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, LAYOUTS)
+
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         """Compile the kernel that :meth:`plan` will use."""
         raise NotImplementedError
@@ -73,7 +77,7 @@ class _Linear(ElementwiseColor):
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         self._kernels.linear_step(in_dtype, out_dtype).compile()
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         output = self.output(source)
         # In the order in which DALI rounds to float32.

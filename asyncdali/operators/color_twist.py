@@ -9,8 +9,9 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType, DALIImageType
-from .base import Arg, Arguments, Iteration, Planned, SampleError, Schema, register
+from .base import Arg, Arguments, Planned, SampleError, Schema, register
 from .color import DTYPE, ElementwiseColor
+from .unfolding import Frames
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
@@ -32,7 +33,7 @@ class _Matrix(ElementwiseColor):
         self._kernels.matrix_step(in_dtype, out_dtype).compile()
         self._kernels.turns.compile()
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         output = self.output(source)
         wrong = source.shapes[:, -1] != 3

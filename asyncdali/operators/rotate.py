@@ -7,8 +7,9 @@ import numpy as np
 from ..batch import Batch, storage_dtype
 from ..types import DALIDataType, DALIInterpType
 from . import rotate_rules as rules
-from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from .layouts import input_layout
+from .unfolding import Frames, PerFrame
 
 _U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
 _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F32, _U8, _I16, _I32)}
@@ -16,7 +17,7 @@ _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F3
 
 
 @register
-class Rotate(Operator):
+class Rotate(PerFrame):
     """See the schema."""
 
     on_cuda = True
@@ -57,13 +58,16 @@ class Rotate(Operator):
             self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, rules.LAYOUTS)
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         layout = input_layout(source, rules.LAYOUTS)
         axes = 3 if "D" in layout else 2
         spatial = source.shapes[:, -1 - axes : -1]
         matrix = self._matrix(axes, arguments)
-        extents = self._extents(spatial, matrix, arguments)
+        extents = self._extents(spatial, matrix, arguments, frames)
         return self._warped(source, layout, extents, rules.inverse_maps(spatial, extents, matrix))
 
     def _warped(self, source: Batch, layout: str, extents: np.ndarray, maps: np.ndarray) -> Planned:
@@ -111,7 +115,8 @@ class Rotate(Operator):
             raise SampleError(i, f"argument `axis` must have a length other than zero, got {axis[i].tolist()}")
         return rules.rotation_3d(angle, axis)
 
-    def _extents(self, spatial: np.ndarray, matrix: np.ndarray, arguments: Arguments) -> np.ndarray:
+    def _extents(self, spatial: np.ndarray, matrix: np.ndarray, arguments: Arguments, frames: Frames | None) -> np.ndarray:
+        """Output extents int64[n, axes]; those of all frames of a sequence are the same."""
         if arguments.is_input("size") or self.spec.constant("size"):
             size = arguments.vectors("size")
             if size.shape[1] != spatial.shape[1]:
@@ -124,8 +129,9 @@ class Rotate(Operator):
                 i = int(np.flatnonzero(wrong)[0])
                 raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
             if arguments.is_input("size"):  # As in DALI, only constants are rounded.
-                return np.maximum(size.astype(np.int64), 1)
+                given = np.maximum(size.astype(np.int64), 1)
+                return given if frames is None else frames.largest(given)
             return np.floor(size.astype(np.float64) + 0.5).astype(np.int64)
         if self.spec.constant("keep_size"):
             return spatial.copy()
-        return rules.canvas(spatial, matrix)
+        return rules.canvas(spatial, matrix, frames)

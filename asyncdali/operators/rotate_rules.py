@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .unfolding import Frames
+
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
 """Layouts that rotate accepts; without a layout the first one of the same length is meant."""
 _SLACK = 1e-2
@@ -41,17 +43,21 @@ def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
     return cosine * np.eye(3) + sine * cross + (1 - cosine) * unit[:, :, None] * unit[:, None, :]
 
 
-def canvas(shape: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) -> np.ndarray:
     """Output extents int64[n, axes] that hold the rotated input.
 
     shape    int64[n, axes] input extents in tensor order ([depth,] height, width)
     matrix   float64[n, axes, axes] from :func:`rotation_2d` or :func:`rotation_3d` (x first)
+    frames   the n are frames of sequences: one canvas holds all frames of a sequence; its parity is that of most of them, else even
     """
     extents = shape[:, ::-1]
     # An output axis receives the input axes with the weights of the matrix's column (the inverse of the inverse map).
     weights = np.abs(matrix).swapaxes(1, 2)
     box = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
-    return (box + ((box ^ _parity_source(extents, weights)) & 1))[:, ::-1]
+    odd = _parity_source(extents, weights) & 1
+    if frames is not None:
+        box, odd = frames.largest(box), (2 * frames.mean(odd) > 1).astype(np.int64)
+    return (box + ((box ^ odd) & 1))[:, ::-1]
 
 
 def _parity_source(extents: np.ndarray, weights: np.ndarray) -> np.ndarray:

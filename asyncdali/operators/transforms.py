@@ -1,4 +1,4 @@
-"""transforms.*: affine transforms as matrices, [ndim, ndim + 1] float32 per sample; known after planning."""
+"""transforms.*: affine transforms as matrices, [ndim, ndim + 1] float32 per sample (per frame, with a layout F**); known after planning."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from ..batch import Batch
 from ..types import DALIDataType
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .unfolding import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
 
 _LAYOUT = "**"
 _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")
@@ -46,6 +47,14 @@ def _around(linear: np.ndarray, center: np.ndarray | None) -> np.ndarray:
     return _affine(linear, center - (linear @ center[:, :, None])[:, :, 0])
 
 
+def _named(inputs: list[Batch]) -> list[tuple[str, Batch]]:
+    return [(f"input {k}", batch) for k, batch in enumerate(inputs)]
+
+
+def _delivered(matrices: np.ndarray, frames: Frames | None) -> Planned:
+    return Planned([Batch.from_values(matrices, _LAYOUT) if frames is None else folded(matrices, frames, _LAYOUT)])
+
+
 class _Transform(Operator):
     """A transform made of arguments, after that of the input if there is one."""
 
@@ -56,6 +65,13 @@ class _Transform(Operator):
         return [DALIDataType.FLOAT]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        named = named_arguments(arguments)
+        frames = agreed(_named(inputs), named, True)
+        if frames is not None:
+            inputs, arguments = [unfolded(batch, frames) for batch in inputs], unfolded_arguments(arguments, frames)
+        return _delivered(self._matrices(inputs, arguments), frames)
+
+    def _matrices(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         before = _matrices(inputs[0], 0) if inputs else None
         with np.errstate(all="ignore"):
             made = self._make(arguments, None if before is None else before.shape[1])
@@ -63,7 +79,7 @@ class _Transform(Operator):
                 if before.shape != made.shape:
                     raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
                 made = _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
-        return Planned([Batch.from_values(made, _LAYOUT)])
+        return made
 
     def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
         """float32[samples, ndim, ndim + 1]; `ndim` is that of the input."""
@@ -225,6 +241,9 @@ class Combine(Operator):
         return [DALIDataType.FLOAT]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        frames = agreed(_named(inputs), (), True)
+        if frames is not None:
+            inputs = [unfolded(batch, frames) for batch in inputs]
         matrices = [_matrices(batch, k) for k, batch in enumerate(inputs)]
         for k, matrix in enumerate(matrices):
             if matrix.shape != matrices[0].shape:
@@ -236,4 +255,4 @@ class Combine(Operator):
         result = matrices[0]
         for matrix in matrices[1:]:
             result = _product(matrix, result)
-        return Planned([Batch.from_values(result, _LAYOUT)])
+        return _delivered(result, frames)

@@ -7,9 +7,10 @@ import numpy as np
 from ..batch import Batch
 from ..types import DALIDataType, DALIInterpType
 from . import rotate_rules as rules
-from .base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from .base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from .layouts import input_layout
 from .rotate import Rotate
+from .unfolding import Frames
 
 
 @register
@@ -50,7 +51,7 @@ class WarpAffine(Rotate):
         if (spec.input_count == 2) == spec.given("matrix"):
             raise ValueError("exactly one of `matrix` and a second input must be given")
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         layout = input_layout(source, rules.LAYOUTS)
         axes = 3 if "D" in layout else 2
@@ -58,7 +59,7 @@ class WarpAffine(Rotate):
         maps = self._maps(axes, inputs, arguments)
         extents = spatial.copy()
         if arguments.is_input("size") or self.spec.constant("size"):
-            extents = self._extents(spatial, maps, arguments)
+            extents = self._extents(spatial, maps, arguments, frames)
         return self._warped(source, layout, extents, maps)
 
     def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:

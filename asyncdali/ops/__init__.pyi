@@ -107,6 +107,16 @@ class CoordFlip:
     def __init__(self, *, center_x: float | None = ..., center_y: float | None = ..., center_z: float | None = ..., flip_x: int | None = ..., flip_y: int | None = ..., flip_z: int | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class CoordTransform:
+    """Transforms points: ``M @ point + T`` for all vectors along the last dimension.
+
+    The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
+    has as many coordinates as the matrix has rows.
+    """
+
+    def __init__(self, *, M: float | Sequence[float] | None = ..., MT: float | Sequence[float] | None = ..., T: float | Sequence[float] | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Copy:
     """Copies the input."""
 

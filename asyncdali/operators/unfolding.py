@@ -1,0 +1,207 @@
+"""Per-frame arguments: operators that take every frame of a sequence for a sample of its own.
+
+An argument input whose layout begins with F (``fn.per_frame``) has a value for each frame of the input, or one for all of them. The
+operator then plans a batch of frames, with that many arguments, and its steps run frame by frame; the output is a batch of sequences again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..batch import Batch
+from ..device.launch import Launch
+from .base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step, context_table
+
+
+class Frames:
+    """How many frames each sample of a batch has; `counts` int64[samples]."""
+
+    def __init__(self, counts: np.ndarray):
+        self.counts = counts
+        self.ends = np.cumsum(counts)
+        self.first = self.ends - counts
+        self.total = int(counts.sum())
+        self.sample = np.repeat(np.arange(len(counts)), counts)
+        """int64[frames]: the sample of each frame."""
+        self.number = np.arange(self.total) - self.first[self.sample]
+        """int64[frames]: its number in the sample."""
+
+    def largest(self, extents: np.ndarray) -> np.ndarray:
+        """int64[frames, n]: for each frame the largest of the `extents` [frames, n] of its sample."""
+        return np.maximum.reduceat(extents, self.first)[self.sample] if self.total else extents
+
+    def mean(self, numbers: np.ndarray) -> np.ndarray:
+        """float64[frames, n]: for each frame the mean of the `numbers` [frames, n] of its sample."""
+        if not self.total:
+            return numbers.astype(np.float64)
+        return (np.add.reduceat(numbers, self.first) / self.counts[:, None])[self.sample]
+
+    def spread(self, addresses: np.ndarray, frame_bytes: np.ndarray) -> np.ndarray:
+        """int64[frames]: the address of each frame, of samples at `addresses` with frames of `frame_bytes`."""
+        return addresses[self.sample] + frame_bytes[self.sample] * self.number
+
+
+def is_sequence(batch: Batch) -> bool:
+    """Whether the first dimension counts frames."""
+    return batch.layout[:1] == "F"
+
+
+def agreed(inputs: Iterable[tuple[str, Batch]], arguments: Iterable[tuple[str, Batch]], expand: bool) -> Frames | None:
+    """The frames of what are sequences among named batches; None if none is.
+
+    Inputs must have the same numbers of frames, arguments these or one. Without a sequence among the inputs arguments have one frame
+    per sample, or any number if they `expand` the inputs. Raises SampleError where numbers differ, and for samples without frames.
+    """
+    counts, name_of, fixed = None, "the input", False
+    for given, is_input in ((inputs, True), (arguments, False)):
+        for name, batch in given:
+            if not is_sequence(batch):
+                continue
+            own = batch.shapes[:, 0]
+            if (own == 0).any():
+                raise SampleError(int(np.flatnonzero(own == 0)[0]), f"{name} has no frames; at least one is needed")
+            if counts is None and not is_input and not expand:
+                counts, fixed = np.ones(len(own), np.int64), True
+            if counts is None:
+                counts, name_of, fixed = own, name, is_input
+            one = np.zeros(len(own), bool) if is_input else (own == 1) | ((counts == 1) & (not fixed))
+            wrong = (own != counts) & ~one
+            if wrong.any():
+                i = int(np.flatnonzero(wrong)[0])
+                raise SampleError(i, f"{name} has {int(own[i])} frames, {name_of} has {int(counts[i])}: the numbers must match")
+            counts = np.maximum(counts, own)
+    return None if counts is None else Frames(counts)
+
+
+def named_arguments(arguments: Arguments) -> list[tuple[str, Batch]]:
+    """The argument inputs of an operator."""
+    return [(f"the argument `{name}`", arguments.batch(name)) for name in arguments.spec.argument_inputs if arguments.is_input(name)]
+
+
+def unfolded(batch: Batch, frames: Frames) -> Batch:
+    """What is known while planning, frame by frame; what is no sequence, or a sequence of one frame, is repeated."""
+    sizes, shapes, layout = np.zeros(len(batch), np.int64), batch.shapes[frames.sample], batch.layout
+    if is_sequence(batch):
+        alone = batch.shapes[:, 0] == 1
+        sizes = np.where(alone, 0, batch.sizes() // np.maximum(batch.shapes[:, 0], 1))
+        shapes, layout = shapes[:, 1:], layout[1:]
+    made = Batch(shapes, batch.dtype, layout, frames.spread(batch.addresses, sizes), batch.memory_owner)
+    if batch.values is not None:  # equal samples
+        number = (np.where(alone[frames.sample], 0, frames.number),) if is_sequence(batch) else ()
+        made.values = batch.values[(frames.sample, *number)]
+    elif frames.total and (shapes == shapes[0]).all():
+        made.values = np.stack([made.sample(k) for k in range(frames.total)])
+    return made
+
+
+def unfolded_arguments(arguments: Arguments, frames: Frames) -> Arguments:
+    """An operator's arguments for a batch of frames."""
+    inputs = {name: unfolded(arguments.batch(name), frames) for name in arguments.spec.argument_inputs if arguments.is_input(name)}
+    return Arguments(arguments.spec, inputs, frames.total)
+
+
+def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
+    """Sequences of results known while planning: `values` [frames, ...]."""
+    values = np.ascontiguousarray(values)
+    if len(frames.counts) and (frames.counts == frames.counts[0]).all():
+        return Batch.from_values(values.reshape(len(frames.counts), -1, *values.shape[1:]), "F" + layout)
+    flat = Batch.from_values(values, layout)
+    shapes = np.empty((len(frames.counts), values.ndim), np.int64)
+    shapes[:, 0], shapes[:, 1:] = frames.counts, values.shape[1:]
+    return Batch(shapes, flat.dtype, "F" + layout, flat.addresses[frames.first], values, contiguous=True)
+
+
+class PerFrame(Operator):
+    """Base of operators whose argument inputs may be per frame; they implement :meth:`plan_samples`.
+
+    Their first input is data, further ones are known while planning. All frames of a sample give results of the same shape.
+    """
+
+    expands: ClassVar[bool] = False
+    """Whether arguments of several frames make sequences of inputs that are none."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.argument_inputs or spec.input_count > 1:
+            from ..compiled.frames import frames_step
+
+            frames_step.compile()
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        named = named_arguments(arguments)
+        if not any(is_sequence(batch) for batch in (*inputs[1:], *(batch for _, batch in named))):
+            return self.plan_samples(inputs, arguments, None)
+        source = _labelled(inputs[0], self.data_layout(inputs[0]))
+        frames = agreed([(f"input {k}", batch) for k, batch in enumerate([source, *inputs[1:]])], named, self.expands)
+        assert frames is not None
+        more = [unfolded(batch, frames) for batch in inputs[1:]]
+        try:
+            if not self.expands and not any(map(is_sequence, (source, *inputs[1:]))):
+                return self.plan_samples(inputs, unfolded_arguments(arguments, frames), None)  # images, and arguments of one frame
+            piece = _pieces(source, frames)
+            planned = self.plan_samples([piece, *more], unfolded_arguments(arguments, frames), frames)
+        except SampleError as error:
+            error.sample = int(frames.sample[error.sample])
+            raise
+        return _folded_plan(planned, source, piece, frames)
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        """As :meth:`Operator.plan`; nothing is per frame. With `frames` the samples are those of sequences."""
+        raise TypeError("abstract")
+
+    def data_layout(self, source: Batch) -> str:
+        """The layout that the first input has, or is taken to have."""
+        raise TypeError("abstract")
+
+
+def _labelled(source: Batch, layout: str) -> Batch:
+    return source if source.layout == layout else Batch.alias(source, source.shapes, source.dtype, layout)
+
+
+def _pieces(source: Batch, frames: Frames) -> Batch:
+    """The frames of data, without addresses: these are known when the steps run."""
+    shapes, layout = source.shapes[frames.sample], source.layout
+    if is_sequence(source):
+        shapes, layout = shapes[:, 1:], layout[1:]
+    return Batch(shapes, source.dtype, layout, device=source.device)
+
+
+def _folded_plan(planned: Planned, source: Batch, piece: Batch, frames: Frames) -> Planned:
+    """The plan for sequences, from that for their frames."""
+    (flat,) = planned.outputs
+    shapes = np.concatenate([frames.counts[:, None], flat.shapes[frames.first]], axis=1)
+    assert (flat.shapes == shapes[frames.sample, 1:]).all(), "frames of a sequence have one shape"
+    layout = "F" + flat.layout if flat.layout else ""
+    output = Batch(shapes, flat.dtype, layout, device=flat.device, source_info=source.source_info)
+    return Planned([output], [_frame_by_frame(step, source, piece, output, flat, frames) for step in planned.steps])
+
+
+def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, flat: Batch, frames: Frames) -> Step:
+    from ..compiled.frames import frames_step
+
+    source_bytes, out_bytes = (np.ascontiguousarray(batch.sizes() // frames.counts) for batch in (source, output))
+    if not is_sequence(source):
+        source_bytes[:] = 0
+    first, counts = np.ascontiguousarray(frames.first), np.ascontiguousarray(frames.counts)
+    table, keep = context_table((
+        inner.function, inner.context, first, counts, source.addresses, source_bytes, piece.addresses,
+        output.addresses, out_bytes, flat.addresses,
+    ))  # fmt: skip
+
+    def explain(code: int, text: str, sample: int) -> str:
+        return inner.explain(code, text, int(first[sample]))
+
+    def launches() -> list[Launch]:
+        piece.addresses[:] = frames.spread(source.addresses, source_bytes)
+        flat.addresses[:] = frames.spread(output.addresses, out_bytes)
+        assert inner.launches is not None
+        return inner.launches()
+
+    return replace(
+        inner, function=frames_step.address, context=table, explain=explain, keep=keep, inner=inner,
+        launches=None if inner.launches is None else launches,
+    )  # fmt: skip
