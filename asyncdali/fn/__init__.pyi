@@ -52,6 +52,13 @@ def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | 
     the first input.
     """
 
+def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Converts images between RGB, BGR, GRAY and YCbCr.
+
+    YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
+    Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.
+    """
+
 def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts hue, saturation, brightness and contrast.
 
@@ -128,6 +135,15 @@ def full(input_0: Any, /, *, layout: str | None = ..., shape: int | Sequence[int
 def full_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes."""
 
+def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: float | Sequence[float] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Blurs images or volumes with a gaussian.
+
+    Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
+    What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
+    Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+    """
+
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
 
@@ -139,6 +155,14 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
+
+    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
+    the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
+    FLOAT, rounded half away from zero and saturated.
+    """
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
@@ -190,6 +214,13 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
     nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
     """
 
+def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """Crops a random window of a random aspect ratio and area and resizes it.
+
+    Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
+    UINT8, INT16, UINT16, FLOAT.
+    """
+
 def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
 
@@ -210,6 +241,13 @@ def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
     Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+    """
+
+def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., mirror: int | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Resizes, crops and mirrors images in one go: only what is in the window is resampled.
+
+    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
+    pixels. Layouts and element types are those of ``resize``.
     """
 
 def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -271,6 +309,9 @@ def coco_reader(*inputs: Any, **arguments: Any) -> Any:
 
 def coin_flip(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.random.coin_flip``."""
+
+def fast_resize_crop_mirror(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.resize_crop_mirror``."""
 
 def file_reader(*inputs: Any, **arguments: Any) -> list[DataNode]:
     """Deprecated name of ``fn.readers.file``."""

@@ -43,7 +43,8 @@ class RandomResizedCrop(Resize, StreamOperator):
         if len(size) not in (1, 2) or min(size) <= 0:
             raise ValueError(f"`size` is {size}; expected one or two positive numbers (height, width)")
         self._size = np.resize(np.asarray(size, np.float32), 2)
-        self._window_rules = (tuple(spec.constant("random_aspect_ratio")), tuple(spec.constant("random_area")), spec.constant("num_attempts"))
+        aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
+        self._window_rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
         random_streams.crop_windows(self.position, [], [], *self._window_rules)  # refuses impossible rules
         random_streams.load_kernels().draw_windows.compile()
 

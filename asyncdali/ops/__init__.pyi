@@ -74,6 +74,16 @@ class Cat:
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class ColorSpaceConversion:
+    """Converts images between RGB, BGR, GRAY and YCbCr.
+
+    YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
+    Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.
+    """
+
+    def __init__(self, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class ColorTwist:
     """Adjusts hue, saturation, brightness and contrast.
 
@@ -195,6 +205,18 @@ class FullLike:
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class GaussianBlur:
+    """Blurs images or volumes with a gaussian.
+
+    Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
+    What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
+    Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., sigma: float | Sequence[float] | None = ..., window_size: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class GetProperty:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
 
@@ -214,6 +236,17 @@ class Hue:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Laplacian:
+    """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
+
+    Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
+    the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
+    FLOAT, rounded half away from zero and saturated.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | None = ..., smoothing_size: int | Sequence[int] | None = ..., window_size: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class LookupTable:
@@ -293,6 +326,16 @@ class PythonFunction:
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class RandomResizedCrop:
+    """Crops a random window of a random aspect ratio and area and resizes it.
+
+    Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
+    UINT8, INT16, UINT16, FLOAT.
+    """
+
+    def __init__(self, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Reinterpret:
     """Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.
 
@@ -323,6 +366,16 @@ class Resize:
 
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | None = ..., resize_shorter: float | None = ..., resize_x: float | None = ..., resize_y: float | None = ..., resize_z: float | None = ..., roi_end: float | Sequence[float] | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class ResizeCropMirror:
+    """Resizes, crops and mirrors images in one go: only what is in the window is resampled.
+
+    The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
+    pixels. Layouts and element types are those of ``resize``.
+    """
+
+    def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | None = ..., resize_shorter: float | None = ..., resize_x: float | None = ..., resize_y: float | None = ..., resize_z: float | None = ..., roi_end: float | Sequence[float] | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | None = ..., size: float | Sequence[float] | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., mirror: int | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Rotate:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
@@ -422,6 +475,12 @@ class COCOReader:
 
 class CoinFlip:
     """Deprecated name of ``ops.random.CoinFlip``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class FastResizeCropMirror:
+    """Deprecated name of ``ops.ResizeCropMirror``."""
 
     def __init__(self, **arguments: Any) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -1,0 +1,1 @@
+"""Filters of images and volumes: every output pixel is made of a neighbourhood."""

@@ -1,0 +1,67 @@
+"""laplacian: the sum of second derivatives along all data axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
+from .gaussian_blur import SeparableFilter
+from .planes import DataAxes
+from .windows import second_derivative_window, smoothing_window
+
+LARGEST = 31
+
+
+@register
+class Laplacian(SeparableFilter):
+    """See the schema."""
+
+    schema = Schema(
+        name="laplacian",
+        doc="""The Laplacian of images or volumes: the sum of second derivatives along the data axes.
+
+        Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
+        the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
+        FLOAT, rounded half away from zero and saturated.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),
+            Arg(
+                "normalized_kernel", "bool", False,
+                "Multiply each derivative by 2 ** (2 + axes - elements of its windows); not together with `scale`.",
+            ),
+            Arg("scale", "float_list", [1.0], "Factor of the derivatives: one, or one per axis.", tensor=True),
+            Arg("smoothing_size", "int_list", None, "Elements of smoothing windows, odd, 1 to 31; by default `window_size`.", tensor=True),
+            Arg("window_size", "int_list", [3], "Elements of derivative windows, odd, 3 to 31: one, or one per axis.", tensor=True),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("normalized_kernel") and spec.given("scale"):
+            raise ValueError("`scale` cannot be given when `normalized_kernel` is True")
+
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
+        sizes = arguments.vectors("window_size", axes.count, np.int64)
+        self._check("window_size", sizes, 3)
+        smoothing = sizes
+        if arguments.given("smoothing_size"):
+            smoothing = arguments.vectors("smoothing_size", axes.count, np.int64)
+            self._check("smoothing_size", smoothing, 1)
+        windows, elements = [], np.empty((arguments.count, axes.count), np.int64)
+        for i, (row, smooth) in enumerate(zip(sizes.tolist(), smoothing.tolist(), strict=True)):
+            for axis in range(axes.count):
+                along = [row[k] if k == axis else smooth[k] for k in range(axes.count)]
+                elements[i, axis] = sum(along)
+                chosen = [second_derivative_window(n) if k == axis else smoothing_window(n) for k, n in enumerate(along)]
+                windows.append(self.padded(chosen))
+        if self.spec.constant("normalized_kernel"):
+            return windows, np.exp2(2.0 + axes.count - elements).astype(np.float32)
+        return windows, arguments.vectors("scale", axes.count)
+
+    @staticmethod
+    def _check(name: str, sizes: np.ndarray, least: int) -> None:
+        wrong = (sizes < least) | (sizes > LARGEST) | (sizes % 2 == 0)
+        if wrong.any():
+            i, axis = (int(k[0]) for k in np.nonzero(wrong))
+            raise SampleError(i, f"`{name}` must be an odd number from {least} to {LARGEST}, got {sizes[i, axis]} for axis {axis}")

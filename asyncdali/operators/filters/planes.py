@@ -1,0 +1,48 @@
+"""How samples lie in memory for a filter: planes of data axes, with or without channels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...batch import Batch
+
+MOST_AXES = 3
+
+
+class DataAxes(NamedTuple):
+    """`count` data axes begin at axis `first`; behind them there may be channels, before them frames and channels."""
+
+    first: int
+    count: int
+
+
+def data_axes(batch: Batch) -> DataAxes:
+    """The data axes of a layout: all but frames at its begin and channels at its begin or end; without a layout all axes.
+
+    Raises ValueError for channels between data axes, for none and for more than three data axes.
+    """
+    layout = batch.layout or "?" * batch.ndim
+    first = 0
+    while first < len(layout) and layout[first] in "FC":
+        first += 1
+    count = len(layout) - first - (layout.endswith("C") and first < len(layout))
+    inside = layout[first : first + count]
+    if count <= 0:
+        raise ValueError(f"No spatial axes found in the layout: {layout}")
+    if "C" in inside or "F" in inside:
+        raise ValueError(f"Only channel-first or channel-last layouts are supported, frames come first; got: {layout}")
+    if count > MOST_AXES:
+        raise ValueError(f"Too many dimensions, found: {count} data axes, maximum supported is: {MOST_AXES}")
+    return DataAxes(first, count)
+
+
+def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
+    """int64[samples, 5]: planes, depth, height, width, channels. Axes that are not there have an extent of 1."""
+    records = np.ones((len(shapes), 5), np.int64)
+    end = axes.first + axes.count
+    records[:, 0] = shapes[:, : axes.first].prod(axis=1)
+    records[:, 4 - axes.count : 4] = shapes[:, axes.first : end]
+    records[:, 4] = shapes[:, end:].prod(axis=1)
+    return records

@@ -1,0 +1,186 @@
+"""The compiled step of separable filters: for each data axis a window; sums of several such filters.
+
+All in float32. A plane is filtered along its width into scratch memory, then along its height, then along its depth; rows and planes
+outside are reflected about the border pixel. What is summed is summed in the order of the taps, one rounding each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32
+from ...compiled.step import Compiled, inlined, step_variant
+from ..base import Step, context_table, no_explanation
+from ..convert_kernels import converter, load_value, storage, view
+
+# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 5] (see planes.plane_records), 3 windows
+# int64[samples, terms, 3, 2] (depth, height, width: address of float32 weights, taps), 4 factors float32[samples, terms], 5 terms,
+# 6 scratch offset, 7 int64[1] most taps of any window.
+_SCRATCH_FIELD = 6
+
+
+@inlined
+def reflected(index, extent):
+    """`index` reflected into 0..extent-1 about the border pixels, however far outside."""
+    if extent == 1:
+        return np.int64(0)
+    period = 2 * (extent - 1)
+    index = index % period
+    index = index + period if index < 0 else index
+    return period - index if index >= extent else index
+
+
+@inlined
+def weighted_sum(target, table, weights, taps, count):
+    """float32 target[count] = sum of weights[k] * the `count` floats at address table[k], in order."""
+    out = view_f32(target, count)
+    a = view_f32(load_i64(table), count)
+    wa = load_f32(weights)
+    for i in range(count):
+        out[i] = wa * a[i]
+    k = 1
+    while k + 4 <= taps:
+        a, b = view_f32(load_i64(table + 8 * k), count), view_f32(load_i64(table + 8 * k + 8), count)
+        c, d = view_f32(load_i64(table + 8 * k + 16), count), view_f32(load_i64(table + 8 * k + 24), count)
+        wa, wb = load_f32(weights + 4 * k), load_f32(weights + 4 * k + 4)
+        wc, wd = load_f32(weights + 4 * k + 8), load_f32(weights + 4 * k + 12)
+        for i in range(count):
+            out[i] = out[i] + wa * a[i] + wb * b[i] + wc * c[i] + wd * d[i]
+        k += 4
+    while k < taps:
+        a = view_f32(load_i64(table + 8 * k), count)
+        wa = load_f32(weights + 4 * k)
+        for i in range(count):
+            out[i] = out[i] + wa * a[i]
+        k += 1
+
+
+@inlined
+def along_rows(target, first, stride, index, extent, window, table, count):
+    """target[count] = the window of rows about row `index` of `extent` rows that begin at `first`, `stride` bytes apart."""
+    weights, taps = load_i64(window), load_i64(window + 8)
+    for k in range(taps):
+        store_i64(table + 8 * k, first + stride * reflected(index + k - taps // 2, extent))
+    weighted_sum(target, table, weights, taps, count)
+
+
+@inlined
+def along_width(target, padded, width, channels, window, table):
+    """target[width * channels] = the window about every pixel of the row at `padded`, which has half a window before and behind."""
+    weights, taps = load_i64(window), load_i64(window + 8)
+    for k in range(taps):
+        store_i64(table + 8 * k, padded + 4 * channels * k)
+    weighted_sum(target, table, weights, taps, width * channels)
+
+
+@cache
+def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """The step for numpy names of dtypes."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    value, convert = load_value(in_dtype), converter("float32", out_dtype)
+    in_bytes, out_bytes = storage(in_dtype).itemsize, storage(out_dtype).itemsize
+
+    @inlined
+    def load_padded(padded, address, width, channels, radius):
+        source = view_in(address, width * channels)
+        row = view_f32(padded, (width + 2 * radius) * channels)
+        for i in range(width * channels):
+            row[radius * channels + i] = np.float32(value(source[i]))
+        for x in range(radius):
+            left = (radius + reflected(x - radius, width)) * channels
+            right = (radius + reflected(width + x, width)) * channels
+            for c in range(channels):
+                row[x * channels + c] = row[left + c]
+                row[(width + radius + x) * channels + c] = row[right + c]
+
+    @inlined
+    def finish(target, acc, sums, count, term, terms, factor):
+        """The row `acc` of one term is there: add it to the sums of the others, and give the result with the last one."""
+        row = view_f32(acc, count)
+        if terms > 1:
+            total = view_f32(sums, count)
+            if term == 0:
+                for i in range(count):
+                    total[i] = row[i] * factor
+            else:
+                for i in range(count):
+                    total[i] = total[i] + row[i] * factor
+            row = total
+        if term == terms - 1:
+            out = view_out(target, count)
+            if terms == 1 and factor != np.float32(1):
+                for i in range(count):
+                    row[i] = row[i] * factor
+            for i in range(count):
+                out[i] = convert(row[i])
+
+    @step_variant(in_dtype, out_dtype)
+    def separable(context, sample, thread):
+        record = load_i64(context + 16) + 40 * sample
+        planes, depth, height = load_i64(record), load_i64(record + 8), load_i64(record + 16)
+        width, channels = load_i64(record + 24), load_i64(record + 32)
+        source, target = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        terms, most_taps = load_i64(context + 40), load_i64(load_i64(context + 56))
+        row = width * channels
+        rows = depth * height
+        if planes * rows * row == 0:
+            return 0
+        table = load_i64(thread) + load_i64(context + 48)
+        padded = table + 8 * most_taps
+        acc = padded + 4 * (width + most_taps) * channels
+        lines = acc + 4 * row
+        sheets = lines + 4 * rows * row
+        sums = sheets + (4 * rows * row if depth > 1 else 0)
+        for plane in range(planes):
+            for term in range(terms):
+                windows = load_i64(context + 24) + 48 * (terms * sample + term)
+                factor = load_f32(load_i64(context + 32) + 4 * (terms * sample + term))
+                radius = load_i64(windows + 40) // 2
+                for y in range(rows):
+                    load_padded(padded, source + in_bytes * (plane * rows + y) * row, width, channels, radius)
+                    along_width(lines + 4 * y * row, padded, width, channels, windows + 32, table)
+                if depth == 1:
+                    for y in range(height):
+                        along_rows(acc, lines, 4 * row, y, height, windows + 16, table, row)
+                        finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
+                else:
+                    for y in range(rows):
+                        first = lines + 4 * row * height * (y // height)
+                        along_rows(sheets + 4 * y * row, first, 4 * row, y % height, height, windows + 16, table, row)
+                    for y in range(rows):
+                        first = sheets + 4 * row * (y % height)
+                        along_rows(acc, first, 4 * row * height, y // height, depth, windows, table, row)
+                        finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
+        return 0
+
+    return separable
+
+
+def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: list[list[np.ndarray]], factors: np.ndarray) -> Step:
+    """The step for a batch.
+
+    records   see :func:`asyncdali.operators.filters.planes.plane_records`
+    windows   for each sample and term three float32 windows of odd length, along depth, height and width; flat: [samples * terms][3]
+    factors   float32[samples, terms], what each term is multiplied by
+    """
+    terms = factors.shape[1]
+    compiled_step = separable_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
+    places = {id(window): (window.ctypes.data, len(window)) for three in windows for window in three}
+    described = np.array([[places[id(window)] for window in three] for three in windows], np.int64).reshape(-1, 3, 2)
+    most = np.array([described[:, :, 1].max(initial=1)], np.int64)
+    factors = np.ascontiguousarray(factors, np.float32)
+    table, keep = context_table((source.addresses, output.addresses, records, described, factors, terms, 0, most))
+    return Step(compiled_step.address, table, no_explanation, _scratch(records, terms, int(most[0])), _SCRATCH_FIELD, (*keep, windows))
+
+
+def _scratch(records: np.ndarray, terms: int, taps: int) -> int:
+    """Bytes of scratch for the largest sample; see the step."""
+    if not len(records):
+        return 0
+    rows, row = records[:, 1] * records[:, 2], records[:, 3] * records[:, 4]
+    volumes = 1 + (records[:, 1] > 1) + (terms > 1)
+    floats = (records[:, 3] + taps) * records[:, 4] + row + rows * row * volumes
+    return int((8 * taps + 4 * floats).max()) + 64

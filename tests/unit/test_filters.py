@@ -1,0 +1,96 @@
+"""gaussian_blur and laplacian against naive numpy models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import operators as harness
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn
+from asyncdali.types import DALIDataType
+
+
+def along(data: np.ndarray, axis: int, window: np.ndarray) -> np.ndarray:
+    """Correlation of one axis, reflected about its border."""
+    radius = len(window) // 2
+    padded = np.pad(data, [(radius, radius) if k == axis else (0, 0) for k in range(data.ndim)], mode="reflect")
+    extent = data.shape[axis]
+    return sum(weight * np.take(padded, range(k, k + extent), axis) for k, weight in enumerate(window))
+
+
+def gaussian(sigma: float, size: int) -> np.ndarray:
+    x = np.arange(size) - size // 2
+    weights = np.exp(-0.5 * (x / sigma) ** 2)
+    return weights / weights.sum()
+
+
+def picture(shape, dtype="float32"):
+    return (np.random.default_rng(3).random(shape) * 250).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "layout, shape, axes", [("HWC", (20, 31, 3), (0, 1)), ("FCHW", (2, 3, 20, 9), (2, 3)), ("DHW", (9, 8, 10), (0, 1, 2))]
+)
+def test_blur_is_separable_and_normalised(layout, shape, axes):
+    data = picture(shape)
+    (result,) = harness.run("gaussian_blur", [data], layout, sigma=1.0)
+    expected = data.astype(np.float64)
+    for axis in axes:
+        expected = along(expected, axis, gaussian(1.0, 7))
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+    flat = np.full(shape, 77, np.uint8)
+    np.testing.assert_array_equal(harness.run("gaussian_blur", [flat], layout, sigma=3.0)[0], flat)
+
+
+def test_windows_follow_from_sigma_and_the_other_way_round():
+    data = picture((30, 30, 1))
+    by_sigma = harness.run("gaussian_blur", [data], "HWC", sigma=1.4)[0]
+    np.testing.assert_array_equal(by_sigma, harness.run("gaussian_blur", [data], "HWC", sigma=1.4, window_size=11)[0])
+    by_window = harness.run("gaussian_blur", [data], "HWC", window_size=7)[0]
+    np.testing.assert_array_equal(by_window, harness.run("gaussian_blur", [data], "HWC", sigma=(3 - 1) * 0.3 + 0.8, window_size=7)[0])
+    only_rows = harness.run("gaussian_blur", [data], "HWC", window_size=[5, 1])[0]
+    np.testing.assert_allclose(only_rows, along(data.astype(np.float64), 0, gaussian(1.1, 5)), rtol=1e-5)
+
+
+def test_a_window_larger_than_the_image():
+    data = picture((3, 2, 1))
+    (result,) = harness.run("gaussian_blur", [data], "HWC", window_size=9)
+    index = np.pad(np.arange(3), 4, mode="reflect")
+    rows = sum(w * data[index[k : k + 3]].astype(np.float64) for k, w in enumerate(gaussian((4 - 1) * 0.3 + 0.8, 9)))
+    index = np.pad(np.arange(2), 4, mode="reflect")
+    expected = sum(w * rows[:, index[k : k + 2]] for k, w in enumerate(gaussian((4 - 1) * 0.3 + 0.8, 9)))
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_laplacian_of_a_parabola_is_constant():
+    y, x = np.mgrid[:20, :20].astype(np.float32)
+    data = (x * x + 3 * y * y)[..., None]
+    (result,) = harness.run("laplacian", [data], "HWC", smoothing_size=1)
+    np.testing.assert_allclose(result[2:-2, 2:-2], 8)
+    (scaled,) = harness.run("laplacian", [data], "HWC", smoothing_size=1, scale=[0.5, 2.0])
+    np.testing.assert_allclose(scaled[2:-2, 2:-2], 0.5 * 6 + 2 * 2)
+    (normalized,) = harness.run("laplacian", [data], "HWC", window_size=7, normalized_kernel=True)
+    np.testing.assert_allclose(normalized[4:-4, 4:-4], 8, rtol=1e-4)
+
+
+def test_integers_saturate():
+    data = np.zeros((9, 9, 1), np.uint8)
+    data[4, 4] = 255
+    (result,) = harness.run("laplacian", [data], "HWC", smoothing_size=1)
+    assert result[4, 4, 0] == 0 and result[4, 3, 0] == 255 and result[3, 3, 0] == 0
+
+
+def test_in_a_pipeline_on_both_devices():
+    data = [picture((8, 9, 3), "uint8") for _ in range(3)]
+
+    def graph():
+        source = fn.external_source(lambda: data, layout="HWC")
+        sigma = fn.random.uniform(range=[0.5, 2.0])
+        blurred = fn.gaussian_blur(source, sigma=sigma)
+        return blurred, fn.gaussian_blur(source.gpu(), sigma=sigma), fn.laplacian(source, dtype=DALIDataType.FLOAT)
+
+    blurred, on_gpu, edges = pipeline_of(graph).run()
+    for i in range(3):
+        np.testing.assert_array_equal(np.asarray(blurred[i]), np.asarray(on_gpu.as_cpu()[i]))
+        np.testing.assert_array_equal(np.asarray(edges[i]), harness.run("laplacian", [data[i].astype(np.float32)], "HWC")[0])
