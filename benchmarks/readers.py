@@ -2,12 +2,14 @@
 
     python -m benchmarks.readers --data DIR [--only tfrecord,caffe] [--rounds 7] [--seconds 0.7]
 
-Containers hold the photographs of DIR (sub-folders of JPEGs), 16 times over.
+Containers hold the photographs of DIR (sub-folders of JPEGs), 16 times over. "listing" is another thing: files per second that `build()` of
+readers.file lists and labels, in a tree of --files empty files (1,000 to a directory), and the bytes that the table of them takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -110,6 +112,32 @@ MAKERS: dict[str, Maker] = {
 }  # fmt: skip
 
 
+def _tree(folder: Path, files: int) -> None:
+    """`files` empty files in directories of 1,000, made in no order of their names."""
+    for number in range(-(-files // 1000)):
+        place = folder / f"n{number:08d}"
+        place.mkdir()
+        for k in range(min(1000, files - 1000 * number)):
+            os.close(os.open(place / f"n{number:08d}_{k * 7919 % 100003:06d}.JPEG", os.O_CREAT | os.O_WRONLY))
+
+
+def _listing(lib: Any, root: str, files: int) -> Callable[[], int]:
+    def step() -> int:
+        pipeline = _pipeline(lib, lambda lib: lib.fn.readers.file(file_root=root, name="R"))
+        assert pipeline.reader_meta("R")["epoch_size"] == files
+        return files
+
+    return step
+
+
+def _table_bytes(root: str, files: int) -> float:
+    """Bytes per file of our table."""
+    from asyncdali.readers.files import scan_classes
+
+    table = scan_classes(root, ["*.jpeg"], None, False)
+    return (table.paths.nbytes + table.starts.nbytes + table.labels.nbytes) / files
+
+
 def _pipeline(lib: Any, outputs: Callable[[Any], Any]) -> Any:
     pipeline = lib.Pipeline(batch_size=64, num_threads=2, device_id=None, seed=1)
     with pipeline:
@@ -133,7 +161,8 @@ def _step(pipeline: Any, touch: bool) -> Callable[[], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--only", default=",".join(MAKERS))
+    parser.add_argument("--only", default=",".join([*MAKERS, "listing"]))
+    parser.add_argument("--files", type=int, default=1_000_000, help="of the tree that is listed")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.7)
     parser.add_argument("--touch", action="store_true", help="read a byte of every cache line of the first output, as any consumer does")
@@ -145,8 +174,14 @@ def main() -> None:
         for name in options.only.split(","):
             folder = Path(scratch) / name
             folder.mkdir()
-            outputs = MAKERS[name](folder, photos)
-            contenders = [Contender(lib, _step(_pipeline(module, outputs), options.touch)) for lib, module in libs.items()]
+            if name == "listing":
+                _tree(folder, options.files)
+                contenders = [Contender(lib, _listing(module, str(folder), options.files)) for lib, module in libs.items()]
+                size = _table_bytes(str(folder), options.files)
+                table.notes.append(f"listing: {options.files} files, {size:.0f} bytes per file in our table; target <= 200, >= 1.0 x DALI")
+            else:
+                outputs = MAKERS[name](folder, photos)
+                contenders = [Contender(lib, _step(_pipeline(module, outputs), options.touch)) for lib, module in libs.items()]
             interleave(contenders, options.rounds, options.seconds)
             table.add(name, *(one.median for one in contenders), paired_ratio(contenders[0], contenders[-1]))
     table.notes.append("target: >= 1.0 x DALI each; stretch 1.5")

@@ -138,7 +138,7 @@ class COCOReader(FileContentsReader):
         self._annotations: Annotations = found
         if self._pixels:
             self._drawings = coco_annotations.drawings(found, folder or path)
-        self._table = FileTable(found.names, np.zeros(len(found.names), np.int32), constant("file_root"))
+        self._table = FileTable.of(found.names, np.zeros(len(found.names), np.int32), constant("file_root"))
         return len(found.names)
 
     # --- one iteration

@@ -67,14 +67,11 @@ class FileReader(FileContentsReader):
         root, file_list, files, labels = (spec.constant(name) for name in ("file_root", "file_list", "files", "labels"))
         self._check_choice(root, file_list, files, labels)
         if files is not None:
-            return FileTable(files, range(len(files)) if labels is None else labels, root or "")
+            return FileTable.of(files, range(len(files)) if labels is None else labels, root or "")
         if file_list is not None:
             names, numbers = parse_file_list(file_list)
-            return FileTable(names, numbers, root or os.path.dirname(file_list))
-        names, numbers = scan_classes(
-            root, spec.constant("file_filters"), spec.constant("dir_filters"), spec.constant("case_sensitive_filter")
-        )
-        return FileTable(names, numbers, root)
+            return FileTable.of(names, numbers, root or os.path.dirname(file_list))
+        return scan_classes(root, spec.constant("file_filters"), spec.constant("dir_filters"), spec.constant("case_sensitive_filter"))
 
     def _check_choice(self, root: str | None, file_list: str | None, files: list[str] | None, labels: list[int] | None) -> None:
         if root is None and file_list is None and files is None:

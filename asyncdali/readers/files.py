@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from .listing import list_files
 from .remote import Entry, entries, is_remote, open_file
 
 
@@ -19,40 +20,63 @@ class FileTable:
     int32[count]. ``name(i)`` is the path as listed. ``remote``: some of the paths are URLs.
     """
 
-    def __init__(self, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = ""):
+    def __init__(self, paths: np.ndarray, starts: np.ndarray, labels: np.ndarray, listed: FileTable | None = None, skip: int = 0):
+        """`listed`: the names, where they are not the paths without their first `skip` bytes."""
+        self.paths, self.starts, self.labels = paths, starts, labels
+        self.paths_at = paths.ctypes.data
+        self._listed, self._skip = listed, skip
+        self.remote = _has_urls(paths)
+
+    @classmethod
+    def of(cls, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = "") -> FileTable:
+        """The files `names`, which are relative to `root` if that is given. ValueError for names that no file can have."""
         encoded = [os.fsencode(name) for name in names]
         broken = next((k for k, name in enumerate(encoded) if b"\0" in name), None)
         if broken is not None:
             raise ValueError(f"file {broken} of the list has a NUL character in its name: {names[broken]!r}")
-        self._names = np.frombuffer(b"\0".join(encoded) + b"\0", np.uint8)
-        full = encoded
-        if root:
-            prefix = os.fsencode(root)
-            plain = is_remote(root)  # there "." is a name like any other
-            full = [name if b"://" in name else os.path.join(prefix, name.removeprefix(b"./") if plain else name) for name in encoded]
-        block = b"\0".join(full) + b"\0"
-        self.paths = self._names if full is encoded else np.frombuffer(block, np.uint8)
-        self.remote = b"://" in block and any(is_remote(os.fsdecode(name)) for name in full)
-        self.paths_at = self.paths.ctypes.data
-        self.starts = _starts(full)
-        self._name_starts = self.starts if full is encoded else _starts(encoded)
-        self.labels = np.array(labels, np.int32)
+        kinds = np.array(labels, np.int32)
+        if not root:
+            return cls(*_block(encoded), kinds)
+        prefix = os.path.join(os.fsencode(root), b"")
+        plain = is_remote(root)  # there "." is a name like any other
+        full = [_joined(prefix, name.removeprefix(b"./") if plain else name) for name in encoded]
+        if all(len(path) == len(prefix) + len(name) for path, name in zip(full, encoded, strict=True)):
+            return cls(*_block(full), kinds, skip=len(prefix))
+        return cls(*_block(full), kinds, cls(*_block(encoded), kinds))
+
+    def chosen(self, indices: np.ndarray) -> FileTable:
+        """Only these files; the paths of all stay in memory."""
+        listed = None if self._listed is None else self._listed.chosen(indices)
+        return FileTable(self.paths, self.starts[indices], self.labels[indices], listed, self._skip)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def name(self, index: int) -> str:
         """The path as listed."""
-        return _text(self._names, int(self._name_starts[index]))
+        return self._listed.path(index) if self._listed is not None else _text(self.paths, int(self.starts[index]) + self._skip)
 
     def path(self, index: int) -> str:
         """The full path."""
         return _text(self.paths, int(self.starts[index]))
 
 
-def _starts(texts: Sequence[bytes]) -> np.ndarray:
+def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """NUL-terminated texts one after another, and where they start."""
     lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
-    return np.cumsum(lengths) - lengths
+    return np.frombuffer(b"\0".join(texts) + b"\0", np.uint8), np.cumsum(lengths) - lengths
+
+
+def _joined(prefix: bytes, name: bytes) -> bytes:
+    return name if b"://" in name else os.path.join(prefix, name)
+
+
+def _has_urls(paths: np.ndarray) -> bool:
+    """Whether some of these NUL-terminated texts are URLs; most data sets have no colon anywhere, which is seen at once."""
+    if not (paths == ord(":")).any():
+        return False
+    texts = paths.tobytes().split(b"\0")
+    return any(b"://" in text and is_remote(os.fsdecode(text)) for text in texts)
 
 
 def _text(block: np.ndarray, start: int) -> str:
@@ -85,25 +109,36 @@ def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[Entry]:
         raise RuntimeError(f"Failed to open {folder}: {error.strerror}") from error
 
 
-def scan_classes(
-    root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, case_sensitive: bool
-) -> tuple[list[str], list[int]]:
+def scan_classes(root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, case_sensitive: bool) -> FileTable:
     """Files one level below `root`, names relative to it; the label is the rank of the sub-directory in byte order.
 
     Directories without a matching file use up a label; hidden entries count; symbolic links are followed. RuntimeError if `root` can't
     be read.
     """
-    file_matches = matcher(file_filters, case_sensitive).match
     dir_matches = None if dir_filters is None else matcher(dir_filters, case_sensitive).match
-    names: list[str] = []
-    labels: list[int] = []
     folders = [e.name for e in sorted_entries(root) if e.is_dir() and (dir_matches is None or dir_matches(e.name))]
-    for label, folder in enumerate(folders):
-        for entry in sorted_entries(os.path.join(root, folder)):
-            if file_matches(entry.name) and not entry.is_dir():
-                names.append(f"{folder}/{entry.name}")
-                labels.append(label)
-    return names, labels
+    pattern = matcher(file_filters, case_sensitive)
+    if is_remote(root):
+        files = [(f"{folder}/{entry.name}", label) for label, folder in enumerate(folders)
+                 for entry in sorted_entries(f"{root}/{folder}") if pattern.match(entry.name) and not entry.is_dir()]  # fmt: skip
+        return FileTable.of([name for name, _ in files], [label for _, label in files], root)
+    suffixes = _suffixes(file_filters, case_sensitive)
+    found = list_files([os.path.join(root, folder) for folder in folders], suffixes or [], not case_sensitive)
+    table = FileTable(found.paths, found.starts, found.folders, skip=len(os.path.join(os.fsencode(root), b"")))
+    if suffixes is not None:
+        return table
+    kept = [index for index in range(len(table)) if pattern.match(os.path.basename(table.path(index)))]
+    return table.chosen(np.array(kept, np.int64))
+
+
+def _suffixes(patterns: Sequence[str], case_sensitive: bool) -> list[str] | None:
+    """What matching names end in, if the patterns say no more than that; else None."""
+    endings = [pattern[1:] for pattern in patterns]
+    plain = all(
+        pattern.startswith("*") and not set("*?[\\") & set(ending) and (case_sensitive or ending.isascii())
+        for pattern, ending in zip(patterns, endings, strict=True)
+    )
+    return endings if plain else None
 
 
 _LIST_LINE = re.compile(rb"(?s)(.*\S)\s+(\d+)\s*\Z")

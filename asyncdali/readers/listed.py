@@ -59,7 +59,7 @@ def local_paths(table: FileTable, indices: np.ndarray) -> Iterator[tuple[np.ndar
     try:
         for sample, data in zip(remote, files, strict=True):
             paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
-        shown = FileTable(paths, np.zeros(len(paths), np.int32))
+        shown = FileTable.of(paths, np.zeros(len(paths), np.int32))
         yield shown.paths, shown.starts
     finally:
         stand_ins.close()
@@ -94,7 +94,7 @@ class ListedReader(ReaderOperator):
             names = scan_tree(root, self.spec.constant("file_filter"))
         if not names:
             raise RuntimeError(f"No files found. {f'The list {file_list!r} names none.' if file_list else f'Looked in {root!r}.'}")
-        self._table = FileTable(names, np.zeros(len(names), np.int32), root or "")
+        self._table = FileTable.of(names, np.zeros(len(names), np.int32), root or "")
         return len(names)
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:

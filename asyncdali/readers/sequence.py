@@ -75,7 +75,7 @@ class SequenceReader(ReaderOperator):
             frames += names
         if not starts:
             raise RuntimeError(f"no stream below {root} has the {(length - 1) * stride + 1} frames that a sequence takes")
-        self._frames = FileTable(frames, np.zeros(len(frames), np.int32))
+        self._frames = FileTable.of(frames, np.zeros(len(frames), np.int32))
         self._starts = np.array(starts, np.int64)
         return len(starts)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -128,8 +127,8 @@ class _VideoReader(ReaderOperator):
         if constant("file_list"):
             return read_video_list(constant("file_list"))
         if constant("file_root"):
-            names, labels = scan_classes(constant("file_root"), ["*"], None, True)
-            files = [os.path.join(constant("file_root"), name) for name in names]
+            table = scan_classes(constant("file_root"), ["*"], None, True)
+            files, labels = [table.path(index) for index in range(len(table))], table.labels.tolist()
         else:
             files = constant("filenames")
             labels = self._labels or [0] * len(files)

@@ -1,0 +1,91 @@
+"""The files of many directories as one compact table, listed by compiled code on several threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+_MOST_THREADS = 8
+_FOLDERS = 64
+"""Directories that a thread takes at a time."""
+_ENTRIES, _BYTES = 1 << 16, 1 << 22
+
+
+@dataclass
+class Listing:
+    """Files: ``paths`` uint8, NUL-terminated, one after another; ``starts`` int64 and ``folders`` int32, one per file."""
+
+    paths: np.ndarray
+    starts: np.ndarray
+    folders: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Listing]) -> Listing:
+        """One after another."""
+        sizes = np.array([len(part.paths) for part in parts], np.int64)
+        shifts = np.cumsum(sizes) - sizes
+        starts = [part.starts + shift for part, shift in zip(parts, shifts, strict=True)]
+        return cls(
+            np.concatenate([np.empty(0, np.uint8), *(part.paths for part in parts)]), np.concatenate([np.empty(0, np.int64), *starts]),
+            np.concatenate([np.empty(0, np.int32), *(part.folders for part in parts)]),
+        )  # fmt: skip
+
+
+class _Room:
+    """Memory for what one call of the kernel finds."""
+
+    def __init__(self, entries: int, size: int):
+        self.entries, self.size = entries, size
+        self.paths, self.scratch = np.empty(size, np.uint8), np.empty(size, np.uint8)
+        self.starts, self.order, self.other = (np.empty(entries, np.int64) for _ in range(3))
+        self.folders = np.empty(entries, np.int32)
+
+
+def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> Listing:
+    """The files in these directories (links followed, sub-directories left out), in byte order within each.
+
+    `suffixes`: names end in one of these; without any all files count. `fold`: ASCII letters of either case are equal. RuntimeError names
+    a directory that cannot be read.
+    """
+    from . import listing_kernels
+
+    listing_kernels.list_folders.compile()
+    encoded = [os.fsencode(folder) for folder in folders]
+    block = np.frombuffer(b"\0".join(encoded) + b"\0", np.uint8)
+    lengths = np.array([len(folder) + 1 for folder in encoded], np.int64)
+    starts = np.cumsum(lengths) - lengths
+    endings = [np.frombuffer(os.fsencode(suffix.lower() if fold else suffix) + b"\0", np.uint8) for suffix in suffixes]
+    ends = np.array([[ending.ctypes.data, len(ending) - 1] for ending in endings], np.int64).reshape(-1, 2)
+
+    def some(first: int) -> list[Listing]:
+        fixed = [block.ctypes.data, starts.ctypes.data], [ends.ctypes.data, len(ends), int(fold)]
+        return list(_some(folders, fixed, first, min(first + _FOLDERS, len(folders))))
+
+    threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+    with ThreadPoolExecutor(threads, "asyncdali-listing") as pool:
+        return Listing.joined([part for parts in pool.map(some, range(0, len(folders), _FOLDERS)) for part in parts])
+
+
+def _some(folders: Sequence[str], fixed: tuple[list[int], list[int]], first: int, stop: int) -> Iterator[Listing]:
+    from . import listing_kernels as kernels
+
+    room = _Room(_ENTRIES, _BYTES)
+    table = np.empty(kernels.TABLE_FIELDS, np.int64)
+    while first < stop:
+        addresses = [array.ctypes.data for array in (room.paths, room.starts, room.folders, room.scratch, room.order, room.other)]
+        paths, starts, numbers, scratch, order, other = addresses
+        table[:17] = [
+            *fixed[0], first, stop, paths, room.size, starts, numbers, room.entries, *fixed[1], scratch, room.size, order, other, 0,
+        ]  # fmt: skip
+        status = kernels.list_folders(table.ctypes.data)
+        first, written, used = int(table[2]), int(table[16]), int(table[17])
+        if status == kernels.GROW:
+            room = _Room(room.entries * 4, room.size * 4)
+        elif status:
+            raise RuntimeError(f"Failed to open {folders[first]}: {os.strerror(status)}")
+        if written:
+            yield Listing(room.paths[:used].copy(), room.starts[:written].copy(), room.folders[:written].copy())
