@@ -60,7 +60,11 @@ def make(program: Any, settings: dict[str, Any]) -> Any:
         return program
     if not callable(program):
         raise ProgramError(f"a {type(program).__name__} is no pipeline: name a function made by @pipeline_def, or one that returns one")
-    pipeline = program(**_accepted(program, settings))
+    accepted = _accepted(program, settings)
+    try:
+        pipeline = program(**accepted)
+    except Exception as error:
+        raise ProgramError(f"{getattr(program, '__name__', program)!r} made no pipeline: {type(error).__name__}: {error}") from error
     if not isinstance(pipeline, Pipeline):
         raise ProgramError(f"{getattr(program, '__name__', program)!r} returned a {type(pipeline).__name__}, not a Pipeline")
     return pipeline

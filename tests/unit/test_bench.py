@@ -1,0 +1,410 @@
+"""``asyncdali bench``: the command as users run it, its figures, traces and pages."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from asyncdali.__main__ import main
+from asyncdali.tooling import bench, program, report
+from asyncdali.tooling.consumer import Step
+from asyncdali.tooling.interpreter import interpreter_time
+from asyncdali.tooling.measure import measure
+from asyncdali.tooling.trace import Recorder, Span
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+PROGRAM = """
+import numpy as np
+import asyncdali
+from asyncdali import fn, pipeline_def, types
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def small():
+    data = fn.external_source(lambda info: np.full((8, 8), info.idx_in_batch, np.float32), batch=False, name="numbers")
+    return fn.pad(data + 1, name="pad"), fn.random.uniform(name="draw")
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def ends():
+    return fn.external_source([np.zeros((4, 2), np.float32)] * 3, cycle="raise")
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def fails():
+    return fn.reshape(fn.random.uniform(), shape=[7])
+
+def plain(batch_size=2, num_threads=1):
+    return small(batch_size=batch_size, num_threads=num_threads)
+
+class Numbers:
+    def __call__(self, info):
+        return np.float32([sum(range(2000))])
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None, py_num_workers=2)
+def workers():
+    return fn.external_source(Numbers(), batch=False, parallel=True, prefetch_queue_depth=2)
+
+def undefined():
+    1 / 0
+
+pipeline = small()
+nothing = 3
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    return lambda name: f"{file}:{name}"
+
+
+def run(capsys, *arguments):
+    status = main(["bench", *arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def measured(capsys, *arguments):
+    status, out, err = run(capsys, *arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+# ----------------------------------------------------------------------------------------------------------------- one measurement
+
+
+def test_figures_as_json(capsys, target):
+    found = measured(capsys, target("small"), "--iterations", "30", "--batch-size", "6", "--threads", "1", "--depth", "3")["measurement"]
+    assert found["settings"] == {"batch_size": 6, "num_threads": 1, "prefetch_queue_depth": 3, "py_num_workers": 1}
+    assert found["iterations"] == 30 and found["samples"] == 180
+    rate = found["samples_per_second"]
+    assert rate["lower_quartile"] <= rate["median"] <= rate["upper_quartile"]
+    assert len(found["rates"]) == 30 and len(found["timeline"]) == 30
+    assert 0 < found["interpreter_seconds"] <= found["processor_seconds"]
+    assert found["processor_us_per_sample"] == pytest.approx(found["processor_seconds"] / 180 * 1e6)
+    assert found["peak_memory"] > 2**20
+    assert sum(item["share"] for item in found["operators"]) == pytest.approx(1)
+    assert {"pad", "draw", "numbers"} <= {item["name"] for item in found["operators"]}
+    statistics = found["statistics"]
+    assert statistics["consumer"]["iterations"] == 30 and statistics["queue"]["depth"] == 3
+    assert found["bottleneck"]["sentence"] == f"{found['bottleneck']['finding']}: {found['bottleneck']['advice']}"
+
+
+def test_figures_for_people(capsys, target):
+    status, out, err = run(capsys, target("small"), "--iterations", "10")
+    assert status == 0
+    assert re.search(r"^[\d,]+ samples/s \(quartiles [\d,]+ to [\d,]+\); 10 batches, batch_size=4, num_threads=2", out)
+    assert re.search(r"per sample: [\d,]+ µs of processor time, at most [\d,.]+ µs with the interpreter held", out)
+    assert re.search(r"peak memory [\d,]+ MB", out) and re.search(r"[\d.]+ %  pad  \(pad\)", out)
+    assert "source 'numbers': waited for" in out and "bottleneck: " in out
+    assert re.search(r"\[#{30}\] 10/10  [\d,]+ samples/s", err)
+
+
+def test_the_end_of_the_data_starts_the_next_epoch(capsys, target):
+    found = measured(capsys, target("ends"), "--iterations", "10")["measurement"]
+    assert found["iterations"] == 10 and found["samples"] == 40
+
+
+def test_a_function_that_returns_a_pipeline(capsys, target):
+    assert measured(capsys, target("plain"), "--iterations", "3", "--threads", "2")["measurement"]["settings"]["num_threads"] == 2
+    assert measured(capsys, target("pipeline"), "--iterations", "3")["measurement"]["settings"]["batch_size"] == 4
+
+
+def test_worker_processes_are_paid_for(capsys, target):
+    found = measured(capsys, target("workers"), "--iterations", "20", "--workers", "1")["measurement"]
+    assert found["settings"]["py_num_workers"] == 1 and found["statistics"]["workers"]["count"] == 1
+    assert found["processor_seconds"] > found["statistics"]["workers"]["busy_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    "name, arguments, words",
+    [
+        ("missing", [], "defines no 'missing'; it has "),
+        ("nothing", [], "a int is no pipeline"),
+        ("plain", ["--depth", "2"], "plain() takes no prefetch_queue_depth"),
+        ("pipeline", ["--threads", "2"], "cannot be given num_threads"),
+        ("fails", [], "the pipeline failed: "),
+        ("Numbers", [], "returned a Numbers, not a Pipeline"),
+        ("undefined", [], "made no pipeline: ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_measured_is_explained(capsys, target, name, arguments, words):
+    status, _, err = run(capsys, target(name), "--iterations", "3", *arguments)
+    assert status == 1 and words in err and "Traceback" not in err
+
+
+def test_targets_that_are_none(capsys, tmp_path):
+    for target, words in (("x", "not of the form"), ("nowhere.py:x", "there is no file"), ("x.txt:y", "not of the form")):
+        status, _, err = run(capsys, target)
+        assert status == 1 and words in err
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0")
+    status, _, err = run(capsys, f"{broken}:x")
+    assert status == 1 and "ZeroDivisionError" in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--iterations", "0"], ["--threads", "two"], ["--sweep", "threads"], ["--sweep", "speed=1"], ["--consumer-ms", "-1"],
+                  ["--consumer-ms", "x"], ["--vs", "grain"], ["--sweep", "threads=1,0"]],
+)  # fmt: skip
+def test_arguments_are_checked(capsys, target, arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["bench", target("small"), *arguments])
+    assert end.value.code == 2
+
+
+def test_statistics_are_needed(capsys, target, tmp_path):
+    (tmp_path / "off.py").write_text(PROGRAM.replace("device_id=None)\ndef small", "device_id=None, enable_statistics=False)\ndef small"))
+    status, _, err = run(capsys, f"{tmp_path}/off.py:small", "--iterations", "3")
+    assert status == 1 and "enable_statistics=False" in err
+
+
+# --------------------------------------------------------------------------------------------------------------------------- sweep
+
+
+def test_a_sweep_finds_the_best(capsys, target):
+    found = measured(capsys, target("small"), "--iterations", "10", "--sweep", "threads=1,2")
+    assert found["sweep"] == "threads" and [row["value"] for row in found["rows"]] == [1, 2]
+    assert [row["settings"]["num_threads"] for row in found["rows"]] == [1, 2]
+    rates = {row["value"]: row["samples_per_second"]["median"] for row in found["rows"]}
+    assert rates[found["best"]] == max(rates.values())
+    status, out, _ = run(capsys, target("small"), "--iterations", "10", "--sweep", "batch-size=2,4")
+    assert status == 0 and re.search(r"^best: batch-size=[24]; with it: ", out, re.MULTILINE)
+    assert len(re.findall(r"^ +[24][ *]", out, re.MULTILINE)) == 2
+
+
+def test_a_sweep_is_about_several(capsys, target, tmp_path):
+    status, _, err = run(capsys, target("small"), "--sweep", "threads=1,2", "--trace", str(tmp_path / "trace.json"))
+    assert status == 2 and "--trace" in err
+
+
+# ------------------------------------------------------------------------------------------------------------------------ consumer
+
+
+def test_a_training_step_beside(capsys, target):
+    found = measured(capsys, target("small"), "--iterations", "10", "--consumer-ms", "5")["measurement"]
+    beside = found["consumer"]
+    assert beside["step_ms"] == 5 and beside["step_alone_ms"] > 0
+    assert beside["slowdown"] == pytest.approx(beside["step_beside_ms"] / beside["step_alone_ms"] - 1)
+    assert 0 <= beside["stalls"] <= 10 and 0 <= beside["stall_share"] <= 1
+    assert found["seconds"] >= 9 * beside["step_alone_ms"] / 1e3 * 0.5
+    status, out, _ = run(capsys, target("small"), "--iterations", "5", "--consumer-ms", "5")
+    assert status == 0
+    assert re.search(r"training step of 5 ms: [\d.]+ ms beside the pipeline, [\d.]+ ms alone \([+-]\d+ %\); \d+ stalls", out)
+
+
+def test_stalls_are_waits_for_batches(target):
+    pipeline = program.make(program.load(target("small")), {})
+    source = pipeline._output_nodes()[0]  # what the user's program made is left alone
+    assert source is not None
+    found = measure(pipeline, 10, {}, Step(1))
+    assert found.consumer["stall_seconds"] <= found.seconds
+    pipeline.close()
+
+
+def test_interpreter_time_leaves_compiled_code_out(target):
+    pipeline = program.make(program.load(target("small")), {})
+    with interpreter_time() as used:
+        for _ in range(5):
+            pipeline.run()
+    assert used.seconds > 0
+    with interpreter_time() as spinning:
+        sum(range(2_000_000))
+    assert spinning.seconds > 0.001
+    pipeline.close()
+
+
+# ----------------------------------------------------------------------------------------------------------------------- progress
+
+
+def test_progress_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    bar = bench.ProgressBar(4, stream)
+    for k in range(1, 5):
+        bar(k, 100.0 * k)
+    bar.close()
+    assert stream.getvalue().endswith(f"\r[{'#' * 30}] 4/4  400 samples/s\n") and stream.getvalue().count("\n") == 1
+
+
+# --------------------------------------------------------------------------------------------------------------------------- trace
+
+
+def test_a_trace(capsys, target, tmp_path):
+    path = tmp_path / "trace.json"
+    assert measured(capsys, target("workers"), "--iterations", "20", "--trace", str(path))["trace"] == str(path)
+    events = json.loads(path.read_text())["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    names = set(lanes.values())
+    assert "consumer" in names
+    assert any(name.startswith("process ") for name in names), names
+    spans = [event for event in events if event["ph"] == "X"]
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 and event["tid"] in lanes for event in spans)
+    waits = [event for event in spans if event["name"] == "wait for a batch"]
+    assert len(waits) == 20
+    assert {event["ph"] for event in events if event.get("cat") == "iteration"} >= {"s", "f"}
+    assert [event for event in events if event["ph"] == "C" and event["name"] == "iterations ready"]
+
+
+def test_stages_and_threads_have_lanes(target):
+    pipeline = program.make(program.load(target("small")), {})
+    recorder = Recorder()
+    measure(pipeline, 10, {}, recorder=recorder)
+    pipeline.close()
+    lanes = {span.lane for span in recorder.spans}
+    assert {"consumer", "cpu"} <= lanes and any(lane.startswith("worker-") for lane in lanes) and any("segment" in lane for lane in lanes)
+    assert {span.what for span in recorder.spans} >= {"ask numbers", "wait for a batch"}
+    assert all(span.ended >= span.began for span in recorder.spans)
+
+
+def test_the_recorder_forgets_the_oldest():
+    recorder = Recorder(limit=3)
+    for k in range(5):
+        recorder.span("x", k, k + 1, k, "lane")
+    assert [span.iteration for span in recorder.spans] == [2, 3, 4]
+    assert recorder.chrome()["traceEvents"][-1]["ph"] == "X"  # one span per iteration: nothing to link
+
+
+# -------------------------------------------------------------------------------------------------------------------------- report
+
+
+@pytest.fixture
+def page(target, tmp_path):
+    """A measurement and its page."""
+    pipeline = program.make(program.load(target("small")), {})
+    recorder = Recorder()
+    found = measure(pipeline, 40, {"batch_size": 4}, Step(1), recorder)
+    pipeline.close()
+    path = tmp_path / "report.html"
+    report.write(str(path), found, recorder, "small & <fast>")
+    return found, path
+
+
+def at(data, path):
+    for part in path.split("."):
+        data = data[int(part)] if isinstance(data, list) else data[part]
+    return data
+
+
+def test_the_page_says_what_the_json_says(page):
+    found, path = page
+    text = path.read_text()
+    data = json.loads(json.dumps(found.as_dict()))
+    numbers = re.findall(r'data-key="([^"]+)" data-value="([^"]+)"', text)
+    assert len(numbers) > 20
+    for key, value in numbers:
+        assert float(value) == at(data, key), key
+    assert "small &amp; &lt;fast&gt;" in text and "http" not in re.sub(r"<title>.*?</title>", "", text)  # nothing is loaded from elsewhere
+
+
+def test_a_page_without_spans(page):
+    found, _ = page
+    assert "Nothing was recorded" in report.page(found, Recorder(), "x")
+    recorder = Recorder()
+    recorder.spans.append(Span("a", 0, 10, -1, "process 0"))
+    assert "Nothing was recorded" in report.page(found, recorder, "x")
+
+
+def browser():
+    """Where a Chromium is that playwright can drive; skips the test if there is none."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return shutil.which(name)
+    pytest.skip("no Chromium on this machine")
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(page, tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    found, path = page
+    data = json.loads(json.dumps(found.as_dict()))
+    shot = Path(os.environ.get("ASYNCDALI_ARTEFACTS", tmp_path)) / "bench-report.png"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        tab = chromium.new_page(viewport={"width": 1040, "height": 900})
+        problems = []
+        tab.on("pageerror", lambda error: problems.append(str(error)))
+        tab.on("console", lambda message: problems.append(message.text))
+        tab.on("request", lambda request: problems.append(request.url) if not request.url.startswith(("file:", "data:")) else None)
+        tab.goto(path.as_uri())
+        assert tab.inner_text("#sentence") == data["bottleneck"]["sentence"]
+        assert json.loads(tab.inner_text("#measurement") or tab.text_content("#measurement")) == data
+        shown = tab.eval_on_selector_all("[data-key]", "all => all.map(e => [e.dataset.key, e.dataset.value, e.textContent])")
+        for key, value, _ in shown:
+            assert float(value) == at(data, key), key
+        median = next(text for key, _, text in shown if key == "samples_per_second.median")
+        assert float(median.replace(",", "")) == pytest.approx(data["samples_per_second"]["median"], abs=0.51)
+        for drawing in ("throughput", "timeline", "operators", "queue"):
+            box = tab.locator(f"svg#{drawing}").bounding_box()
+            assert box["width"] > 500 and box["height"] > 20, drawing
+        bars = tab.eval_on_selector_all("#operators rect", "all => all.map(e => [+e.dataset.value, e.getBoundingClientRect().width])")
+        for (seconds, width), (next_seconds, next_width) in itertools.pairwise(bars):
+            assert seconds >= next_seconds and width >= next_width
+        tab.screenshot(path=str(shot), full_page=True)
+        chromium.close()
+    assert not problems
+    assert shot.stat().st_size > 10_000
+
+
+# --------------------------------------------------------------------------------------------------------------------- beside DALI
+
+
+@pytest.mark.slow
+def test_beside_dali(target):
+    pytest.importorskip("nvidia.dali", reason="DALI is not installed")
+    command = [sys.executable, "-m", "asyncdali", "bench", target("small"), "--iterations", "10", "--vs", "dali", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["versus"]
+    assert found["ratio"] > 0 and len(found["rates"]["dali"]) == len(found["rates"]["asyncdali"]) == 5
+    assert bench.versus_text(found).endswith("measured in turns")
+
+
+@pytest.mark.slow
+def test_what_dali_cannot_run(tmp_path):
+    file = tmp_path / "ours.py"
+    file.write_text(textwrap.dedent("""
+        import asyncdali
+        from asyncdali import fn, pipeline_def
+
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        def ours():
+            if not asyncdali.__name__.startswith("asyncdali"):
+                raise RuntimeError("another library")
+            return fn.random.uniform()
+    """))
+    command = [sys.executable, "-m", "asyncdali", "bench", f"{file}:ours", "--iterations", "10", "--vs", "dali"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "DALI could not run it: " in done.stdout
+
+
+@pytest.mark.slow
+def test_a_program_for_dali_runs_here(tmp_path):
+    file = tmp_path / "theirs.py"
+    file.write_text(textwrap.dedent("""
+        from nvidia.dali import fn, pipeline_def, types
+
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        def theirs():
+            return fn.random.uniform()
+    """))
+    command = [sys.executable, "-m", "asyncdali", "bench", f"{file}:theirs", "--iterations", "5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["measurement"]["samples"] == 10
