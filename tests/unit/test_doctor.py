@@ -1,0 +1,353 @@
+"""``asyncdali doctor``: twelve broken set-ups, each found, explained in one message with its fix, within 5 seconds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of, run_script
+from helpers.slow_files import compiler, slow_files
+
+from asyncdali import Pipeline, fn
+from asyncdali.__main__ import main
+from asyncdali.tooling import checks, doctor, machine
+from asyncdali.tooling.checks import Finding
+from asyncdali.tooling.setup import Setup, setup_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PICTURES = ROOT / "asyncdali" / "data" / "pictures"
+LIMIT = 5.0
+
+EXAMINE = """
+import json, time
+from asyncdali.tooling import checks
+from asyncdali.tooling.setup import Setup
+from pathlib import Path
+start = time.monotonic()
+found = checks.{check}(Setup({setup}))
+print(json.dumps({{"seconds": time.monotonic() - start, "check": found and found.check, "message": found and found.message}}))
+"""
+
+
+def elsewhere(check, setup="", before="", **environment):
+    """The finding of a check in a process of its own: what it says and how long it took."""
+    done = run_script(before + EXAMINE.format(check=check, setup=setup), **environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["seconds"] < LIMIT
+    return found
+
+
+def expect(finding, check, *words):
+    """One message: what is wrong and, in a second sentence, what mends it."""
+    message = finding["message"] if isinstance(finding, dict) else finding.message
+    name = finding["check"] if isinstance(finding, dict) else finding.check
+    assert name == check
+    assert "\n" not in message and message.endswith(".") and ". " in message
+    for word in words:
+        assert word in message, message
+
+
+# ------------------------------------------------------------------------------------------------------------------- 1, 2: processors
+
+
+def cgroup(tmp_path, **files):
+    """A system in which this process is in the group /jobs/one; `files` are those of the groups."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    version_two = "cpu.max" in "".join(files)
+    (tmp_path / "proc/self/cgroup").write_text("0::/jobs/one\n" if version_two else "4:cpu,cpuacct:/jobs/one\n0::/\n")
+    for name, text in files.items():
+        path = tmp_path / "groups" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return {"proc": tmp_path / "proc", "cgroups": tmp_path / "groups"}
+
+
+@pytest.mark.parametrize(
+    "files, quota",
+    [
+        ({"jobs/one/cpu.max": "150000 100000\n"}, 1.5),
+        ({"jobs/one/cpu.max": "max 100000\n", "jobs/cpu.max": "300000 100000\n"}, 3.0),  # the group above limits it
+        ({"jobs/one/cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "200000 100000"}, 2.0),  # in a container that sees itself at the root
+        ({"cpu,cpuacct/jobs/one/cpu.cfs_quota_us": "50000", "cpu,cpuacct/jobs/one/cpu.cfs_period_us": "100000"}, 0.5),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_the_quota_is_that_of_all_groups(tmp_path, files, quota):
+    assert machine.quota(**cgroup(tmp_path, **files)) == quota
+
+
+def test_a_quota_below_the_threads(tmp_path):
+    setup = Setup(num_threads=8, **cgroup(tmp_path, **{"jobs/one/cpu.max": "200000 100000"}))
+    expect(checks.cpu_quota(setup), "cpu_quota", "2 CPUs", "num_threads=8", "Use num_threads=2", "docker --cpus")
+    assert checks.cpu_quota(replace(setup, num_threads=2)) is None
+
+
+def test_an_affinity_below_the_threads():
+    found = elsewhere("affinity", "num_threads=3", "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n")
+    expect(found, "affinity", "1 CPU", "num_threads=3", "Use num_threads=1")
+    assert checks.affinity(Setup(num_threads=1)) is None
+
+
+# ----------------------------------------------------------------------------------------------------------- 3, 4: threads in threads
+
+
+def test_thread_pools_in_worker_processes(monkeypatch):
+    monkeypatch.setattr(machine, "cores", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    setup = Setup(num_threads=2, py_num_workers=4)
+    expect(checks.nested_in_workers(setup), "nested_in_workers", "OMP_NUM_THREADS=8", "32 threads", "4 CPUs", "Unset OMP_NUM_THREADS")
+    assert checks.nested_in_workers(replace(setup, py_num_workers=0)) is None
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert checks.nested_in_workers(setup) is None
+
+
+def test_opencv_threads_in_python_functions():
+    before = "import cv2\ncv2.setNumThreads(64)\n"
+    setup = "num_threads=2, operators={'python_function'}"
+    found = elsewhere("nested_in_process", setup, before)
+    expect(found, "nested_in_process", "OpenCV has", "threads of its own", "cv2.setNumThreads(1)")
+    assert elsewhere("nested_in_process", setup, "import cv2\ncv2.setNumThreads(1)\n")["check"] is None
+    assert elsewhere("nested_in_process", "num_threads=2, operators={'resize'}", before)["check"] is None
+
+
+# ------------------------------------------------------------------------------------------------------- 5, 6, 7: processes and limits
+
+DRIVER = """
+static int ready = 0;
+int cuInit(unsigned flags) { ready = 1; return STATUS; }
+int cuDeviceGetCount(int *count) { *count = 1; return ready ? 0 : 3; }
+int cuDriverGetVersion(int *version) { *version = VERSION; return 0; }
+"""
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build a stand-in for the CUDA driver")
+
+
+def driver(tmp_path, status=0, version=12040):
+    """A stand-in for the CUDA driver; its path."""
+    source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
+    source.write_text(DRIVER.replace("STATUS", str(status)).replace("VERSION", str(version)))
+    subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    return library
+
+
+@needs_compiler
+def test_cuda_before_fork(tmp_path):
+    library = driver(tmp_path)
+    start = f"import ctypes\ndriver = ctypes.CDLL({str(library)!r})\n"
+    found = elsewhere("cuda_before_fork", "py_num_workers=2", start + "driver.cuInit(0)\n")
+    expect(found, "cuda_before_fork", "CUDA is initialised", "start_py_workers()", "py_start_method='spawn'")
+    assert elsewhere("cuda_before_fork", "py_num_workers=2", start)["check"] is None
+    assert elsewhere("cuda_before_fork", "py_num_workers=2, py_start_method='spawn'", start + "driver.cuInit(0)\n")["check"] is None
+
+
+class Files:
+    def __init__(self):
+        self.cache = {"index": open(os.devnull)}
+
+    def __call__(self, info):
+        return np.float32([0])
+
+
+def parallel(source, **options):
+    made = pipeline_of(
+        lambda: fn.external_source(source, batch=False, parallel=True, name="files"), py_num_workers=2, **options
+    )
+    return setup_of(made)
+
+
+def test_a_source_that_cannot_be_pickled():
+    source = Files()
+    found = checks.unpicklable_source(parallel(source, py_start_method="spawn"))
+    expect(found, "unpicklable_source", "files.cache['index']", "cannot pickle", "__setstate__", "py_start_method='fork'")
+    assert found.fatal
+    assert checks.unpicklable_source(parallel(source, py_start_method="fork")) is None
+    source.cache["index"].close()
+    source.cache.clear()
+    assert checks.unpicklable_source(parallel(source, py_start_method="spawn")) is None
+
+
+def test_too_few_descriptors():
+    before = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
+    found = elsewhere("descriptor_limit", "py_num_workers=8", before)
+    expect(found, "descriptor_limit", "may open 100 files", "py_num_workers=8", "ulimit -n")
+    assert checks.descriptor_limit(Setup(py_num_workers=2)) is None
+
+
+# ------------------------------------------------------------------------------------------------------------------- 8, 9: storage
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C compiler to build a stand-in for slow storage")
+def test_slow_storage(tmp_path):
+    pictures = tmp_path / "slow"
+    shutil.copytree(PICTURES, pictures)
+    found = elsewhere("slow_storage", f"places=[Path({str(pictures)!r})]", **slow_files(tmp_path, pictures, 10_000))
+    expect(found, "slow_storage", str(pictures), "first 4 KB takes 1", " at /", "Copy the data to a local disk")
+    found = elsewhere("slow_storage", f"places=[Path({str(pictures)!r})]", **slow_files(tmp_path, pictures, 400_000))
+    expect(found, "slow_storage", "hardly answers", "Look at the mount")
+
+
+def test_storage_that_does_not_answer(tmp_path):
+    os.mkfifo(tmp_path / "file.bin")  # opening it waits for ever
+    start = time.monotonic()
+    expect(checks.slow_storage(Setup(places=[tmp_path])), "slow_storage", "hardly answers", str(tmp_path))
+    assert time.monotonic() - start < LIMIT
+    with open(tmp_path / "file.bin", "wb", buffering=0):
+        pass  # the thread that waits there goes on
+
+
+def test_quick_storage_is_not_mentioned(tmp_path):
+    assert checks.slow_storage(Setup(places=[PICTURES, tmp_path / "missing", tmp_path])) is None
+
+
+def test_kernels_that_cannot_be_kept():
+    found = elsewhere("kernel_cache", NUMBA_CACHE_DIR="/proc/none/kernels")
+    expect(found, "kernel_cache", "/proc/none/kernels cannot be written", "Set NUMBA_CACHE_DIR")
+    assert elsewhere("kernel_cache")["check"] is None
+
+
+# ------------------------------------------------------------------------------------------------------------------ 10, 11, 12: libraries
+
+
+def test_a_missing_codec():
+    before = "import sys\nsys.modules['soundfile'] = None\n"
+    found = elsewhere("missing_codec", "operators={'readers.nemo_asr', 'random.uniform'}", before)
+    expect(found, "missing_codec", "readers.nemo_asr", "soundfile", "FLAC", "pip install asyncdali[audio]")
+    assert elsewhere("missing_codec", "operators={'random.uniform'}", before)["check"] is None
+    found = elsewhere("missing_codec", "operators={'decoders.image_crop'}", "import sys\nsys.modules['cv2'] = None\n")
+    expect(found, "missing_codec", "decoders.image_crop", "PNG", "opencv-python-headless")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "status, version, before, words",
+    [
+        (803, 12040, "", ["error 803", "different versions", "Restart the machine"]),
+        (0, 11080, "checks._installed = lambda package: package == 'cupy-cuda12x'\n", ["supports CUDA 11.8", "made for CUDA 12"]),
+    ],
+)
+def test_a_driver_that_does_not_fit(tmp_path, status, version, before, words):
+    driver(tmp_path, status, version)
+    before = f"from asyncdali.tooling import checks\n{before}"
+    found = elsewhere("driver_mismatch", "gpu=True", before, LD_LIBRARY_PATH=str(tmp_path))
+    expect(found, "driver_mismatch", *words)
+    assert elsewhere("driver_mismatch", "gpu=False", before, LD_LIBRARY_PATH=str(tmp_path))["check"] is None
+    driver(tmp_path, 0, 13000)
+    assert elsewhere("driver_mismatch", "gpu=True", before, LD_LIBRARY_PATH=str(tmp_path))["check"] is None
+
+
+def test_no_driver_where_one_is_insisted_on(monkeypatch):
+    monkeypatch.setattr(checks, "_probe", lambda: {"missing": "libcuda.so.1: cannot open shared object file"})
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    expect(checks.no_driver(Setup()), "no_driver", "ASYNCDALI_DEVICE=cuda", "libcuda.so.1", "--gpus all", "unset ASYNCDALI_DEVICE")
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    assert checks.no_driver(Setup()) is None
+
+
+# ------------------------------------------------------------------------------------------------------------------- the command
+
+
+def test_there_are_twelve():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 12
+    assert all(check.__doc__ for check in checks.ALL)
+
+
+def test_what_is_known_of_a_pipeline():
+    pipe = Pipeline(batch_size=4, num_threads=3, device_id=None, py_num_workers=5)
+    with pipe:
+        jpegs, _ = fn.readers.file(file_root=str(PICTURES))
+        listed, _ = fn.readers.file(file_root="/data", files=["a.jpg", "b.jpg"], name="listed")
+        pipe.set_outputs(fn.decoders.image(jpegs, device="mixed"), listed)
+    setup = setup_of(pipe)
+    assert setup.num_threads == 3 and setup.gpu and setup.py_num_workers == 0  # no parallel source, no workers
+    assert {"readers.file", "decoders.image"} <= setup.operators
+    assert setup.places == [PICTURES, Path("/data"), Path("/data/a.jpg"), Path("/data/b.jpg")]
+    assert pipe._session is None  # it was not built
+
+
+def test_the_command(capsys, tmp_path, monkeypatch):
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import numpy as np\nfrom asyncdali import fn, pipeline_def\n@pipeline_def(batch_size=2, num_threads=4096, device_id=None)\n"
+        "def many():\n    return fn.random.uniform()\n"
+    )
+    start = time.monotonic()
+    assert main(["doctor", f"{file}:many"]) == 1
+    assert time.monotonic() - start < LIMIT
+    out = capsys.readouterr().out
+    assert "warning (affinity): this process may run on" in out and "12 checks, " in out and "usable CPUs" in out
+    assert main(["doctor", f"{file}:many", "--json"]) == 1
+    (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
+    assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]
+    assert main(["doctor", f"{file}:none"]) == 2
+    assert "defines no 'none'" in capsys.readouterr().err
+    monkeypatch.setattr(checks, "ALL", ())
+    monkeypatch.setattr(doctor, "examine", lambda what: [])
+    assert main(["doctor"]) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_a_check_that_fails_is_no_obstacle():
+    def broken(setup):
+        raise OSError("cannot look")
+
+    def found(setup):
+        return Finding("found", "a", "b")
+
+    assert doctor.examine(Setup(), [broken, found]) == [Finding("found", "a", "b")]
+
+
+# ------------------------------------------------------------------------------------------------------------------------ in build()
+
+
+@pytest.fixture
+def told(monkeypatch, caplog):
+    monkeypatch.setattr(doctor, "_told", set())
+    caplog.set_level(logging.WARNING, "asyncdali")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_building_says_it_once(told):
+    for _ in range(2):
+        pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=machine.allowed_cores() + 1)
+        pipe.build()
+        pipe.close()
+    (message,) = told()
+    assert f"num_threads={machine.allowed_cores() + 1}" in message and f"Use num_threads={machine.allowed_cores()}" in message
+
+
+def test_building_says_nothing_of_a_sound_setup(told, monkeypatch):
+    monkeypatch.setattr(machine, "quota", lambda *places: None)
+    pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=1)
+    pipe.build()
+    pipe.close()
+    assert told() == []
+
+
+def test_it_can_be_turned_off(told, monkeypatch):
+    monkeypatch.setenv("ASYNCDALI_DOCTOR", "0")
+    pipe = pipeline_of(lambda: fn.random.uniform(), num_threads=machine.allowed_cores() + 1)
+    pipe.build()
+    pipe.close()
+    assert told() == []
+
+
+def test_the_check_in_build_is_cheap():
+    options = pipeline_of(lambda: fn.random.uniform(), num_threads=1)._options
+    doctor.at_build(options, {"external_source"}, True)
+    used = []
+    for _ in range(20):
+        start = time.thread_time()
+        doctor.at_build(options, {"external_source"}, True)
+        used.append(time.thread_time() - start)
+    assert min(used) < 0.005, min(used)
