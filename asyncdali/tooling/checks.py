@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def slow_storage(setup: Setup) -> Finding | None:
     """Files of the data set take long to open and read."""
     for place in setup.places[:4]:
         files = _some_files(place)
-        times = _in_time(lambda files=files: [_first_bytes(file) for file in files], _PATIENCE / min(4, len(setup.places)))
+        times = _in_time(partial(_look_into, files), _PATIENCE / min(4, len(setup.places)))
         if times is None:
             return Finding(
                 "slow_storage", f"{place} ({_file_system(place, setup.proc)}) hardly answers: looking into {len(files)} files takes longer "
@@ -192,6 +193,10 @@ def _some_files(place: Path) -> list[Path]:
         if len(found) >= _TRIED:
             break
     return found[:_TRIED]
+
+
+def _look_into(files: list[Path]) -> list[float]:
+    return [_first_bytes(file) for file in files]
 
 
 def _first_bytes(file: Path) -> float:

@@ -53,6 +53,7 @@ def _pipeline(file, name, settings):
     stand_in("asyncdali", "nvidia.dali")
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location("_asyncdali_program", file)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["_asyncdali_program"] = module
     spec.loader.exec_module(module)

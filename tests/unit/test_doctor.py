@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -151,9 +152,9 @@ def test_cuda_before_fork(tmp_path):
     assert elsewhere("cuda_before_fork", "py_num_workers=2, py_start_method='spawn'", start + "driver.cuInit(0)\n")["check"] is None
 
 
-class Files:
+class Shared:
     def __init__(self):
-        self.cache = {"index": open(os.devnull)}
+        self.cache = {"index": threading.Lock()}
 
     def __call__(self, info):
         return np.float32([0])
@@ -167,12 +168,11 @@ def parallel(source, **options):
 
 
 def test_a_source_that_cannot_be_pickled():
-    source = Files()
+    source = Shared()
     found = checks.unpicklable_source(parallel(source, py_start_method="spawn"))
     expect(found, "unpicklable_source", "files.cache['index']", "cannot pickle", "__setstate__", "py_start_method='fork'")
     assert found.fatal
     assert checks.unpicklable_source(parallel(source, py_start_method="fork")) is None
-    source.cache["index"].close()
     source.cache.clear()
     assert checks.unpicklable_source(parallel(source, py_start_method="spawn")) is None
 
