@@ -59,7 +59,7 @@ class Containers:
         self._finalizer = weakref.finalize(self, _close_all, self._open)
 
     def descriptors(self, files: np.ndarray) -> np.ndarray:
-        """Descriptors of the files with these numbers, int64; valid until the next call. OSError names a file that cannot be opened."""
+        """Descriptors of the files with these numbers, int64; valid until the next call. SampleError for one that can't be opened."""
         found: np.ndarray = self._table[files]
         if self._few and found.min(initial=0) >= 0:  # all are open, and none will ever have to be closed
             return found
@@ -70,7 +70,11 @@ class Containers:
             if number in self._open:
                 self._open.move_to_end(number)
             else:
-                self._table[number] = self._open[number] = self._opened(self.paths[number])
+                try:
+                    self._table[number] = self._open[number] = self._opened(self.paths[number])
+                except OSError as error:
+                    sample = int(np.argmax(files == number))
+                    raise SampleError(sample, f"Error reading from a file {self.paths[number]}: {error.strerror}") from error
         while len(self._open) > max(MAX_OPEN, len(wanted)):
             number, descriptor = self._open.popitem(last=False)
             self._table[number] = -1
@@ -311,7 +315,11 @@ class ContainerReader(ReaderOperator):
         if ahead is not None and len(ahead):
             assert self._containers is not None
             ahead = ahead[~self._containers.remote[self.records.files(ahead)]]
-            columns = [self._containers.descriptors(self.records.files(ahead)), self.records.offsets[ahead], self.records.sizes[ahead]]
+            try:
+                descriptors = self._containers.descriptors(self.records.files(ahead))
+            except SampleError:
+                return  # the batch that needs the file will tell
+            columns = [descriptors, self.records.offsets[ahead], self.records.sizes[ahead]]
             context, keep = context_table(columns)
             yield CompiledJob(len(ahead), [Step(self._reading.advise_record.address, context, no_explanation, keep=keep)])
 

@@ -108,6 +108,7 @@ class _VideoReader(ReaderOperator):
         if not listed:
             raise RuntimeError("No files were read.")
         self._videos: list[VideoIndex] = []
+        self._unreadable: list[str] = []
         known: dict[str, int] = {}
         parts = []
         for item in listed:
@@ -118,7 +119,8 @@ class _VideoReader(ReaderOperator):
         self._pattern = self.pattern()
         self._sequences = all_sequences(parts, self._pattern)
         if not len(self._sequences):
-            raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.")
+            left_out = f" The first that was left out: {self._unreadable[0]}" if self._unreadable else ""
+            raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.{left_out}")
         self._pool = VideoPool(self._videos)
         return len(self._sequences)
 
@@ -142,6 +144,7 @@ class _VideoReader(ReaderOperator):
                 known[path] = len(self._videos) - 1
             except RuntimeError as error:
                 warn(f"{self.schema.name} leaves out a file. {error}", UserWarning)
+                self._unreadable.append(str(error))
                 known[path] = -1
         return known[path] if known[path] >= 0 else None
 

@@ -79,7 +79,7 @@ def index_video(path: str) -> VideoIndex:
             rate = stream.average_rate or stream.guessed_rate
             numbers = np.searchsorted(order, np.unique(np.array(keys, np.int64)))
             return VideoIndex(path, order, numbers, stream.time_base, float(rate or 0), context.height, context.width)
-    except (av.FFmpegError, ValueError) as error:
+    except (av.FFmpegError, OSError, ValueError) as error:
         raise RuntimeError(f'Failed to open video file "{path}": {getattr(error, "strerror", None) or error}') from error
 
 
@@ -113,9 +113,12 @@ class OpenVideo:
         flags = av.video.reformatter.Interpolation
         self._flags = flags.BILINEAR | flags.FULL_CHR_H_INT | flags.ACCURATE_RND  # DALI's
         self._convert = av.video.reformatter.VideoReformatter()
-        self._source = open_file(index.path)
-        self._container = av.open(self._source)
-        self._stream = _video_stream(self._container)
+        try:
+            self._source = open_file(index.path)
+            self._container = av.open(self._source)
+            self._stream = _video_stream(self._container)
+        except (av.FFmpegError, OSError, ValueError) as error:
+            raise RuntimeError(f"{index.path}: {getattr(error, 'strerror', None) or error}") from error
         self._stream.codec_context.thread_count = 1  # samples are decoded side by side already
         self._frames: Iterator[Any] = self._container.decode(self._stream)
         self._next = 0

@@ -221,6 +221,33 @@ if importlib.util.find_spec("av"):
                           pre_permute=True, contained=False, after_epoch=False)  # fmt: skip
 
 
+def _write_file(folder: Path) -> dict[str, Any]:
+    for k in range(COUNT):
+        (folder / f"c{k // 5}").mkdir(exist_ok=True)
+        (folder / f"c{k // 5}" / f"{k}.jpg").write_bytes(content(k))
+    return {"file_root": str(folder)}
+
+
+def _write_named(folder: Path) -> dict[str, Any]:
+    for k in range(COUNT):
+        (folder / f"{k}.bin").write_bytes(content(k))
+    return {"folder": str(folder)}
+
+
+def _call_named(lib: Any, arguments: dict[str, Any]) -> Any:
+    """io.file.read of four files, again and again."""
+    names = [np.frombuffer(f"{arguments['folder']}/{k}.bin".encode(), np.uint8) for k in range(4)]
+    return lib.fn.io.file.read(lib.fn.external_source(lambda: names))
+
+
+EVERY_KIND = {
+    **KINDS,
+    "file": Kind("file", _write_file, pre_permute=True, contained=False),
+    "io.file.read": Kind("io.file.read", _write_named, _call_named),
+}
+"""Also those that tests of their own go through with all arguments."""
+
+
 def pipeline(kind: Kind, arguments: dict[str, Any], lib: Any = asyncdali, batch: int = 4, **options: Any) -> Any:
     """A built pipeline of one reader, named R; its outputs and the origin of the first."""
     pipe = lib.Pipeline(batch_size=batch, **{"num_threads": 2, "device_id": None, "seed": 42, **options})

@@ -1,0 +1,51 @@
+"""Files that go away or may not be read: every reader names the file, goes on with the next iteration, and never hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.readers import EVERY_KIND, delivered, pipeline
+
+HELPERS = Path(__file__).resolve().parent.parent / "helpers"
+
+
+@pytest.mark.parametrize("name", sorted(EVERY_KIND))
+def test_removed_between_listing_and_reading(name, tmp_path):
+    kind = EVERY_KIND[name]
+    folder, away = tmp_path / "data", tmp_path / "away"
+    folder.mkdir()
+    arguments = kind.write(folder)
+    expected = delivered(kind, pipeline(kind, arguments), 2)
+    # One iteration at a time: none is read before the files are gone.
+    pipe = pipeline(kind, arguments, exec_pipelined=False, exec_async=False)
+    folder.rename(away)
+    with pytest.raises(RuntimeError, match=r"(?s)in iteration 0, sample \d.*No such file or directory") as caught:
+        pipe.run()
+    assert f"{folder}/" in str(caught.value)
+    shutil.copytree(away, folder)
+    assert delivered(kind, pipe, 1) == expected[1:]
+
+
+@pytest.fixture(scope="module")
+def denied():
+    if os.geteuid() == 0 and sys.platform != "linux":
+        pytest.skip("who is root may read everything")
+    paths = os.pathsep.join([str(HELPERS.parent), str(HELPERS.parent.parent), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run([sys.executable, str(HELPERS / "denied_readers.py")], capture_output=True, text=True, timeout=120,
+                         check=False, env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("name", sorted(EVERY_KIND))
+def test_permission_denied(name, denied):
+    at_build, at_run = denied[name]
+    for text in (at_build, at_run):
+        assert text is not None and "Permission denied" in text, text
+        assert f"/{name}/" in text  # the folder of the file
