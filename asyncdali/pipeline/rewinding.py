@@ -39,6 +39,11 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
     session.skip(iterations)
 
 
+def restart(pipeline: Pipeline) -> None:
+    """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
+    _rebuild(pipeline, _options(pipeline, pipeline._options.checkpoint))
+
+
 def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
     """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
     options = copy.copy(pipeline._options)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ....feeding import fed_inputs, feed_and_launch
 from ...convert import tensor_of
 from .references import OutputBatchReference, Proxy, Run
 
@@ -27,7 +28,7 @@ class DALIServer:
     def __init__(self, pipeline: Any, deterministic: bool = False):
         self.pipeline, self.deterministic = pipeline, deterministic
         pipeline.build()
-        self._inputs = [port.name for port in pipeline._built().producer.sources.pushed]
+        self._inputs = fed_inputs(pipeline)
         if not self._inputs:
             raise ValueError("the pipeline has no inputs to be fed: define external sources without a `source`, with names")
         self._queue = torch.multiprocessing.get_context("fork").Queue()
@@ -91,19 +92,11 @@ class DALIServer:
         while self._order and self._order[0] in self._arrived and len(self._running) < max(1, self.pipeline._options.depth):
             run = self._order.pop(0)
             try:
-                for name, samples in zip(self._inputs, self._arrived.pop(run), strict=True):
-                    self.pipeline.feed_input(name, samples)
+                feed_and_launch(self.pipeline, dict(zip(self._inputs, self._arrived.pop(run), strict=True)))
             except Exception as error:
                 self._results[run] = error
                 continue
-            self._launch()
             self._running.append(run)
-
-    def _launch(self) -> None:
-        """One iteration: not as many as the queue is deep, which nothing would feed."""
-        producer = self.pipeline._built().producer
-        producer._started = True
-        producer.schedule(self.pipeline.iter_setup)
 
     # --- the consumer's side
 

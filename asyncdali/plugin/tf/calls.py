@@ -1,0 +1,55 @@
+"""Calls of TensorFlow's threads into Python end before the interpreter does.
+
+A data set that prefetches goes on in TensorFlow's own threads while the program ends. A thread that wants the interpreter then never gets
+it, and the destructor of the iterator waits for that thread for ever. So at exit calls fail at once, which fills what prefetches with errors,
+and the interpreter waits until they have stopped coming.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_QUIET = 0.1  # seconds without a call
+_PATIENCE = 3.0
+
+_changed = threading.Condition()
+_active = 0
+_count = 0
+_ending = False
+
+
+@contextmanager
+def call() -> Iterator[None]:
+    """Around what TensorFlow calls. RuntimeError while the interpreter ends."""
+    global _active, _count
+    with _changed:
+        _count += 1
+        _changed.notify_all()
+        if _ending:
+            raise RuntimeError("the program is ending")
+        _active += 1
+    try:
+        yield
+    finally:
+        with _changed:
+            _active -= 1
+            _changed.notify_all()
+
+
+@atexit.register
+def _end() -> None:
+    global _ending
+    limit = time.monotonic() + _PATIENCE
+    with _changed:
+        _ending = True
+        if _count == 0:
+            return
+        while time.monotonic() < limit:
+            before = _count
+            quiet = not _changed.wait(_QUIET)
+            if quiet and _active == 0 and _count == before:
+                return

@@ -1,0 +1,170 @@
+"""DALIDataset: a pipeline of readers as a tf.data.Dataset."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ...pipeline import Pipeline
+from .calls import call
+from .cursors import Cursors
+from .signature import Signature
+
+_ENDLESS = 2**62
+
+
+class PipelineDataset(tf.data.Dataset):
+    """A data set that is another one under a name of its own; an iterator over it says why it cannot be saved, if it cannot."""
+
+    def __init__(self, inner: tf.data.Dataset, why_not_saved: str | None):
+        self._inner = inner
+        self._why_not_saved = why_not_saved
+        super().__init__(inner._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._inner]
+
+    @property
+    def element_spec(self) -> Any:
+        """TensorSpecs of an element."""
+        return self._inner.element_spec
+
+    def __iter__(self) -> Any:
+        iterator = super().__iter__()
+        why = self._why_not_saved
+        if why is not None and hasattr(iterator, "_serialize_to_tensors"):
+
+            def refuse(*_: Any) -> Any:
+                raise tf.errors.UnimplementedError(None, None, why)
+
+            iterator._serialize_to_tensors = refuse
+        return iterator
+
+
+class DALIDataset(PipelineDataset):
+    """Batches of a pipeline, endlessly: readers begin again after their last sample. Use ``take`` or ``steps_per_epoch``.
+
+    Args:
+        pipeline: its graph and options are copied; each iterator runs a pipeline of its own. External sources are refused (ValueError: see
+            ``experimental.DALIDatasetWithInputs``), Python functions cannot be copied (RuntimeError).
+        output_dtypes: a tf.DType per output; None: as the pipeline declares them, or as its first batch shows.
+        output_shapes: a shape [samples, ...] per output; None: the ranks are found out. What is declared is checked for every batch.
+        fail_on_device_mismatch: a pipeline with outputs on a GPU is refused (ValueError); False: they are copied to the CPU.
+        batch_size, num_threads, device_id, exec_separated, exec_dynamic, prefetch_queue_depth, cpu_prefetch_queue_depth,
+            gpu_prefetch_queue_depth: instead of the pipeline's own options.
+
+    With ``enable_checkpointing`` (and a seed, without which it is refused: ValueError) iterators can be saved with ``tf.train.Checkpoint``,
+    also those over data sets made of this one with ``map``, ``prefetch`` and so on, and go on exactly in another process: element n is a
+    function of (seed, n). Otherwise saving them is an error of TensorFlow's (UnimplementedError, or FailedPreconditionError
+    "PyFunc is stateful" for what was made of it).
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        output_dtypes: Any = None,
+        output_shapes: Any = None,
+        fail_on_device_mismatch: bool = True,
+        *,
+        batch_size: int | None = None,
+        num_threads: int | None = None,
+        device_id: int | None = None,
+        exec_separated: bool | None = None,
+        exec_dynamic: bool | None = None,
+        prefetch_queue_depth: int | None = None,
+        cpu_prefetch_queue_depth: int | None = None,
+        gpu_prefetch_queue_depth: int | None = None,
+    ):
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(f"DALIDataset is made of a pipeline, got {type(pipeline).__name__}")
+        overrides = pipeline_overrides(
+            pipeline, exec_separated, prefetch_queue_depth, cpu_prefetch_queue_depth, gpu_prefetch_queue_depth,
+            batch_size=batch_size, num_threads=num_threads, device_id=device_id, exec_dynamic=exec_dynamic,
+        )  # fmt: skip
+        if _has_inputs(pipeline):
+            raise ValueError("the pipeline has external sources: DALIDataset cannot run them, use experimental.DALIDatasetWithInputs")
+        serialized, names = pipeline.serialize(), pipeline.output_names
+
+        def make() -> Pipeline:
+            made = Pipeline.deserialize(serialized, **overrides)
+            made.output_names = names
+            return made
+
+        first = make()
+        why = _why_not_saved(first)
+        if why is None and first._options.seed is None:
+            raise ValueError("enable_checkpointing needs a pipeline with a `seed`: in another process another one would be drawn")
+        on_gpu = outputs_on_gpu(first)
+        if on_gpu and fail_on_device_mismatch:
+            raise ValueError(f"outputs {on_gpu} of the pipeline are on a GPU, the data set is on the CPU: use .cpu() in the graph, or "
+                             "fail_on_device_mismatch=False")  # fmt: skip
+        cursors = Cursors(make)
+        signature = Signature(first, output_dtypes, output_shapes, cursors.peek_first)
+        first.close()
+        self._cursors = cursors
+        super().__init__(_positions(cursors, signature, saved=why is None), why)
+
+
+def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.Dataset:
+    """Position -> batch: a stateless map, so that the position is all that an iterator has to save.
+
+    TensorFlow never lets go of the function: the data set owns the pipelines, so that they end with it. Where it is gone although
+    something made of it is still read, others are made.
+    """
+    make = cursors.make
+    held: list[Cursors] = []
+    owned = weakref.ref(cursors)
+
+    def batch(position: Any) -> list[np.ndarray]:
+        with call():
+            found = owned() or (held[0] if held else None)
+            if found is None:
+                found = Cursors(make)
+                held.append(found)
+            return signature.checked(found.batch(int(position)))
+
+    def element(position: tf.Tensor) -> Any:
+        tensors = tf.numpy_function(batch, [position], signature.dtypes, stateful=not saved)
+        for tensor, shape in zip(tensors, signature.shapes, strict=True):
+            tensor.set_shape(shape)
+        return signature.element(tensors)
+
+    return tf.data.Dataset.range(_ENDLESS).map(element)
+
+
+def pipeline_overrides(
+    pipeline: Pipeline, exec_separated: bool | None, depth: int | None, cpu_depth: int | None, gpu_depth: int | None, **options: Any
+) -> dict[str, Any]:
+    """Pipeline options in place of those that are not None."""
+    overrides = {name: value for name, value in options.items() if value is not None}
+    if exec_separated:
+        default = depth or 2
+        overrides["prefetch_queue_depth"] = {"cpu_size": cpu_depth or default, "gpu_size": gpu_depth or default}
+    elif cpu_depth is not None or gpu_depth is not None:
+        raise ValueError("cpu_prefetch_queue_depth and gpu_prefetch_queue_depth are for exec_separated=True")
+    elif depth is not None:
+        overrides["prefetch_queue_depth"] = depth
+    return overrides
+
+
+def outputs_on_gpu(pipeline: Pipeline) -> list[int]:
+    """Numbers of the outputs on a GPU."""
+    return [k for k, node in enumerate(pipeline._output_nodes()) if node.device == "gpu"]
+
+
+def _why_not_saved(pipeline: Pipeline) -> str | None:
+    if not pipeline._options.enable_checkpointing:
+        return "this iterator cannot be saved: its pipeline has no enable_checkpointing=True"
+    if outputs_on_gpu(pipeline):
+        return "this iterator cannot be saved: checkpointing is not supported for pipelines with outputs on a GPU"
+    return None
+
+
+def _has_inputs(pipeline: Pipeline) -> bool:
+    from ...graph.plan import reachable
+
+    nodes = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
+    return any(item.schema.name == "external_source" for item in nodes)

@@ -1,0 +1,270 @@
+"""DALIDataset: elements, declared and found out; saving and restoring; inputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.iterators import numbered_files
+from helpers.pipelines import pipeline_of, run_script
+
+from asyncdali import fn, pipeline_def, types
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+from asyncdali.plugin.tf import DALIDataset  # noqa: E402
+from asyncdali.plugin.tf.experimental import DALIDatasetWithInputs, Input  # noqa: E402
+
+
+@pipeline_def(batch_size=4, num_threads=2, seed=7, enable_checkpointing=True)
+def reader(files, shard_id=0, num_shards=1):
+    _, number = fn.readers.file(
+        files=files, labels=list(range(len(files))), random_shuffle=True, name="reader", shard_id=shard_id, num_shards=num_shards
+    )
+    return number, fn.random.uniform(shape=[2])
+
+
+def expected(pipe, count):
+    return [[np.asarray(output).tolist() for output in pipe.run()] for _ in range(count)]
+
+
+def taken(iterator, count):
+    return [[tensor.numpy().tolist() for tensor in next(iterator)] for _ in range(count)]
+
+
+# --- elements
+
+
+def test_batches_of_the_pipeline(tmp_path):
+    files = numbered_files(tmp_path, 10)
+    dataset = DALIDataset(reader(files))
+    assert isinstance(dataset, tf.data.Dataset)
+    assert dataset.element_spec == (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.float32))
+    assert taken(iter(dataset), 7) == expected(reader(files), 7)
+    assert [batch[0].shape for batch in dataset.take(2)] == [(4, 1)] * 2
+
+
+def test_declared_elements(tmp_path):
+    files = numbered_files(tmp_path, 10)
+    dataset = DALIDataset(reader(files), (tf.int32, tf.float32), ((4, 1), (None, 2)))
+    assert dataset.element_spec == (tf.TensorSpec([4, 1], tf.int32), tf.TensorSpec([None, 2], tf.float32))
+    next(iter(dataset))
+    one = pipeline_of(lambda: fn.random.uniform(shape=[3]), batch_size=2)
+    assert DALIDataset(one, tf.float32, (2, 3)).element_spec == tf.TensorSpec([2, 3], tf.float32)
+    assert DALIDataset(one, (tf.float32,)).element_spec == (tf.TensorSpec([None, None], tf.float32),)
+    known = pipeline_of(lambda: fn.random.uniform(shape=[3]), batch_size=2, output_dtype=types.FLOAT, output_ndim=1)
+    assert DALIDataset(known).element_spec == (tf.TensorSpec([None, None], tf.float32),)
+
+
+def test_named_elements(tmp_path):
+    @pipeline_def(batch_size=2, num_threads=1)
+    def graph():
+        return {"draw": fn.random.uniform(), "coin": fn.random.coin_flip()}
+
+    assert list(next(iter(DALIDataset(graph())))) == ["draw", "coin"]
+
+
+@pytest.mark.parametrize("wrong, match", [
+    (((tf.int64, tf.float32), None), "int32.*int64"), (((tf.int32, tf.float32), ((4, 1), (4, 3))), r"\(4, 2\).*\(4, 3\)"),
+])  # fmt: skip
+def test_declarations_are_checked_in_every_batch(tmp_path, wrong, match):
+    with pytest.raises(tf.errors.OpError, match=match):
+        next(iter(DALIDataset(reader(numbered_files(tmp_path, 10)), *wrong)))
+
+
+def test_refused(tmp_path):
+    files = numbered_files(tmp_path, 10)
+    pipe = reader(files)
+    for error, match, arguments in [
+        (TypeError, "tf.DType", {"output_dtypes": (np.int32, tf.float32)}), (ValueError, "1 entries", {"output_dtypes": tf.int32}),
+        (TypeError, "output_shapes", {"output_shapes": ("x", "y")}), (ValueError, "exec_separated", {"cpu_prefetch_queue_depth": 3}),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=match):
+            DALIDataset(pipe, **arguments)
+    with pytest.raises(TypeError, match="pipeline"):
+        DALIDataset(3)
+    with pytest.raises(ValueError, match="external sources"):
+        DALIDataset(pipeline_of(lambda: fn.external_source(lambda i: np.zeros((2, 1)))))
+    with pytest.raises(ValueError, match="seed"):
+        DALIDataset(pipeline_of(lambda: fn.random.uniform(), seed=None, enable_checkpointing=True))
+
+
+def test_options_replace_the_pipelines(tmp_path):
+    files = numbered_files(tmp_path, 10)
+    dataset = DALIDataset(reader(files), batch_size=2, num_threads=1, prefetch_queue_depth=1, exec_dynamic=False)
+    assert next(iter(dataset))[0].shape == (2, 1)
+    plain = pipeline_of(lambda: fn.random.uniform(shape=[2]), seed=7)
+    assert next(iter(DALIDataset(plain, exec_separated=True, cpu_prefetch_queue_depth=3)))[0].shape == (3, 2)
+
+
+def test_outputs_on_a_gpu():
+    pipe = pipeline_of(lambda: fn.random.uniform(shape=[2]).gpu(), enable_checkpointing=True)
+    with pytest.raises(ValueError, match="on a GPU"):
+        DALIDataset(pipe)
+    iterator = iter(DALIDataset(pipe, fail_on_device_mismatch=False))
+    assert next(iterator)[0].shape == (3, 2)
+    with pytest.raises(tf.errors.UnimplementedError, match="GPU"):
+        tf.train.Checkpoint(it=iterator).save("/nowhere/x")
+
+
+def test_iterators_are_independent(tmp_path):
+    files = numbered_files(tmp_path, 10)
+    dataset = DALIDataset(reader(files))
+    whole = expected(reader(files), 12)
+    iterators = [iter(dataset) for _ in range(6)]
+    for step in range(3):
+        for k, iterator in enumerate(iterators):
+            assert taken(iterator, 1 + k % 2) == whole[step * (1 + k % 2) : (step + 1) * (1 + k % 2)]
+
+
+def test_an_error_is_its_batchs(tmp_path):
+    """As everywhere: the next element is the next batch."""
+    files = numbered_files(tmp_path, 8)
+    Path(files[5]).unlink()
+
+    @pipeline_def(batch_size=4, num_threads=1, seed=1)
+    def graph():
+        return fn.readers.file(files=files, labels=list(range(8)))
+
+    iterator = iter(DALIDataset(graph(), (tf.uint8, tf.int32), ((None, 1), (None, 1))))
+    assert next(iterator)[1].numpy().tolist() == [[0], [1], [2], [3]]
+    with pytest.raises(tf.errors.OpError, match="005.bin"):
+        next(iterator)
+    assert next(iterator)[1].numpy().tolist() == [[0], [1], [2], [3]]
+
+
+# --- saving
+
+
+def through(dataset, kind):
+    if kind == "plain":
+        return dataset
+    if kind == "map":
+        return dataset.map(lambda number, draw: (number + 1, draw * 2)).prefetch(2)
+    if kind == "parallel":
+        return dataset.map(lambda number, draw: (number + 1, draw * 2), num_parallel_calls=4).prefetch(3)
+    return dataset.unbatch().batch(3).prefetch(tf.data.AUTOTUNE)
+
+
+@pytest.mark.parametrize("kind", ["plain", "map", "parallel", "rebatched"])
+def test_restored_mid_epoch(tmp_path, kind):
+    files = numbered_files(tmp_path, 10)
+    dataset = through(DALIDataset(reader(files)), kind)
+    for stop in (0, 1, 4):
+        iterator = iter(dataset)
+        taken(iterator, stop)
+        path = tf.train.Checkpoint(it=iterator).save(str(tmp_path / f"saved-{stop}"))
+        rest = taken(iterator, 9)
+        again = iter(through(DALIDataset(reader(files)), kind))
+        tf.train.Checkpoint(it=again).restore(path).assert_consumed()
+        assert taken(again, 9) == rest
+        tf.train.Checkpoint(it=again).restore(path)  # one that has run
+        assert taken(again, 9) == rest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_restored_in_a_fresh_process(tmp_path, shards):
+    files = numbered_files(tmp_path, 10)
+    options = {"num_shards": shards, "shard_id": shards - 1}
+    iterator = iter(through(DALIDataset(reader(files, **options)), "map"))
+    taken(iterator, 3)
+    path = tf.train.Checkpoint(it=iterator).save(str(tmp_path / "saved"))
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from test_plugin_tf import *
+        iterator = iter(through(DALIDataset(reader(sys.argv[4:], num_shards=int(sys.argv[3]), shard_id=int(sys.argv[3]) - 1)), "map"))
+        tf.train.Checkpoint(it=iterator).restore(sys.argv[2])
+        print(taken(iterator, 8))
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    done = run_script(code, here, path, shards, *files, timeout=120, PYTHONPATH=os.pathsep.join(sys.path))
+    assert done.stdout.splitlines()[-1:] == [str(taken(iterator, 8))], done.stderr
+
+
+def test_saving_needs_checkpointing(tmp_path):
+    pipe = reader(numbered_files(tmp_path, 4), enable_checkpointing=False)
+    dataset = DALIDataset(pipe)
+    with pytest.raises(tf.errors.UnimplementedError, match="enable_checkpointing"):
+        tf.train.Checkpoint(it=iter(dataset)).save(str(tmp_path / "saved"))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="stateful"):
+        tf.train.Checkpoint(it=iter(dataset.prefetch(1))).save(str(tmp_path / "saved"))
+
+
+# --- inputs
+
+
+def added(batch=3, **options):
+    def graph():
+        return fn.external_source(name="a", layout="X") + fn.external_source(name="b"), fn.random.uniform()
+
+    return pipeline_of(graph, batch_size=batch, **options)
+
+
+def test_inputs():
+    """Samples and batches; the last batch is smaller; a second iterator starts over."""
+    a = tf.data.Dataset.range(8).map(lambda k: tf.fill([2], k))
+    b = tf.data.Dataset.from_tensor_slices(np.arange(16).reshape(8, 2) * 10).batch(3)
+    dataset = DALIDatasetWithInputs(
+        added(), (tf.int64, tf.float32), ((None, 2), (None,)), input_datasets={"a": Input(a, layout="X"), "b": Input(b, batch=True)}
+    )
+    draws = []
+    for _ in range(2):
+        found = list(dataset)
+        assert np.concatenate([x for x, _ in found]).tolist() == (np.arange(8)[:, None] + np.arange(16).reshape(8, 2) * 10).tolist()
+        assert [len(x) for x, _ in found] == [3, 3, 2]
+        draws.append([y.numpy().tolist() for _, y in found])
+    assert draws[0] == draws[1]
+
+
+def test_inputs_of_different_shapes():
+    a = tf.data.Dataset.from_generator(lambda: (np.zeros(k + 1) for k in range(4)), output_signature=tf.TensorSpec([None], tf.float64))
+    pipe = pipeline_of(lambda: fn.pad(fn.external_source(name="a")), batch_size=4)
+    assert next(iter(DALIDatasetWithInputs(pipe, tf.float64, (None, None), input_datasets={"a": a}))).shape == (4, 4)
+
+
+def test_inputs_beside_a_source():
+    def graph():
+        return fn.external_source(name="a") + fn.external_source(lambda i: np.int64([[i]] * 2))
+
+    dataset = DALIDatasetWithInputs(pipeline_of(graph, batch_size=2), tf.int64, (None, 1),
+                                    input_datasets={"a": tf.data.Dataset.from_tensors(np.int64([5])).repeat(6)})  # fmt: skip
+    for _ in range(2):
+        assert [x.numpy().tolist() for x in dataset] == [[[5 + i]] * 2 for i in range(3)]
+
+
+def test_refused_inputs(tmp_path):
+    numbers = tf.data.Dataset.range(4)
+    given = {"a": numbers, "b": numbers}
+    for error, match, inputs in [
+        (ValueError, r"missing for the inputs \['b'\]", {"a": numbers}),
+        (ValueError, r"unknown to the pipeline \['c'\]", {**given, "c": numbers}),
+        (TypeError, "tf.data.Dataset", {**given, "a": [1]}),
+        (TypeError, "single tensors", {**given, "a": tf.data.Dataset.zip((numbers, numbers))}),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=match):
+            DALIDatasetWithInputs(added(), (tf.int64, tf.float32), input_datasets=inputs)
+    with pytest.raises(ValueError, match="output_dtypes"):
+        DALIDatasetWithInputs(added(), input_datasets=given)
+    inputs = {"a": Input(numbers, layout=""), "b": numbers}
+    dataset = DALIDatasetWithInputs(added(output_ndim=0), (tf.int64, tf.float32), input_datasets=inputs)
+    with pytest.raises(tf.errors.UnimplementedError, match="inputs"):
+        tf.train.Checkpoint(it=iter(dataset)).save(str(tmp_path / "saved"))
+
+
+def test_keras_fits():
+    """A line is learned from what the pipeline draws."""
+    @pipeline_def(batch_size=32, num_threads=1, seed=3)
+    def graph():
+        x = fn.random.uniform(range=(-1.0, 1.0), shape=[1])
+        return x, x * 3.0 + 1.0
+
+    dataset = DALIDataset(graph(), (tf.float32, tf.float32), ((None, 1), (None, 1)))
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+    model.compile(optimizer=tf.keras.optimizers.SGD(0.3), loss="mse")
+    model.fit(dataset, steps_per_epoch=60, epochs=1, verbose=0)
+    kernel, bias = model.get_weights()
+    assert abs(kernel[0, 0] - 3) < 0.1 and abs(bias[0] - 1) < 0.1
