@@ -52,11 +52,13 @@ class BufferPool:
 
     make    gives fresh memory, a uint8 array of a size (pinned memory where there is a GPU)
     small   requests below this many bytes come straight from the C library
+    spare   free memory that is kept for batches of other sizes, as a part of what is in use
     """
 
-    def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL) -> None:
+    def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL, spare: float = 0.5) -> None:
         self._make = make or _plain
         self._small = small
+        self._spare = spare
         self._returned: deque[np.ndarray] = deque()
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
@@ -109,8 +111,8 @@ class BufferPool:
         return self._free[found].pop()
 
     def _trim(self, block: int) -> None:
-        """Before growing, let go of free blocks beyond half of what is in use (other sizes from earlier batches)."""
-        while self._age and self.free_bytes + block > (self.allocated_bytes - self.free_bytes) // 2 + block:
+        """Before growing, let go of free blocks beyond what may be spare (other sizes from earlier batches)."""
+        while self._age and self.free_bytes > int((self.allocated_bytes - self.free_bytes) * self._spare):
             size = self._age.popleft()
             self._free[size].pop(0)
             self.free_bytes -= size

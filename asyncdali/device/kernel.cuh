@@ -17,6 +17,7 @@ struct boolean { uint8 bits; };
 #ifndef HOST_BUILD
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
 #endif
 
 // ---------------------------------------------------------------------------------------------------------------- the launch's table
@@ -31,6 +32,13 @@ DEVICE int64 address(const int64 *context, int k, int64 i) { return at<const int
 #define FOR_SAMPLES(sample, count) for (int64 sample = blockIdx.y; sample < (count); sample += gridDim.y)
 #define FOR_ITEMS(i, count) \
     for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64)gridDim.x * blockDim.x)
+
+// Rows of a sample over the blocks in x, positions of a row over neighbouring threads: nothing is divided inside.
+DEVICE int32 lanes_of(int64 width) { return width <= 32 ? 32 : width <= 64 ? 64 : width <= 128 ? 128 : 256; }
+#define FOR_ROWS(row, rows, lanes) \
+    for (int64 row = (int64)blockIdx.x * (blockDim.x / (lanes)) + threadIdx.x / (lanes); row < (rows); \
+         row += (int64)gridDim.x * (blockDim.x / (lanes)))
+#define FOR_COLUMNS(column, width, lanes) for (int32 column = threadIdx.x & ((lanes) - 1); column < (width); column += (lanes))
 
 // A flat index taken apart, innermost axis first; 32-bit divisions where they do.
 DEVICE int64 take(int64 &rest, int64 extent) {
@@ -85,6 +93,14 @@ template <> struct Kind<boolean> { static const bool is_float = false, is_half =
 
 template <class A, class B> struct Same { static const bool value = false; };
 template <class A> struct Same<A, A> { static const bool value = true; };
+
+// A small integer as a float, by placing it in the mantissa: several times as fast as the conversion instruction.
+DEVICE float32 real(uint8 value) {
+    union { uint32 bits; float32 number; } both;
+    both.bits = 0x4b000000u | value;
+    return both.number - 8388608.0f;
+}
+template <class T> DEVICE float32 real(T value) { return (float32)value; }
 
 // What an element means: a float for half floats, the number itself for others.
 template <class T> DEVICE auto value_of(T element) {

@@ -8,7 +8,8 @@ without library headers, which the tests also compile for the host (docs/gpu.md)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 BLOCK = 256
 """Threads of a block, unless a launch says otherwise."""
 _MAX_BLOCKS = 4096
+_ROWS_PER_BLOCK = 4  # turns of a block's threads: what a block looks up first is used several times
 _MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y
 
 
@@ -42,6 +44,21 @@ Entry: TypeAlias = "int | np.ndarray | Scratch"
 
 
 @dataclass
+class Pixels:
+    """Pixels that a kernel can compute where they are read, instead of reading what another kernel has stored.
+
+    what      which kind: the consumer's kernel must know it
+    target    the address array of the batch that would be stored
+    context   entries to be added to the consumer's table;  defines  macros to be added to its own
+    """
+
+    what: str
+    target: np.ndarray
+    context: Sequence[Entry]
+    defines: tuple[tuple[str, str | int], ...]
+
+
+@dataclass
 class Launch:
     """One launch.
 
@@ -49,6 +66,8 @@ class Launch:
               C-contiguous) as the address of a copy in device memory, aligned to 16 bytes; scratch as its address
     grid      blocks in x (work of one sample) and y (samples)
     shared    bytes of dynamic shared memory
+    offers    how a consumer's kernel can compute this launch's pixels itself
+    takes     gives this launch with its input's pixels computed in place, or None where that cannot be
     """
 
     kernel: Kernel
@@ -56,11 +75,19 @@ class Launch:
     grid: tuple[int, int]
     block: int = BLOCK
     shared: int = 0
+    offers: Pixels | None = None
+    takes: Callable[[Pixels], Launch | None] | None = None
 
 
 def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
     """A grid for samples of at most `largest` work items: kernels stride over what it does not cover."""
     return max(1, min(-(-int(largest) // block), _MAX_BLOCKS)), max(1, min(samples, _MAX_SAMPLES))
+
+
+def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
+    """A grid for kernels that go row by row (FOR_ROWS): samples of at most `rows` rows of `width` positions."""
+    lanes = next((lanes for lanes in (32, 64, 128) if width <= lanes), BLOCK)
+    return grid_of(-(-int(rows) * lanes // _ROWS_PER_BLOCK), samples)
 
 
 _TYPES = {"bool": "boolean"}
@@ -75,16 +102,24 @@ def element_type(dtype: np.dtype | str) -> str:
 HEADER = Path(__file__).with_name("kernel.cuh")
 
 
+_INCLUDE = re.compile(r'^#include "([a-z_]+\.cuh)"$', re.MULTILINE)
+
+
 @cache
 def _text(path: Path) -> str:
-    return path.read_text()
+    """A file with the headers that it includes: the common one, or one beside it."""
+
+    def header(found: re.Match[str]) -> str:
+        beside = path.with_name(found[1])
+        return _text(beside if beside.exists() else HEADER)
+
+    return _INCLUDE.sub(header, path.read_text())
 
 
 def source_of(kernel: Kernel) -> str:
-    """The whole translation unit: macros, the common header, the kernel's file (whose ``#include`` of the header is dropped)."""
+    """The whole translation unit: macros, the kernel's file and what it includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in kernel.defines)
-    body = _text(kernel.source).replace('#include "kernel.cuh"', "")
-    return f"{defines}{_text(HEADER)}\n{body}"
+    return f"{defines}{_text(kernel.source)}"
 
 
 COMPILE_OPTIONS = ("-fmad=false", "--std=c++17")

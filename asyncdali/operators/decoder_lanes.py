@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ..device.cuda.nvjpeg import HardwareDecoder
 
 DECODERS = ("", "hardware", "cpu")
-_ENGINE_RATE = 4.3
-"""Pictures that an engine decodes in the time in which a CPU thread decodes 0.6 of one (H200, 490 x 397; docs/gpu.md)."""
-_THREAD_RATE = 0.6
+_ENGINE_RATE, _THREAD_RATE = 4.3, 0.35
+"""Pictures per millisecond that an engine and a CPU thread decode when both lanes are at work (H200, 490 x 397; docs/gpu.md)."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
 

@@ -8,6 +8,7 @@ multiplier = scale / std; the caller passes those two numbers per channel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from numba import njit
 from ..compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
 from ..compiled.memory import address_of
 from ..compiled.step import Compiled, inlined, step_variant
-from ..device.launch import Kernel, Launch, element_type, grid_of
+from ..device.launch import Kernel, Launch, Pixels, element_type, row_grid
 from .base import Step, no_explanation
 from .convert_kernels import converter, load_value, storage, view
 
@@ -264,8 +265,9 @@ class Normalisation:
         self._keep = mean, multiplier, fills
         self._tables = [*[array.ctypes.data for array in self._keep], mean.shape[1]]
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
-        self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", types)
-        self._largest = int(records[:, 20:24].prod(axis=1).max(initial=0))
+        self._in_size = np.dtype(in_dtype).itemsize
+        self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
+        self._rows, self._width = int(records[:, 20:23].prod(axis=1).max(initial=0)), int(records[:, 23].max(initial=0))
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; mirror bool[samples]."""
@@ -274,10 +276,21 @@ class Normalisation:
         table = np.array([address_of(in_addresses), address_of(out_addresses), address_of(records), *self._tables], np.int64)
         step = Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._keep))
 
-        def launches() -> list[Launch]:
-            count = len(records)
-            context = (in_addresses, out_addresses, records, *self._keep, self._tables[-1], count)
-            return [Launch(self._kernel, context, grid_of(self._largest, count))]
-
-        step.launches = launches
+        step.launches = lambda: [self._launch(in_addresses, out_addresses, records)]
         return step
+
+    def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Launch:
+        """For a GPU. Pictures that are only resized to be normalised are resized here."""
+        count = len(records)
+        context = (in_addresses, out_addresses, records, *self._keep, self._tables[-1], count)
+        grid = row_grid(self._rows, self._width, count)
+
+        def resized(pixels: Pixels) -> Launch | None:
+            channels, size = dict(pixels.defines)["CHANNELS"], self._in_size
+            interleaved = records[:, (14, 4, 3)] == (channels, size, channels * size)  # type: ignore[operator]
+            if pixels.what != "resized" or pixels.target is not in_addresses or not interleaved.all():
+                return None
+            kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))
+            return Launch(kernel, (*context, *pixels.context), grid)
+
+        return Launch(self._kernel, context, grid, takes=resized)

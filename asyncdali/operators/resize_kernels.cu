@@ -6,6 +6,7 @@
 // (4-byte words), 8 samples.
 // Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ).
 #include "kernel.cuh"
+#include "resize.cuh"
 
 enum { NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN };
 
@@ -87,15 +88,7 @@ KERNEL taps(const int64 *context) {
     }
 }
 
-// float32 to the output's type: rounded half to even, saturated.
-DEVICE OUT stored(float32 value) {
-    if constexpr (Kind<OUT>::is_float) return (OUT)value;
-    else return (OUT)rintf(smaller(larger(value, (float32)lowest<OUT>()), (float32)highest<OUT>()));
-}
-
 KERNEL resize(const int64 *context) {
-    const float32 *weights = array<float32>(context, 7);
-    const int32 *firsts = array<int32>(context, 7);
     FOR_SAMPLES(sample, context[8]) {
         const int64 *record = array<int64>(context, 2) + 11 * sample;
         const int64 *axes = array<int64>(context, 6) + 9 * sample;
@@ -103,43 +96,53 @@ KERNEL resize(const int64 *context) {
         const int64 channels = CHANNELS ? CHANNELS : record[4];
         const int64 row_size = record[3] * channels, plane_size = record[2] * row_size;
         if (plane_size * record[1] == 0) continue;
-        const IN *source = at<const IN>(address(context, 0, sample));
         OUT *out = at<OUT>(address(context, 1, sample));
-        const int32 taps_y = (int32)axes[5], taps_x = (int32)axes[8];
-        FOR_ITEMS(i, record[0] * depth * height * width) {
-            int64 rest = i;
-            const int64 x = take(rest, width), y = take(rest, height), z = take(rest, depth), outer = rest;
+        const int32 lanes = lanes_of(width);
 #if VOLUME
-            const int32 taps_z = (int32)axes[2];
-            const float32 *wz = weights + axes[1] + z * taps_z;
-            const int64 plane = outer * record[1] + firsts[axes[0] + z];
-#else
-            const int64 plane = outer * record[1] + z;
-#endif
-            const float32 *wy = weights + axes[4] + y * taps_y, *wx = weights + axes[7] + x * taps_x;
-            const IN *corner = source + plane * plane_size + firsts[axes[3] + y] * row_size + firsts[axes[6] + x] * channels;
-            const int32 group = CHANNELS && CHANNELS <= 4 ? CHANNELS : 4;
-            for (int64 c = 0; c < channels; c += group) {
-                const int32 used = CHANNELS && CHANNELS <= 4 ? CHANNELS : (int32)smaller((int64)4, channels - c);
-                float32 total[4] = {0, 0, 0, 0};
-                for (int32 kx = 0; kx < taps_x; ++kx) {
-                    float32 column[4] = {0, 0, 0, 0};
-                    for (int32 ky = 0; ky < taps_y; ++ky) {
-                        const IN *pixel = corner + ky * row_size + kx * channels + c;
-                        for (int32 k = 0; k < used; ++k) {
-#if VOLUME
+        const IN *source = at<const IN>(address(context, 0, sample));
+        const float32 *weights = array<float32>(context, 7);
+        const int32 *firsts = array<int32>(context, 7);
+        const int32 taps_z = (int32)axes[2], taps_y = (int32)axes[5], taps_x = (int32)axes[8];
+        FOR_ROWS(row, record[0] * depth * height, lanes) {
+            int64 rest = row;
+            const int64 y = take(rest, height), z = take(rest, depth);
+            const float32 *wz = weights + axes[1] + z * taps_z, *wy = weights + axes[4] + y * taps_y;
+            const IN *line = source + (rest * record[1] + firsts[axes[0] + z]) * plane_size + firsts[axes[3] + y] * row_size;
+            FOR_COLUMNS(x, width, lanes) {
+                const float32 *wx = weights + axes[7] + (int64)x * taps_x;
+                for (int64 c = 0; c < channels; ++c) {
+                    const IN *corner = line + firsts[axes[6] + x] * channels + c;
+                    float32 total = 0;
+                    for (int32 kx = 0; kx < taps_x; ++kx) {
+                        float32 column = 0;
+                        for (int32 ky = 0; ky < taps_y; ++ky) {
                             float32 value = 0;
-                            for (int32 kz = 0; kz < taps_z; ++kz) value = fmaf(wz[kz], (float32)pixel[kz * plane_size + k], value);
-#else
-                            const float32 value = (float32)pixel[k];
-#endif
-                            column[k] = fmaf(wy[ky], value, column[k]);
+                            for (int32 kz = 0; kz < taps_z; ++kz) {
+                                value = fmaf(wz[kz], real(corner[kz * plane_size + ky * row_size + kx * channels]), value);
+                            }
+                            column = fmaf(wy[ky], value, column);
                         }
+                        total = fmaf(wx[kx], column, total);
                     }
-                    for (int32 k = 0; k < used; ++k) total[k] = fmaf(wx[kx], column[k], total[k]);
+                    out[(row * width + x) * channels + c] = stored<OUT>(total);
                 }
-                for (int32 k = 0; k < used; ++k) out[i * channels + c + k] = stored(total[k]);
             }
         }
+#else
+        FOR_ROWS(row, record[0] * depth * height, lanes) {
+            int64 plane = row;
+            const int64 y = take(plane, height);
+            const ResizedRow<IN> line(context, sample, plane, (int32)y);
+            OUT *to = out + row * width * channels;
+            FOR_COLUMNS(x, width, lanes) {
+                for (int32 c = 0; c < channels; c += GROUP) {
+                    float32 total[GROUP];
+                    const int32 used = CHANNELS ? GROUP : smaller((int32)GROUP, (int32)channels - c);
+                    line.pixel(x, c, used, total);
+                    for (int32 k = 0; k < used; ++k) to[x * (int32)channels + c + k] = stored<OUT>(total[k]);
+                }
+            }
+        }
+#endif
     }
 }

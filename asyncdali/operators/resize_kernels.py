@@ -38,7 +38,7 @@ from ..compiled.intrinsics import (
 )  # fmt: skip
 from ..compiled.memory import address_of
 from ..compiled.step import Compiled, compiled, contracted, step_variant
-from ..device.launch import Kernel, Launch, Scratch, element_type, grid_of
+from ..device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of, row_grid
 from .base import Step, no_explanation
 from .resize_rules import Geometry
 
@@ -636,13 +636,18 @@ class Resampling:
         records = self._memory[: count * fields].reshape(count, fields)
         intervals = self._memory[count * fields : count * (fields + 6)].view(np.float64).reshape(count, 3, 2)
         axes, words = _tap_places(records, intervals)
-        context = (in_addresses, out_addresses, records, intervals, _TABLES, _DESCRIPTIONS, axes, Scratch(4 * words), count)
+        unstored = (in_addresses, 0, records, intervals, _TABLES, _DESCRIPTIONS, axes, Scratch(4 * words), count)
+        context = (in_addresses, out_addresses, *unstored[2:])
         channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume)), ("CHANNELS", channels)
-        largest = int((records[:, 0] * records[:, 5:8].prod(axis=1)).max(initial=0))
+        rows = int((records[:, 0] * records[:, 5] * records[:, 6]).max(initial=0))
+        offers = None
+        if channels and not self._volume and (records[:, 2] * records[:, 3] > 0).all():
+            macros = ("RESIZED_IN", element_type(in_dtype)), ("CHANNELS", channels)
+            offers = Pixels("resized", out_addresses, unstored, macros)
         return [
-            Launch(Kernel(_SOURCE, "taps", types), context, (3, grid_of(1, count)[1])),
-            Launch(Kernel(_SOURCE, "resize", types), context, grid_of(largest, count)),
+            Launch(Kernel(_SOURCE, "taps", types), unstored, (3, grid_of(1, count)[1])),
+            Launch(Kernel(_SOURCE, "resize", types), context, row_grid(rows, int(records[:, 7].max(initial=0)), count), offers=offers),
         ]
 
 

@@ -10,25 +10,34 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
     return x < 0 || y < 0 || x >= width || y >= height ? -1 : (y * width + x) * channels;
 }
 
+// Positions are those of float32 pictures: within 32 bits, also where they are far outside.
+DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
+
 DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
-    const int64 height = r[2], width = r[3], channels = CHANNELS ? CHANNELS : r[4];
-    const float32 left = floorf(px), top = floorf(py);
-    const int64 x = (int64)left, y = (int64)top;
-    const int64 here = offset_of(x, y, height, width, channels, clamp);
+    const int32 height = (int32)r[2], width = (int32)r[3], channels = CHANNELS ? CHANNELS : (int32)r[4];
+    const int32 x = whole(px), y = whole(py);
+    const bool near = x >= 0 && x < width, next = x + 1 >= 0 && x + 1 < width, up = y >= 0 && y < height, down = y + 1 >= 0 && y + 1 < height;
+    const int32 left = clamp ? smaller(larger(x, 0), width - 1) : x, right = clamp ? smaller(larger(x + 1, 0), width - 1) : x + 1;
+    const int32 top = clamp ? smaller(larger(y, 0), height - 1) : y, bottom = clamp ? smaller(larger(y + 1, 0), height - 1) : y + 1;
+    const int64 line = (int64)width * channels;
+    const IN *above = source + top * line, *below = source + bottom * line;
     if (!linear) {
-        for (int64 c = 0; c < channels; ++c) to[c] = convert<OUT>(here >= 0 ? (float32)source[here + c] : fill);
+        const bool found = clamp || (near && up);
+        for (int32 c = 0; c < channels; ++c) to[c] = convert<OUT>(found ? real(above[left * channels + c]) : fill);
         return;
     }
-    const int64 right = offset_of(x + 1, y, height, width, channels, clamp);
-    const int64 below = offset_of(x, y + 1, height, width, channels, clamp);
-    const int64 across = offset_of(x + 1, y + 1, height, width, channels, clamp);
-    const float32 fx = px - left, fy = py - top;
-    for (int64 c = 0; c < channels; ++c) {
-        float32 a = here >= 0 ? (float32)source[here + c] : fill, b = right >= 0 ? (float32)source[right + c] : fill;
-        const float32 above = fmaf(b - a, fx, a);
-        a = below >= 0 ? (float32)source[below + c] : fill;
-        b = across >= 0 ? (float32)source[across + c] : fill;
-        to[c] = convert<OUT>(fmaf(fmaf(b - a, fx, a) - above, fy, above));
+    if (!clamp && !((near || next) && (up || down))) {
+        const OUT nothing = convert<OUT>(fill);
+        for (int32 c = 0; c < channels; ++c) to[c] = nothing;
+        return;
+    }
+    const bool a = clamp || (near && up), b = clamp || (next && up), d = clamp || (near && down), e = clamp || (next && down);
+    const float32 fx = px - (float32)x, fy = py - (float32)y;
+    for (int32 c = 0; c < channels; ++c) {
+        const float32 upper = a ? real(above[left * channels + c]) : fill, upper_next = b ? real(above[right * channels + c]) : fill;
+        const float32 lower = d ? real(below[left * channels + c]) : fill, lower_next = e ? real(below[right * channels + c]) : fill;
+        const float32 high = fmaf(upper_next - upper, fx, upper), low = fmaf(lower_next - lower, fx, lower);
+        to[c] = convert<OUT>(fmaf(low - high, fy, high));
     }
 }
 
@@ -74,13 +83,18 @@ KERNEL rotate(const int64 *context) {
         }
 #else
         // Frames and depth are planes; rows of the output begin in float64, positions in a row are float32, as in the compiled step.
-        FOR_ITEMS(i, r[0] * r[1] * out_height * out_width) {
-            int64 rest = i;
-            const int64 x = take(rest, out_width), y = take(rest, out_height), frame = rest;
+        const int32 lanes = lanes_of(out_width);
+        FOR_ROWS(row, r[0] * r[1] * out_height, lanes) {
+            int64 frame = row;
+            const int64 y = take(frame, out_height);
             const float64 *m = array<float64>(context, 3) + 12 * (r[8] + frame * r[9]);
             const float64 row_x = m[0] * 0.5 + m[1] * (y + 0.5) + m[3] - shift, row_y = m[4] * 0.5 + m[5] * (y + 0.5) + m[7] - shift;
-            const float32 px = fmaf((float32)m[0], (float32)x, (float32)row_x), py = fmaf((float32)m[4], (float32)x, (float32)row_y);
-            pixel(source + frame * plane, px, py, r, fill, clamp, linear, out + i * channels);
+            const float32 dx = (float32)m[0], dy = (float32)m[4], start_x = (float32)row_x, start_y = (float32)row_y;
+            const IN *from = source + frame * plane;
+            OUT *to = out + row * out_width * channels;
+            FOR_COLUMNS(x, out_width, lanes) {
+                pixel(from, fmaf(dx, (float32)x, start_x), fmaf(dy, (float32)x, start_y), r, fill, clamp, linear, to + x * channels);
+            }
         }
 #endif
     }

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from ..compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f64
 from ..compiled.step import Compiled, contracted, step_variant
-from ..device.launch import Kernel, Launch, element_type, grid_of
+from ..device.launch import Kernel, Launch, element_type, row_grid
 from .base import Step, context_table, no_explanation
 from .convert_kernels import converter, view
 
@@ -359,7 +359,7 @@ def make_rotate_step(
         channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), ("CHANNELS", channels)
         planes = records[:, 0] if volume else records[:, 0] * records[:, 1]
-        largest = int((planes * records[:, 5:8].prod(axis=1)).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "rotate", types), (*entries, count), grid_of(largest, count))]
+        rows, width = int((planes * records[:, 5] * records[:, 6]).max(initial=0)), int(records[:, 7].max(initial=0))
+        return [Launch(Kernel(_SOURCE, "rotate", types), (*entries, count), row_grid(rows, width, count))]
 
     return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)

@@ -33,7 +33,12 @@ class SplitDecode:
     def start(self, device: CudaDevice, stream: CudaStream) -> list[tuple[Any, Step]]:
         """Give the engines their part; returns the steps for the rest."""
         plan, chosen = self._plan, self._plan.chosen
-        self.images = plan.decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr)
+        whole = plan.windows[chosen] == np.stack([np.zeros_like(plan.extents[chosen]), plan.extents[chosen]], axis=1)
+        targets = None
+        if whole.all():  # straight to where they belong
+            targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
+        self._in_place = targets is not None
+        self.images = plan.decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets)
         return self._by_host(device, ~chosen)
 
     def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
@@ -52,6 +57,7 @@ class SplitDecode:
     def gather(self, device: CudaDevice, stream: CudaStream) -> list[Any]:
         """Queue what brings both parts together, behind the engines' work; returns what must be kept meanwhile."""
         plan, batch = self._plan, self._batch
+        moved = np.ones(len(batch), bool)
         rows, row_bytes = batch.shapes[:, 0].copy(), batch.shapes[:, 1] * batch.shapes[:, 2]
         sources, pitches = np.empty(len(batch), np.int64), row_bytes.copy()
         keep: list[Any] = [self._pinned, self._step]
@@ -64,12 +70,15 @@ class SplitDecode:
             keep.append(copy)
         if plan.chosen.any():
             buffer = self.images.buffer
-            assert buffer is not None and buffer.ready is not None
-            stream.wait(buffer.ready)
+            assert buffer is not None and self.images.ready is not None
+            stream.wait(self.images.ready)
             buffer.readers.add(stream.handle)
+            moved = ~plan.chosen if self._in_place else moved
             pitches[plan.chosen] = 3 * plan.extents[plan.chosen, 1]
             anchors = plan.windows[plan.chosen, 0]
             sources[plan.chosen] = self.images.addresses + anchors[:, 0] * pitches[plan.chosen] + 3 * anchors[:, 1]
             keep.append(buffer)
-        keep.extend(device.run([gather_launch(sources, pitches, rows, row_bytes, batch.addresses)], stream))
+        if moved.any():
+            tables = [np.ascontiguousarray(table[moved]) for table in (sources, pitches, rows, row_bytes, batch.addresses)]
+            keep.extend(device.run([gather_launch(*tables)], stream))
         return keep

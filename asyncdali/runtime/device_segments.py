@@ -16,6 +16,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.cuda.device import CudaStream
 from ..device.cuda.memory import DeviceBuffer
+from ..device.launch import Launch
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
 from .device_decoding import SplitDecode
@@ -122,13 +123,25 @@ class DeviceSegmentRun(SegmentRun):
             keep.extend(decode.gather(self._device, self._stream))
         launches = [launch for _, step in steps if step.launches is not None for launch in step.launches()]
         if launches:
-            keep.extend(self._device.run(launches, self._stream))
+            keep.extend(self._device.run(self._fused(launches), self._stream))
         event = self._stream.record()
         for buffer in self._made:
             buffer.ready = event
         self._stream.keep(event, keep)
         if self._downloads:
             yield Waiting(event)
+
+    def _fused(self, launches: list[Launch]) -> list[Launch]:
+        """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
+        kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept}
+        for producer in [launch for launch in launches if launch.offers is not None]:
+            assert producer.offers is not None
+            target = producer.offers.target
+            users = [launch for launch in launches if launch is not producer and any(entry is target for entry in launch.context)]
+            taken = users[0].takes(producer.offers) if len(users) == 1 and users[0].takes is not None and id(target) not in kept else None
+            if taken is not None:
+                launches = [taken if launch is users[0] else launch for launch in launches if launch is not producer]
+        return launches
 
     def _order_inputs(self) -> None:
         """The stream waits for what other streams make, and those for it before the memory is used again."""

@@ -231,6 +231,7 @@ class StandInNvjpeg:
         self.engines = engines
         self.broken: int | None = None
         self._handles = 0
+        self._counts: dict[int, int] = {}
         self.open: set[int] = set()
 
     def handle(self, name: str, *arguments: Any) -> int:
@@ -246,12 +247,12 @@ class StandInNvjpeg:
         elif name == "JpegStateDestroy" or name == "Destroy":
             self.open.remove(arguments[0])
         elif name == "DecodeBatchedInitialize":
-            self._count = arguments[2]
+            self._counts[arguments[1]] = arguments[2]
         elif name == "DecodeBatched":
             self._decode(*arguments)
 
     def _decode(self, handle: int, state: int, data: int, lengths: int, images: int, stream: int) -> None:
-        count = self._count
+        count = self._counts[state]
         addresses = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(data)).copy()
         sizes = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(lengths)).copy()
         places = np.frombuffer(ctypes.string_at(images, 64 * count), IMAGE)

@@ -14,6 +14,7 @@ static Dim gridDim, blockDim;
 
 #define KERNEL extern "C" void
 #define DEVICE static inline
+#define DEVICE_MEMBER inline
 #define __restrict__ __restrict
 #define __shared__ static
 #define __ldg(p) (*(p))

@@ -20,6 +20,7 @@ from .driver import Driver
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_array
 
 _ALIGNMENT = 64
+_SPARE = 8.0
 MAX_KEPT = 16
 """Iterations' worth of work that a stream may be behind the host before its thread waits."""
 
@@ -88,8 +89,9 @@ class CudaDevice(Device):
         driver.use(index)
         self.events = Events(driver, index)
         self.pool = DevicePool(driver, index, self.events)
-        self.pinned = BufferPool(lambda size: pinned_array(driver, size))
-        self.staging = BufferPool(lambda size: pinned_array(driver, size), small=0)
+        # Pinned memory is dear to get: what is free stays.
+        self.pinned = BufferPool(lambda size: pinned_array(driver, size), spare=_SPARE)
+        self.staging = BufferPool(lambda size: pinned_array(driver, size), small=0, spare=_SPARE)
         self.copy_stream: int = driver.stream_create()
         """For copies that users ask for, outside of any pipeline stream."""
         self.memory = CudaMemory(self)

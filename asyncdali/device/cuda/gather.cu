@@ -1,18 +1,24 @@
 // Windows of decoded images, from wherever a lane left them to the batch. Table: 0 where windows begin, 1 bytes from row to row, 2 rows,
-// 3 bytes of a row, 4 targets (int64[samples] each), 5 samples.
+// 3 bytes of a row, 4 targets (int64[samples] each), 5 samples. Four bytes at a time, in the target's words; source words are put together.
 #include "kernel.cuh"
 
 KERNEL gather(const int64 *context) {
     FOR_SAMPLES(sample, context[5]) {
-        const int64 pitch = address(context, 1, sample), row = address(context, 3, sample);
-        const uint8 *source = at<const uint8>(address(context, 0, sample));
-        uint8 *out = at<uint8>(address(context, 4, sample));
-        const int64 chunks = (row + 3) / 4;
-        FOR_ITEMS(i, address(context, 2, sample) * chunks) {
-            int64 y = i;
-            const int64 x = 4 * take(y, chunks);
-            const int64 end = smaller(x + 4, row);
-            for (int64 k = x; k < end; ++k) out[y * row + k] = source[y * pitch + k];
+        const int64 pitch = address(context, 1, sample), source = address(context, 0, sample), out = address(context, 4, sample);
+        const int32 size = (int32)address(context, 3, sample), lanes = lanes_of(size / 4);
+        FOR_ROWS(y, address(context, 2, sample), lanes) {
+            const int64 from = source + y * pitch, to = out + y * size;
+            const int32 head = smaller((int32)(-to & 3), size), words = (size - head) / 4;
+            const int32 shift = 8 * (int32)((from + head) & 3);
+            const uint32 *aligned = at<const uint32>((from + head) & ~(int64)3);
+            FOR_COLUMNS(k, words, lanes) {
+                uint32 word = aligned[k];
+                if (shift) word = word >> shift | aligned[k + 1] << (32 - shift);
+                at<uint32>(to + head)[k] = word;
+            }
+            FOR_COLUMNS(k, head, lanes) at<uint8>(to)[k] = at<const uint8>(from)[k];
+            const int64 tail = head + 4 * words;
+            FOR_COLUMNS(k, size - tail, lanes) at<uint8>(to + tail)[k] = at<const uint8>(from + tail)[k];
         }
     }
 }

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..launch import Kernel, Launch, grid_of
+from ..launch import Kernel, Launch, row_grid
 
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
 
 
 def gather_launch(sources: np.ndarray, pitches: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray, targets: np.ndarray) -> Launch:
     """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong."""
-    largest = int((rows * -(-row_bytes // 4)).max(initial=0))
-    return Launch(_KERNEL, (sources, pitches, rows, row_bytes, targets, len(rows)), grid_of(largest, len(rows)))
+    grid = row_grid(int(rows.max(initial=0)), int(row_bytes.max(initial=0)) // 4, len(rows))
+    return Launch(_KERNEL, (sources, pitches, rows, row_bytes, targets, len(rows)), grid)

@@ -1,14 +1,15 @@
 """The JPEG engines of a GPU, by nvJPEG's batched interface.
 
 nvJPEG's call for a batch returns when the engines are nearly through, so a thread of its own makes it; nobody waits for that thread
-but the iteration whose pictures it decodes. Two states take turns, each with a stream: the next batch is submitted while one is copied.
+but the iteration whose pictures it decodes. Two states take turns, each with a thread and a stream, so that the engines have the next batch
+when they are through with one.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -28,16 +29,21 @@ _444 = 0
 _warned: set[str] = set()
 
 
+Targets: TypeAlias = "tuple[np.ndarray, DeviceBuffer, CudaEvent]"
+
+
 class DecodedImages(Event):
     """What :meth:`HardwareDecoder.start` will have made.
 
-    addresses   int64[images], of whole images, rows without gaps;  buffer  owns them;  error  why there are none
+    addresses   int64[images], of whole images, rows without gaps;  buffer  owns them;  ready  the event behind the work
+    error       why there are none
     """
 
     def __init__(self) -> None:
         self._over = threading.Event()
         self.addresses = np.empty(0, np.int64)
         self.buffer: DeviceBuffer | None = None
+        self.ready: CudaEvent | None = None
         self.error: Exception | None = None
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -52,11 +58,12 @@ class DecodedImages(Event):
 
 
 class _State:
-    """A decoder state and its stream; one batch at a time."""
+    """A decoder state, its thread and its stream; one batch at a time."""
 
-    def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any):
+    def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any, number: int):
         self.state = library.handle("JpegStateCreate", handle)
         self.stream: int = device.driver.stream_create()
+        self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
         self.last: CudaEvent | None = None
 
 
@@ -75,42 +82,60 @@ class HardwareDecoder:
         self.engines, self.cores = (int(count) for count in counts)
         library.call("SetDeviceMemoryPadding", paddings[0], self._handle)
         library.call("SetPinnedMemoryPadding", paddings[1], self._handle)
-        self._states = [_State(device, library, self._handle) for _ in range(_STATES)]
+        self._states = [_State(device, library, self._handle, number) for number in range(_STATES)]
         if all(sizes):
             for state in self._states:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
         self._turn = 0
-        self._thread = OrderedThread("asyncdali-nvjpeg")
-        self.batches = 0
 
-    def start(self, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool) -> DecodedImages:
+    def start(
+        self, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool, targets: Targets | None = None
+    ) -> DecodedImages:
         """Decode JPEGs at `sources` (addresses) of `sizes` bytes to images of `extents` (height, width); int64[images] each.
+
+        targets    where to (addresses, the buffer that they are in, an event behind which it may be written); by default own memory
 
         The data must stay until the work is done on the device.
         """
         result = DecodedImages()
-        self._thread.submit(lambda _state: self._decode(result, sources, sizes, extents, bgr))
+        state = self._states[self._turn]
+        self._turn = (self._turn + 1) % len(self._states)
+        output = nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI
+        state.thread.submit(lambda _thread: self._decode(state, result, sources, sizes, extents, output, targets))
         return result
 
-    def _decode(self, result: DecodedImages, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool) -> None:
+    def _decode(self, state: _State, result: DecodedImages, *batch: Any) -> None:
         try:
             self._device.enter()
-            self._queue(result, sources, sizes, extents, nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI)
+            self._queue(state, result, *batch)
         except Exception as error:
             result.error = error
             log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
         finally:
             result.over()
 
-    def _queue(self, result: DecodedImages, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, output: int) -> None:
-        state, count = self._states[self._turn], len(sources)
-        self._turn = (self._turn + 1) % len(self._states)
+    def _queue(
+        self,
+        state: _State,
+        result: DecodedImages,
+        sources: np.ndarray,
+        sizes: np.ndarray,
+        extents: np.ndarray,
+        output: int,
+        targets: Targets | None,
+    ) -> None:
+        count = len(sources)
         if state.last is not None:
             state.last.wait()
         rows = 3 * extents[:, 1]
-        spaces = (rows * extents[:, 0] + 255) & -256
-        buffer = self._device.pool.allocate(int(spaces.sum()), state.stream)
-        addresses = np.cumsum(spaces) - spaces + buffer.address
+        if targets is None:
+            spaces = (rows * extents[:, 0] + 255) & -256
+            buffer = self._device.pool.allocate(int(spaces.sum()), state.stream)
+            addresses = np.cumsum(spaces) - spaces + buffer.address
+        else:
+            addresses, buffer, free = targets
+            buffer.readers.add(state.stream)
+            self._device.driver.stream_wait(state.stream, free.handle)
         images = np.zeros(count, nvjpeg.IMAGE)
         images["channel"][:, 0], images["pitch"][:, 0] = addresses, rows
         data, lengths = np.ascontiguousarray(sources, np.uint64), np.ascontiguousarray(sizes, np.uint64)
@@ -119,17 +144,17 @@ class HardwareDecoder:
         call(
             "DecodeBatched", self._handle, state.state, data.ctypes.data, lengths.ctypes.data, images.ctypes.data, state.stream
         )  # fmt: skip
-        state.last = buffer.ready = self._device.events.record(state.stream)
+        state.last = result.ready = self._device.events.record(state.stream)
         result.addresses, result.buffer = addresses, buffer
-        self.batches += 1
 
     def close(self) -> None:
-        """End the thread once what is queued is submitted."""
-        self._thread.close()
+        """End the threads once what is queued is submitted."""
+        for state in self._states:
+            state.thread.close()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end after :meth:`close`, and give back what the library holds; False on time-out."""
-        ended = self._thread.join(timeout)
+        ended = all(state.thread.join(timeout) for state in self._states)
         if ended and self._states:
             self._device.enter()
             for state in self._states:
