@@ -10,6 +10,7 @@ import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
+from ..compiled.memory import address_of
 from ..operators.base import Arg, Environment, Operator, Spec
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
@@ -38,15 +39,14 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
 
     The kernel copies to such addresses in two thirds of the time. Equal samples lie close together, so that they are one dense array.
     """
-    sizes = batch.sizes()
-    if len(sizes) and (sizes == sizes[0]).all():
-        batch.place(allocate(int(sizes.sum())))
-        return
-    slots = (sizes + 63) & -64
-    block = allocate(int(slots.sum()) + 64)
-    np.cumsum(slots, out=batch.addresses)
-    batch.addresses[:] += ((block.ctypes.data + 63) & -64) - slots
-    batch.owner = block
+    from .record_kernels import lay_out
+
+    sizes, addresses = batch.sizes(), batch.addresses
+    total, dense = divmod(lay_out(address_of(sizes), len(sizes), address_of(addresses)), 2)
+    block = allocate(total if dense else total + 64)
+    base = address_of(block)
+    addresses += base if dense else (base + 63) & -64
+    batch.owner, batch.contiguous = block, bool(dense)
 
 
 class ReaderOperator(Operator):

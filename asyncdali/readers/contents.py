@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.memory import address_of
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
 from ..types import DALIDataType
 from .base import ReaderOperator, place_aligned
@@ -53,11 +54,12 @@ class FileContentsReader(ReaderOperator):
         self._table: FileTable | None = None
         super().__init__(spec, environment)
         from ..compiled.step import compile_all
-        from . import file_kernels
+        from . import file_kernels, record_kernels
 
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
         compile_all(file_kernels)
+        record_kernels.lay_out.compile()
         hint = max([*spec.constant("bytes_per_sample_hint"), 0])
         if hint:
             environment.allocate(hint * environment.batch_size)
@@ -78,7 +80,7 @@ class FileContentsReader(ReaderOperator):
         starts, descriptors, sizes = files
         table.starts.take(indices, out=starts)
         descriptors.fill(-1)
-        at = files.ctypes.data
+        at = address_of(files)
         starts_at, descriptors_at, sizes_at = at, at + 8 * count, at + 16 * count
         keep = [files, table]
         context = np.array([table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
@@ -89,13 +91,14 @@ class FileContentsReader(ReaderOperator):
             self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
             place_aligned(contents, self.environment.allocate)
-            context = np.array([descriptors_at, sizes_at, contents.addresses.ctypes.data, table.paths_at, starts_at], np.int64)
+            context = np.array([descriptors_at, sizes_at, address_of(contents.addresses), table.paths_at, starts_at], np.int64)
             yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
-            if ahead is not None:
-                yield self._advise(ahead)
-        finally:
+        except BaseException:  # after the last step none is open
             self._kernels.close_all(descriptors_at, count)
+            raise
         self._contents = contents
+        if ahead is not None:
+            yield self._advise(ahead)
 
     def _fetched(self, indices: np.ndarray) -> Batch:
         """The contents of files some of which are remote; the worker threads are free meanwhile."""

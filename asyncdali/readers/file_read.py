@@ -64,10 +64,11 @@ class FileRead(Operator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from ..compiled.step import compile_all
-        from . import file_kernels
+        from . import file_kernels, record_kernels
 
         self._kernels = file_kernels
         compile_all(file_kernels)
+        record_kernels.lay_out.compile()
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")

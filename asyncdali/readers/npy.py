@@ -94,6 +94,7 @@ class NumpyReader(ListedReader):
 
         self._kernels, self._reading = npy_kernels, record_kernels
         compile_all(npy_kernels)
+        record_kernels.lay_out.compile()
         self._policy = spec.constant("out_of_bounds_policy")
         if self._policy not in _POLICIES:
             raise RuntimeError(f"Not supported out_of_bounds_policy: {self._policy}; supported are {', '.join(_POLICIES)}")

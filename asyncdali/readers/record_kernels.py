@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ..compiled.intrinsics import load_i32, load_i64
-from ..compiled.step import inlined, step
+from ..compiled.intrinsics import load_i32, load_i64, store_i64
+from ..compiled.step import compiled, inlined, step
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
@@ -67,3 +67,20 @@ def advise_record(context, sample, thread):
     at = 8 * sample
     _advise(load_i64(load_i64(context) + at), load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at), _WILL_NEED)
     return 0
+
+
+@compiled(3)
+def lay_out(sizes, count, places):
+    """Offsets (int64[count] at `places`) of samples of these sizes, each on a multiple of 64, or without gaps if all are equal.
+
+    Result: twice the bytes they take, plus 1 if there are no gaps.
+    """
+    equal = count > 0
+    for k in range(1, count):
+        equal = equal and load_i64(sizes + 8 * k) == load_i64(sizes)
+    total = 0
+    for k in range(count):
+        store_i64(places + 8 * k, total)
+        size = load_i64(sizes + 8 * k)
+        total += size if equal else (size + 63) & -64
+    return 2 * total + (1 if equal else 0)

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +197,10 @@ def _call_video(lib: Any, arguments: dict[str, Any]) -> Any:
     return lib.fn.experimental.readers.video(**arguments)
 
 
+def _call_older_video(lib: Any, arguments: dict[str, Any]) -> Any:
+    return lib.fn.readers.video(**arguments)
+
+
 def _call_fits(lib: Any, arguments: dict[str, Any]) -> Any:
     return lib.fn.experimental.readers.fits(**arguments)
 
@@ -246,6 +250,11 @@ EVERY_KIND = {
     "io.file.read": Kind("io.file.read", _write_named, _call_named),
 }
 """Also those that tests of their own go through with all arguments."""
+if "video" in KINDS:
+    EVERY_KIND["readers.video"] = replace(KINDS["video"], name="readers.video", call=_call_older_video)
+
+MATRIX = [name for name in EVERY_KIND if name != "io.file.read"]
+"""Those with an order of samples."""
 
 
 def pipeline(kind: Kind, arguments: dict[str, Any], lib: Any = asyncdali, batch: int = 4, **options: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from helpers.readers import COUNT, KINDS, PARTS, delivered, pipeline
+from helpers.readers import COUNT, EVERY_KIND, MATRIX, PARTS, delivered, pipeline
 
 from asyncdali.readers.order import SampleOrder
 
@@ -18,9 +18,9 @@ SHARDS = [{}, {"num_shards": 3, "shard_id": 1}]
 CASES = list(itertools.product(range(len(MODES)), range(len(SHARDS)), (False, True), (False, True)))
 
 
-@pytest.fixture(scope="module", params=sorted(KINDS))
+@pytest.fixture(scope="module", params=sorted(MATRIX))
 def data(request, tmp_path_factory):
-    kind = KINDS[request.param]
+    kind = EVERY_KIND[request.param]
     return kind, kind.write(tmp_path_factory.mktemp(kind.name.replace(".", "_")))
 
 
