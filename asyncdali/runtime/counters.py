@@ -384,14 +384,16 @@ class PipelineCounters:
             self.recorder.span("wait for a batch", record.arrived, time, record.index)
 
     def _deliver(self, owner: Any) -> None:
-        base = getattr(owner, "base", None)
-        if isinstance(base, PooledBuffer):
-            self._delivered.append((weakref.ref(base), len(owner)))
+        """Remember what keeps an output's memory alive. No callback: whoever drops it must not run any Python."""
+        if isinstance(owner, np.ndarray):
+            root = owner if owner.base is None else owner.base  # what views of it refer to
+            if isinstance(root, (np.ndarray, PooledBuffer)):
+                self._delivered.append((weakref.ref(root), owner.nbytes))
         if len(self._delivered) > 256:
             self.held()
 
     def held(self) -> tuple[int, int]:
-        """Blocks of pooled memory that the user still refers to, and their bytes."""
+        """Outputs that the user still refers to, and their bytes."""
         count = size = 0
         for _ in range(len(self._delivered)):
             try:

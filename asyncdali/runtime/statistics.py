@@ -173,7 +173,7 @@ class StreamStatistics:
 
 @dataclass(frozen=True)
 class BufferStatistics:
-    """Pooled memory, now: blocks of 64 KB and more. `held`: outputs that the user still refers to."""
+    """Memory, now. `allocated`, `free`: of the pool (blocks of 64 KB and more). `held`: outputs that the user still refers to."""
 
     allocated_bytes: int
     free_bytes: int

@@ -5,18 +5,12 @@ Judged by counted time: the shares are those of work and waiting, not of how fas
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from helpers.benches import ROOT, bench
 from helpers.slow_files import compiler, slow_files
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-EXAMPLE = ROOT / "examples" / "bottlenecks.py"
 STEP = ["--consumer-ms", "15"]
 
 CASES = [
@@ -30,14 +24,6 @@ CASES = [
     ("too_few_workers", [], "workers", "py_num_workers=2"),
     ("too_many_threads", [], "oversubscribed", "num_threads="),
 ]
-
-
-def bench(name, *arguments, **environment):
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, "-m", "asyncdali", "bench", f"{EXAMPLE}:{name}", "--json", *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["measurement"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,141 @@
+"""docs/which_knob.md: its code runs, what it names exists, and each symptom and cure is what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import re
+import shutil
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+from helpers.benches import EXAMPLE, bench
+from helpers.pipelines import run_script
+from helpers.slow_files import compiler, slow_files
+
+from asyncdali import fn
+from asyncdali.options import option_names
+from asyncdali.runtime import statistics as report
+from asyncdali.types import OperatorConcurrency
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs" / "which_knob.md").read_text()
+ROWS = [line.strip("| \n").split(" | ") for line in PAGE.splitlines() if re.match(r"\| .*\| `\w+` \|$", line)]
+STEP = ["--consumer-ms", "15"]
+
+
+def per_sample(found, seconds):
+    return seconds / found["samples"]
+
+
+def source(found):
+    return found["statistics"]["sources"][0]
+
+
+def operator(found, kind):
+    return next(item for item in found["statistics"]["operators"] if item["operator"].startswith(kind))
+
+
+def share(found, seconds):
+    return seconds / found["statistics"]["elapsed_seconds"]
+
+
+def waits(found):
+    return found["statistics"]["consumer"]["wait_seconds"]
+
+
+# What the cure does to the statistic: it falls to less than this part of what it was.
+CURES = {
+    "slow_source": (lambda found: per_sample(found, source(found)["wait_seconds"]), 0.5, []),
+    "interpreter_bound": (lambda found: per_sample(found, source(found)["processor_seconds"]), 0.5, []),
+    "too_few_workers": (lambda found: per_sample(found, source(found)["wait_seconds"]), 0.6, []),
+    "slow_decode": (lambda found: per_sample(found, found["statistics"]["threads"]["processor_seconds"]), 0.8, []),
+    "too_many_threads": (lambda found: per_sample(found, found["statistics"]["threads"]["busy_seconds"]), 0.5, []),
+    "slow_python_function": (lambda found: per_sample(found, waits(found)), 0.3, []),
+    "small_queue": (lambda found: share(found, waits(found)), 0.5, STEP),
+    "slow_sample": (lambda found: 1 / share(found, sum(item["pixels_seconds"] for item in found["statistics"]["segments"])), 0.8, []),
+}
+
+
+def test_the_code_runs():
+    code = PAGE.partition("```python\n")[2].partition("```")[0]
+    done = run_script(code)
+    assert done.returncode == 0, done.stderr
+    waited, drawn, held = done.stdout.splitlines()
+    assert re.fullmatch(r"waited [\d.]+ s of [\d.]+ s", waited)
+    assert int(drawn.split()[0]) % (16 * 64 * 64 * 4) == 0
+    assert held.startswith("10 batches are still referred to") and int(held.split()[-2]) >= 10 * 16 * 64 * 64 * 4
+
+
+def resolve(path):
+    """Follow a path such as ``segments[].wait_input_seconds`` through the report's classes."""
+    kind = report.Statistics
+    for part in path.split("."):
+        name = part.removesuffix("[]")
+        hints = get_type_hints(kind)
+        assert name in hints or isinstance(inspect.getattr_static(kind, name, None), property), f"{path}: {kind.__name__} has no {name}"
+        if name in hints:
+            kind = hints[name]
+            inner = [item for item in get_args(kind) if dataclasses.is_dataclass(item)]
+            kind = inner[0] if inner else kind
+
+
+def test_every_statistic_is_there():
+    names = re.findall(r"`([a-z_\[\]./ ]+)`", PAGE)
+    roots = {item.name for item in dataclasses.fields(report.Statistics)}
+    paths = {part.strip() for name in names for part in name.split("/") if re.split(r"[.\[]", part.strip())[0] in roots and "." in part}
+    assert len(paths) > 20
+    for path in paths:
+        resolve(path)
+
+
+def test_every_knob_is_there():
+    knobs = {"prefetch_queue_depth", "num_threads", "py_num_workers", "exec_pipelined", "batch_size", "concurrency", "enable_statistics"}
+    assert knobs <= set(option_names())
+    for name in knobs:
+        assert f"`{name}" in PAGE or f"{name}=" in PAGE
+    for name in ("prefetch_queue_depth", "max_concurrency", "parallel", "batch"):
+        assert name in inspect.signature(fn.external_source).parameters
+    assert OperatorConcurrency.FULL
+
+
+def test_every_row_has_its_examples():
+    spec = importlib.util.spec_from_file_location("bottlenecks", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    names = {row[-1].strip("`") for row in ROWS}
+    assert len(ROWS) == 10 and names == CURES.keys() | {"slow_storage", "slow_consumer"}
+    for name in names:
+        assert callable(getattr(module, name))
+        assert name == "slow_consumer" or callable(getattr(module, f"{name}_mended"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURES)
+def test_the_knob_moves_the_statistic(name):
+    statistic, factor, arguments = CURES[name]
+    before, after = (bench(which, "--iterations", "40", *arguments) for which in (name, f"{name}_mended"))
+    print(f"{name}: {statistic(before):.3g} -> {statistic(after):.3g}")
+    assert statistic(after) < factor * statistic(before)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="no C compiler to build a stand-in for slow storage")
+def test_more_threads_hide_slow_storage(tmp_path):
+    pictures = tmp_path / "slow"
+    shutil.copytree(ROOT / "asyncdali" / "data" / "pictures", pictures)
+    environment = slow_files(tmp_path, pictures, 8000) | {"BOTTLENECKS_PICTURES": str(pictures)}
+    before, after = (bench(name, "--iterations", "20", **environment) for name in ("slow_storage", "slow_storage_mended"))
+    assert per_sample(after, waits(after)) < 0.6 * per_sample(before, waits(before))
+    reader = operator(before, "readers.file")
+    assert reader["prepare_processor_seconds"] < 0.25 * reader["prepare_seconds"]
+
+
+@pytest.mark.slow
+def test_a_slow_consumer_finds_batches_ready():
+    found = bench("slow_consumer", "--iterations", "40", *STEP)
+    ready = found["statistics"]["queue"]["ready_on_arrival"]
+    assert sum(ready[1:]) > 0.9 * sum(ready)
+    assert share(found, waits(found)) < 0.1
