@@ -140,7 +140,7 @@ def test_a_list_of_nodes_is_several_outputs():
     assert isinstance(outputs, tuple) and len(outputs) == 2 and values(outputs)[1] == [5, 5]
 
 
-@pytest.mark.parametrize("returned", ["text", {}, {"a": 1}, [[1]], object(), b"x", [None]])
+@pytest.mark.parametrize("returned", ["text", [[1]], object(), b"x", [None]])
 def test_illegal_outputs(returned):
     with pytest.raises(TypeError, match=r"Illegal output type"):
         pipeline_def(**BASE)(lambda: returned)().build()

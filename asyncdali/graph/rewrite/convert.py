@@ -138,12 +138,17 @@ def _is_code_of(code: types.CodeType, node: Any, class_name: str | None) -> bool
 
 def _contents(code: types.CodeType) -> tuple[Counter[str], Counter[str], Counter[str]]:
     names = {*code.co_names, *code.co_varnames, *code.co_cellvars}
-    constants = [repr(item) for item in code.co_consts if not isinstance(item, types.CodeType)]
+    constants = [repr(item) for item in code.co_consts if not isinstance(item, types.CodeType) and not _names_inner(item)]
     operators = [
         f"{item.opname} {item.argrepr}"
         for item in dis.get_instructions(code) if item.opname.startswith(("BINARY_", "INPLACE_", "COMPARE_", "UNARY_"))
     ]  # fmt: skip
     return Counter(names), Counter(constants), Counter(operators)
+
+
+def _names_inner(constant: Any) -> bool:
+    """Whether it is the qualified name of an inner function, which Python 3.10 keeps as a constant: it tells where the function stands."""
+    return isinstance(constant, str) and "<locals>" in constant
 
 
 def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.CodeType:

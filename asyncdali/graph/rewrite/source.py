@@ -80,7 +80,7 @@ def _same_code(node: Definition, function: types.FunctionType) -> bool:
         columns = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None]
         inside = [(item.lineno, item.col_offset) for item in ast.walk(node.body) if isinstance(item, ast.expr)]
         return bool(set(columns) & set(inside)) and min(inside) <= max(columns) and _covers(node, columns)
-    wrapped = ast.Module([ast.Expr(node) if isinstance(node, ast.Lambda) else node], [])
+    wrapped = ast.Module([ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else node], [])
     made = compile(wrapped, code.co_filename, "exec", dont_inherit=True)
     return any(isinstance(item, types.CodeType) and item.co_code == code.co_code and item.co_names == code.co_names
                and [c for c in item.co_consts if not isinstance(c, types.CodeType)]
