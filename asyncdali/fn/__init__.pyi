@@ -9,6 +9,7 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import experimental as experimental
 from . import io as io
+from . import noise as noise
 from . import random as random
 from . import readers as readers
 from . import reductions as reductions

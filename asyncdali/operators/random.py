@@ -12,7 +12,7 @@ from . import random_streams
 from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .random_streams import StreamPosition
 
-_SHAPE_ARGS = (
+SHAPE_ARGS = (
     Arg("dtype", "dtype", None, "Element type of the output."),
     Arg("shape", "int_list", None, "Shape of a sample; by default a scalar, or the shape of the input.", tensor=True),
 )
@@ -118,7 +118,7 @@ class Uniform(RandomOperator):
         args=(
             Arg("range", "float_list", [-1.0, 1.0], "Lower (inclusive) and upper (exclusive) bound.", tensor=True, stream=True),
             Arg("values", "float_list", None, "The values to pick from, all equally likely; excludes `range`.", tensor=True, stream=True),
-            *_SHAPE_ARGS,
+            *SHAPE_ARGS,
         ),
     )
 
@@ -172,7 +172,7 @@ class CoinFlip(RandomOperator):
         seeded=True,
         args=(
             Arg("probability", "float", 0.5, "Probability of 1.", tensor=True, stream=True),
-            *_SHAPE_ARGS,
+            *SHAPE_ARGS,
         ),
     )
     default_dtype = DALIDataType.INT32
@@ -201,7 +201,7 @@ class Normal(RandomOperator):
         args=(
             Arg("mean", "float", 0.0, "Mean.", tensor=True, stream=True),
             Arg("stddev", "float", 1.0, "Standard deviation.", tensor=True, stream=True),
-            *_SHAPE_ARGS,
+            *SHAPE_ARGS,
         ),
     )
 

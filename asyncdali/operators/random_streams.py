@@ -34,14 +34,14 @@ SAMPLE_STRIDE = 65537
 ELEMENT_STRIDE = 257
 
 # The kernels' numbers for output types (DALIDataType's).
-_KINDS = {
+KINDS = {
     np.dtype(name): kind
     for name, kind in {
         "uint8": 0, "uint16": 1, "uint32": 2, "uint64": 3, "int8": 4, "int16": 5, "int32": 6, "int64": 7,
         "float32": 9, "float64": 10, "bool": 11,
     }.items()
 }  # fmt: skip
-_BOOL = _KINDS[np.dtype(bool)]
+_BOOL = KINDS[np.dtype(bool)]
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
 
@@ -149,9 +149,9 @@ def seed_table(pipeline_seed: int) -> list[int]:
 
 
 def _kind(dtype: Any) -> int:
-    kind = _KINDS.get(np.dtype(dtype))
+    kind = KINDS.get(np.dtype(dtype))
     if kind is None:
-        raise ValueError(f"random values of dtype {np.dtype(dtype)} are not supported; use one of {', '.join(map(str, _KINDS))}")
+        raise ValueError(f"random values of dtype {np.dtype(dtype)} are not supported; use one of {', '.join(map(str, KINDS))}")
     return kind
 
 

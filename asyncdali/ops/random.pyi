@@ -6,6 +6,27 @@ from typing import Any
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
+class Beta:
+    """Random numbers from 0 to 1 with a beta distribution.
+
+    The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
+    Element types FLOAT and FLOAT64.
+    """
+
+    def __init__(self, *, alpha: float | None = ..., beta: float | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Choice:
+    """Random elements of a list.
+
+    The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n, which stands for
+    0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or that of
+    the second input, or one element; its type is that of the first input. Streams are DALI's, bit for bit, for the same seed.
+    """
+
+    def __init__(self, *, p: float | Sequence[float] | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class CoinFlip:
     """Random 0 and 1: 1 with the given probability.
 

@@ -1,0 +1,53 @@
+"""Noise operators: their statistics, their positions, and where they leave data alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from helpers import operators as harness
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn
+
+
+def test_gaussian_noise_has_its_moments():
+    (result,) = harness.run("noise.gaussian", [np.zeros(100_000, np.float32)], mean=3.0, stddev=2.0, seed=4)
+    assert abs(result.mean() - 3) < 0.05 and abs(result.std() - 2) < 0.05
+    (rounded,) = harness.run("noise.gaussian", [np.full(100_000, 250, np.uint8)], stddev=20.0, seed=4)
+    assert rounded.max() == 255 and (rounded == 255).mean() > 0.3
+
+
+def test_shot_noise_has_the_variance_of_counted_events():
+    for level, factor in ((20.0, 4.0), (500.0, 4.0)):  # both methods of drawing
+        (result,) = harness.run("noise.shot", [np.full(50_000, level, np.float32)], factor=factor, seed=4)
+        assert abs(result.mean() - level) < 0.02 * level and abs(result.var() / (level * factor) - 1) < 0.05
+        assert np.unique(result % factor).tolist() == [0]
+    (nothing,) = harness.run("noise.shot", [np.full(10, -5.0, np.float32)], seed=4)
+    assert (nothing == 0).all()
+
+
+def test_salt_and_pepper_replaces_what_it_should():
+    data = [np.full((100, 100, 3), 7, np.int16)]
+    (result,) = harness.run("noise.salt_and_pepper", data, "HWC", prob=0.3, salt_vs_pepper=0.25, salt_val=1.0, pepper_val=-1.0, seed=2)
+    assert set(np.unique(result)) == {-1, 1, 7}
+    assert (result == result[..., :1]).all()
+    assert abs((result != 7).mean() - 0.3) < 0.02 and abs((result == 1).mean() / 0.3 - 0.25) < 0.03
+    (single,) = harness.run("noise.salt_and_pepper", data, "HWC", prob=0.3, per_channel=True, seed=2)
+    assert not (single == single[..., :1]).all()
+    (untouched,) = harness.run("noise.salt_and_pepper", data, "HWC", prob=0.0)
+    np.testing.assert_array_equal(untouched, data[0])
+
+
+def test_a_checkpoint_goes_on_with_the_same_noise():
+    data = [np.full((4, 5, 3), 100, np.uint8) for _ in range(3)]
+
+    def graph():
+        source = fn.external_source(lambda: data, layout="HWC", batch=True)
+        return fn.noise.gaussian(source, stddev=30.0), fn.noise.shot(source), fn.noise.salt_and_pepper(source, prob=0.4)
+
+    pipeline = pipeline_of(graph, enable_checkpointing=True)
+    pipeline.run()
+    state = pipeline.checkpoint()
+    wanted = [output.as_array().copy() for output in pipeline.run()]
+    again = pipeline_of(graph, enable_checkpointing=True, checkpoint=state)
+    for got, expected in zip(again.run(), wanted, strict=True):
+        np.testing.assert_array_equal(got.as_array(), expected)
