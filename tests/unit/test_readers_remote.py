@@ -65,7 +65,9 @@ def everything(kind, arguments, runs=4):
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
-@pytest.mark.parametrize("options", [{}, {"random_shuffle": True, "prefetch_queue_depth": 2, "dont_use_mmap": True}], ids=str)
+@pytest.mark.parametrize("options", [
+    pytest.param({}, marks=pytest.mark.slow), {"random_shuffle": True, "prefetch_queue_depth": 2, "dont_use_mmap": True},
+], ids=str)  # fmt: skip
 def test_every_reader(name, options, tmp_path, memory):
     kind = KINDS[name]
     arguments = {**kind.write(tmp_path), **options}
