@@ -9,7 +9,7 @@ from typing import Any
 from ...graph.calls import make_function
 from .operator import JaxFunction
 
-_call = make_function(JaxFunction.schema, "jax_function")
+_call = make_function(JaxFunction.schema, JaxFunction.schema.name)
 
 
 def jax_function(

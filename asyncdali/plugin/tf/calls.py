@@ -1,7 +1,7 @@
 """Calls of TensorFlow's threads into Python end before the interpreter does.
 
 A data set that prefetches goes on in TensorFlow's own threads while the program ends. A thread that wants the interpreter then never gets
-it, and the destructor of the iterator waits for that thread for ever. So at exit calls fail at once, which fills what prefetches with errors,
+it, and the destructor of the iterator waits for that thread for ever. So at exit calls fail at once, which fills queues with errors,
 and the interpreter waits until they have stopped coming.
 """
 
