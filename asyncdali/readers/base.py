@@ -107,7 +107,7 @@ class ReaderOperator(Operator):
             self.pre_permute, self.containers,
         )  # fmt: skip
 
-    def _ahead(self, samples: int) -> np.ndarray | None:
+    def ahead(self, samples: int) -> np.ndarray | None:
         """The indices to ask the system for, `prefetch_queue_depth` - 1 batches ahead; None without such a queue.
 
         An order of its own runs ahead, so that the reader's position knows nothing of it. A hint: after a change of batch size it may be
@@ -124,7 +124,11 @@ class ReaderOperator(Operator):
         return np.concatenate([order.take(samples) for _ in range(depth - 1)])
 
     def _compile(self) -> None:
-        """Bring in the kernels of shuffling now, on the building thread."""
+        """Bring in the kernels of hints and of shuffling now, on the building thread."""
+        if self.spec.constant("prefetch_queue_depth") > 1 or self.spec.constant("read_ahead"):
+            from .file_kernels import advise_step
+
+            advise_step.compile()
         if not (self.spec.constant("random_shuffle") or self._optional("shuffle_after_epoch")):
             return
         kernels = load_kernels()

@@ -311,7 +311,7 @@ class ContainerReader(ReaderOperator):
 
     def announce(self, count: int) -> Iterable[PythonJob | CompiledJob]:
         """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
-        ahead = self._ahead(count)
+        ahead = self.ahead(count)
         if ahead is not None and len(ahead):
             assert self._containers is not None
             ahead = ahead[~self._containers.remote[self.records.files(ahead)]]

@@ -43,6 +43,28 @@ def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -
     return batch
 
 
+def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
+    """The job that has the system read these files into its cache; errors are left to the real read, and remote files to the network."""
+    from . import file_kernels
+
+    if len(files) and not table.remote:
+        context, keep = context_table([table.paths, np.ascontiguousarray(table.starts[files])])
+        yield CompiledJob(len(files), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
+
+
+def hints(
+    reader: ReaderOperator, table: FileTable, indices: np.ndarray, files: Callable[[np.ndarray], np.ndarray]
+) -> Iterable[CompiledJob]:
+    """What the system is told before samples are read by Python: their files with `read_ahead`, later ones' with `prefetch_queue_depth`.
+
+    `files` gives the files of samples.
+    """
+    ahead = reader.ahead(len(indices))
+    wanted = [indices] * bool(reader.spec.constant("read_ahead")) + ([] if ahead is None else [ahead])
+    if wanted:
+        yield from advise(table, np.unique(files(np.concatenate(wanted))))
+
+
 MAX_OPEN = 256
 """Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
 
@@ -85,7 +107,7 @@ class FileContentsReader(ReaderOperator):
         keep = [files, table]
         context = np.array([table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
         explain = self._explain(indices)
-        ahead = self._ahead(count)
+        ahead = self.ahead(count)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, indices)
@@ -98,7 +120,7 @@ class FileContentsReader(ReaderOperator):
             raise
         self._contents = contents
         if ahead is not None:
-            yield self._advise(ahead)
+            yield from advise(table, ahead)
 
     def _fetched(self, indices: np.ndarray) -> Batch:
         """The contents of files some of which are remote; the worker threads are free meanwhile."""
@@ -106,12 +128,6 @@ class FileContentsReader(ReaderOperator):
         self._refuse_empty(contents.sizes(), indices)
         contents.source_info = SampleNames(self.table, indices)
         return contents
-
-    def _advise(self, indices: np.ndarray) -> CompiledJob:
-        """Have the system read the files of coming batches into its cache."""
-        starts = np.ascontiguousarray(self.table.starts[indices])
-        context, keep = context_table([self.table.paths, starts])
-        return CompiledJob(len(indices), [Step(self._kernels.advise_step.address, context, no_explanation, keep=keep)])
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

@@ -12,6 +12,7 @@ from ..types import DALIDataType
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .containers import RecordNames
+from .contents import hints
 from .listed import ListedReader, listing_args
 
 
@@ -63,6 +64,7 @@ class FitsReader(ListedReader):
                 found = [saturated(image, dtype) for image, dtype in zip(found, self._dtypes, strict=True)]
             samples[sample] = [np.ascontiguousarray(image) for image in found]
 
+        yield from hints(self, self.table, indices, lambda samples: samples)
         yield PythonJob(range(len(indices)), work)
         self._outputs = [self._output([sample[k] for sample in samples], indices) for k in range(len(self._units))]
 

@@ -27,6 +27,8 @@ from ..operators.base import (
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .containers import RecordNames
+from .contents import hints
+from .files import FileTable
 from .indices import read_bytes
 
 _SUPPORTED = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
@@ -137,6 +139,7 @@ class NemoAsrReader(ReaderOperator):
         if not entries:
             raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries
+        self._files = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
         return len(entries)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -160,6 +163,7 @@ class NemoAsrReader(ReaderOperator):
             samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration)
             self._audio[sample] = self._converted(samples, float(self._rates[sample]))
 
+        yield from hints(self, self._files, indices, lambda samples: samples)
         yield PythonJob(range(len(entries)), work)
 
     def _converted(self, samples: np.ndarray, rate: float) -> np.ndarray:

@@ -20,14 +20,13 @@ from ..operators.base import (
     Spec,
     Step,
     context_table,
-    no_explanation,
     register,
 )
 from ..operators.window_rules import slice_windows
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import BLOCK, RecordNames
-from .contents import MAX_OPEN
+from .contents import MAX_OPEN, advise
 from .listed import ListedReader, listing_args, local_paths
 
 _KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
@@ -110,13 +109,9 @@ class NumpyReader(ListedReader):
     def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
         with local_paths(self.table, indices) as (paths, starts):
             yield from self._read(indices, arguments, paths, starts)
-        upcoming = self._ahead(len(indices))
+        upcoming = self.ahead(len(indices))
         if upcoming is not None:
-            from . import file_kernels
-
-            begin = np.ascontiguousarray(self.table.starts[upcoming])
-            context, keep = context_table([self.table.paths, begin])
-            yield CompiledJob(len(upcoming), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
+            yield from advise(self.table, upcoming)
 
     def _read(
         self, indices: np.ndarray, arguments: Arguments, paths: np.ndarray, starts: np.ndarray

@@ -14,6 +14,7 @@ from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment,
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .containers import RecordNames
+from .contents import hints
 from .files import FileTable, sorted_entries
 from .remote import is_remote
 
@@ -96,6 +97,8 @@ class SequenceReader(ReaderOperator):
             paths = [self._frames.path(first + k * stride) for k in range(length)]
             decoded[sample] = frames.read_sequence(paths, self._type)
 
+        places = np.arange(length) * stride
+        yield from hints(self, self._frames, indices, lambda samples: (self._starts[samples][:, None] + places).ravel())
         yield PythonJob(range(len(indices)), work)
         self._decoded = [decoded[sample] for sample in range(len(indices))]
 

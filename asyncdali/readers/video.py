@@ -14,7 +14,8 @@ from ..operators.image_formats import convert
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .containers import RecordNames
-from .files import scan_classes
+from .contents import hints
+from .files import FileTable, scan_classes
 from .video_files import VideoIndex, VideoPool, index_video, load_av
 from .video_sequences import (
     MISSING,
@@ -122,6 +123,7 @@ class _VideoReader(ReaderOperator):
             left_out = f" The first that was left out: {self._unreadable[0]}" if self._unreadable else ""
             raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.{left_out}")
         self._pool = VideoPool(self._videos)
+        self._files = FileTable.of([video.path for video in self._videos], np.zeros(len(self._videos), np.int32))
         return len(self._sequences)
 
     def _list_videos(self) -> list[ListedVideo]:
@@ -187,6 +189,7 @@ class _VideoReader(ReaderOperator):
         names = RecordNames(lambda index: self._videos[int(sequences.videos[index])].path, indices)
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), self.dtype, "FHWC", source_info=names)
         output.place(self.environment.allocate(int(output.sizes().sum())))
+        yield from hints(self, self._files, indices, lambda samples: sequences.videos[samples])
         yield PythonJob(range(len(indices)), lambda sample: self._decode(int(videos[sample]), frames[sample], output.sample(sample)))
         self._output = output
 

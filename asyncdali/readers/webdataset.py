@@ -187,6 +187,6 @@ class WebdatasetReader(ContainerReader):
         width = len(self._extensions)
         return (indices[:, None] * width + np.arange(width)).ravel()
 
-    def _ahead(self, samples: int) -> np.ndarray | None:
-        ahead = super()._ahead(samples)
+    def ahead(self, samples: int) -> np.ndarray | None:
+        ahead = super().ahead(samples)
         return None if ahead is None else self.parts(ahead)

@@ -328,16 +328,16 @@ def test_an_epoch_of_async_for(ten):
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_looking_ahead_asks_for_the_right_files(ten, depth, monkeypatch):
     """prefetch_queue_depth: the files of the next batches are announced, each once, in their order."""
-    from asyncdali.readers.file import FileReader
+    from asyncdali.readers import contents
 
     asked = []
-    real = FileReader._advise
+    real = contents.advise
 
-    def note(self, chosen):
+    def note(table, chosen):
         asked.extend(chosen.tolist())
-        return real(self, chosen)
+        return real(table, chosen)
 
-    monkeypatch.setattr(FileReader, "_advise", note)
+    monkeypatch.setattr(contents, "advise", note)
     pipe = reader(3, files=ten, prefetch_queue_depth=depth, random_shuffle=True, initial_fill=4, pipeline={"exec_pipelined": False})
     order = [row[0] for _ in range(12) for row in values(pipe.run())[1]]
     assert asked[: 36 - 3] == order[3:][: len(asked[:33])] and len(asked) == (0 if depth == 1 else 3 * (12 + depth - 2))

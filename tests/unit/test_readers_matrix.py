@@ -104,3 +104,20 @@ def test_hints_change_nothing(data):
     hints = {"prefetch_queue_depth": 3, "read_ahead": True, "dont_use_mmap": True, "tensor_init_bytes": 5, "bytes_per_sample_hint": 7}
     plain = delivered(kind, pipeline(kind, {**files, "random_shuffle": True}), 6)
     assert plain == delivered(kind, pipeline(kind, {**files, "random_shuffle": True, **hints}), 6)
+
+
+def test_hints_reach_the_system(data, monkeypatch):
+    """With `prefetch_queue_depth` the files of coming batches are asked for: what is advised is what is read later."""
+    from asyncdali.readers.base import ReaderOperator
+
+    kind, files = data
+    asked, drawn = [], []
+    ahead, draw = ReaderOperator.ahead, ReaderOperator.draw
+    monkeypatch.setattr(ReaderOperator, "ahead", lambda self, count: asked.append(ahead(self, count)) or asked[-1])
+    monkeypatch.setattr(ReaderOperator, "draw", lambda self, count: drawn.append(draw(self, count)) or drawn[-1])
+    options = {"exec_pipelined": False, "exec_async": False}
+    pipe = pipeline(kind, {**files, "random_shuffle": True, "prefetch_queue_depth": 3, "read_ahead": True}, batch=2, **options)
+    for _ in range(5):
+        pipe.run()
+    assert asked[0].tolist() == [*drawn[1].tolist(), *drawn[2].tolist()]
+    assert [batch.tolist() for batch in asked[1:3]] == [batch.tolist() for batch in drawn[3:5]]
