@@ -27,6 +27,12 @@ def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: b
     The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
     """
 
+def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Moves boxes as ``paste`` with the same arguments moves their image.
+
+    Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
+    """
+
 def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -148,6 +154,12 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
 
+def grid_mask(input_0: Any, /, *, angle: float | DataNode | None = ..., ratio: float | DataNode | None = ..., shift_x: float | DataNode | None = ..., shift_y: float | DataNode | None = ..., tile: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
+
+    The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.
+    """
+
 def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., saturation: float | DataNode | None = ..., value: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue and scales saturation and value of RGB images.
 
@@ -196,6 +208,18 @@ def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., 
     no sample is cut. Then it is rounded up to a multiple of `align`.
     """
 
+def paste(input_0: Any, /, *, fill_value: int | Sequence[int], ratio: float | DataNode, min_canvas_size: float | DataNode | None = ..., n_channels: int | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
+
+    Layout HWC, element type UINT8.
+    """
+
+def peek_image_shape(input_0: Any, /, *, adjust_orientation: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """The shape (height, width, channels) of encoded images, from their headers alone.
+
+    Input: encoded bytes (1-D UINT8). Output: three numbers.
+    """
+
 def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
@@ -213,6 +237,14 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
 
     The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
     nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+    """
+
+def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
+    """Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
+
+    Input: shapes of images, (height, width) or with channels, integers.
+    Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
+    Windows are DALI's for the same seed.
     """
 
 def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
@@ -251,6 +283,13 @@ def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: 
     pixels. Layouts and element types are those of ``resize``.
     """
 
+def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+
+    A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
+    or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+    """
+
 def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
@@ -259,6 +298,12 @@ def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[f
 
 def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+
+def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
+
+    Frames may be repeated or left out. The input's layout begins with F, or there is none.
+    """
 
 def shapes(input_0: Any, /, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``."""

@@ -16,9 +16,10 @@ def beta(input_0: Any = ..., /, *, alpha: float | DataNode | None = ..., beta: f
 def choice(input_0: Any, input_1: Any = ..., /, *, p: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Random elements of a list.
 
-    The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n, which stands for
-    0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or that of
-    the second input, or one element; its type is that of the first input. Streams are DALI's, bit for bit, for the same seed.
+    The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n: it stands for
+    0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
+    that of the second input, or one element; its type is that of the first input.
+    Streams are DALI's, bit for bit, for the same seed.
     """
 
 def coin_flip(input_0: Any = ..., /, *, probability: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:

@@ -34,6 +34,15 @@ class BbFlip:
     def __init__(self, *, horizontal: int | None = ..., ltrb: bool | None = ..., vertical: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class BboxPaste:
+    """Moves boxes as ``paste`` with the same arguments moves their image.
+
+    Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
+    """
+
+    def __init__(self, *, ratio: float, ltrb: bool | None = ..., paste_x: float | None = ..., paste_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Brightness:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -224,6 +233,15 @@ class GetProperty:
     def __init__(self, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class GridMask:
+    """Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
+
+    The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.
+    """
+
+    def __init__(self, *, angle: float | None = ..., ratio: float | None = ..., shift_x: float | None = ..., shift_y: float | None = ..., tile: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Hsv:
     """Turns the hue and scales saturation and value of RGB images.
 
@@ -299,6 +317,24 @@ class Pad:
     def __init__(self, *, align: int | Sequence[int] | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., fill_value: float | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Paste:
+    """Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
+
+    Layout HWC, element type UINT8.
+    """
+
+    def __init__(self, *, fill_value: int | Sequence[int], ratio: float, min_canvas_size: float | None = ..., n_channels: int | None = ..., paste_x: float | None = ..., paste_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PeekImageShape:
+    """The shape (height, width, channels) of encoded images, from their headers alone.
+
+    Input: encoded bytes (1-D UINT8). Output: three numbers.
+    """
+
+    def __init__(self, *, adjust_orientation: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class PerFrame:
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
@@ -326,6 +362,17 @@ class PythonFunction:
 
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class RandomCropGenerator:
+    """Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
+
+    Input: shapes of images, (height, width) or with channels, integers.
+    Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
+    Windows are DALI's for the same seed.
+    """
+
+    def __init__(self, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
 
 class RandomResizedCrop:
     """Crops a random window of a random aspect ratio and area and resizes it.
@@ -378,6 +425,16 @@ class ResizeCropMirror:
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | None = ..., resize_shorter: float | None = ..., resize_x: float | None = ..., resize_y: float | None = ..., resize_z: float | None = ..., roi_end: float | Sequence[float] | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | None = ..., size: float | Sequence[float] | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., mirror: int | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class RoiRandomCrop:
+    """Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+
+    A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
+    or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+    """
+
+    def __init__(self, *, crop_shape: int | Sequence[int], roi_start: int | Sequence[int], in_shape: int | Sequence[int] | None = ..., roi_end: int | Sequence[int] | None = ..., roi_shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Rotate:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
@@ -391,6 +448,15 @@ class Saturation:
     """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
 
     def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class SequenceRearrange:
+    """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
+
+    Frames may be repeated or left out. The input's layout begins with F, or there is none.
+    """
+
+    def __init__(self, *, new_order: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Shapes:

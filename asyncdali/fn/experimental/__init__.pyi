@@ -14,3 +14,6 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
     An exception in `run_fn` fails the iteration and names the sample.
     """
+
+def peek_image_shape(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.peek_image_shape``."""

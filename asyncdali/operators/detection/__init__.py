@@ -1,0 +1,1 @@
+"""Operators for detection and segmentation: boxes, anchors, crops that keep objects."""

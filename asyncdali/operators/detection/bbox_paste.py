@@ -1,0 +1,57 @@
+"""bbox_paste: boxes follow an image that was pasted on a larger canvas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+
+
+@register
+class BBoxPaste(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="bbox_paste",
+        doc="""Moves boxes as ``paste`` with the same arguments moves their image.
+
+        Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.""",
+        args=(
+            Arg("ltrb", "bool", False, "Boxes are left, top, right, bottom; otherwise left, top, width, height."),
+            Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
+            Arg("paste_y", "float", 0.5, "Vertical place on the canvas, 0 (top) to 1 (bottom).", tensor=True),
+            Arg("ratio", "float", REQUIRED, "Extents of the canvas by those of the image, at least 1.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from .box_kernels import box_paste_step, make_box_paste_step
+
+        self._step, self._make = box_paste_step, make_box_paste_step
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._step.compile()
+        return [DALIDataType.FLOAT]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.dtype != DALIDataType.FLOAT:
+            raise ValueError(f"boxes must be FLOAT, got {source.dtype.name}")
+        counts = source.shapes.prod(axis=1)
+        _refuse(counts % 4 != 0, "Bounding box tensor size must be a multiple of 4, got", counts)
+        ratio = arguments.scalars("ratio")
+        _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` must be at least 1, got", ratio)
+        one = np.float32(1)
+        shifts = [arguments.scalars(name) * (ratio - one) / ratio for name in ("paste_x", "paste_y")]
+        output = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
+        rows = np.stack([one / ratio, *shifts], axis=1)
+        return Planned([output], [self._make(source, output, counts // 4, rows, bool(self.spec.constant("ltrb")))])
+
+
+def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise SampleError(i, f"{message} {values[i]:g}")
