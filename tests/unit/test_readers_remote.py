@@ -229,3 +229,11 @@ def test_local_paths_stay_with_the_system(tmp_path, monkeypatch):
     assert all(map(remote.is_remote, ("s3://b/k", "http://h/x", "simplecache::s3://b/k", "gs://x", "MEMORY://x", "a+b.c-d://x")))
     kind = KINDS["numpy"]
     everything(kind, kind.write(tmp_path))
+
+
+def test_without_fsspec(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(RuntimeError, match=r"s3://bucket/key: reading URLs takes `fsspec` \(asyncdali\[remote\]\)"):
+        remote.read_file("s3://bucket/key")

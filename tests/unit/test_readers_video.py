@@ -226,3 +226,11 @@ def test_a_file_that_is_damaged_or_gone_when_it_is_read(tmp_path):
     path.unlink()
     with pytest.raises(RuntimeError, match=r"(?s)sample 0.*v.webm: No such file"):
         pipe.run()
+
+
+def test_without_pyav(seven, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(RuntimeError, match=r"takes PyAV: install `av` \(asyncdali\[video\]\)"):
+        reader(filenames=[seven], sequence_length=3)
