@@ -37,8 +37,9 @@ class Setup:
 
 def setup_of_options(options: Any, operators: set[str], parallel: bool) -> Setup:
     """The part that is known in ``build()`` for nothing; `parallel`: there are worker processes."""
+    workers = options.py_num_workers  # a wrong one is refused later, where workers are started
     return Setup(
-        num_threads=int(options.num_threads or 0), py_num_workers=int(options.py_num_workers) if parallel else 0,
+        num_threads=int(options.num_threads or 0), py_num_workers=workers if parallel and isinstance(workers, int) else 0,
         py_start_method=options.py_start_method, py_callback_pickler=options.py_callback_pickler, device_id=options.device_id,
         operators=operators,
     )  # fmt: skip
