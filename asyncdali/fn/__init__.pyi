@@ -180,6 +180,25 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
 
+def mel_filter_bank(input_0: Any, /, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.
+
+    The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
+    Input and output: FLOAT.
+    """
+
+def mfcc(input_0: Any, /, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
+
+    Input and output: FLOAT.
+    """
+
+def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+    """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+
+    The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+    """
+
 def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | DataNode | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """``(input - mean) / stddev * scale + shift``.
 
@@ -230,6 +249,18 @@ def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, n
     """A batch of the samples that `indices` name; samples may be left out or occur more than once.
 
     The data are not copied: equal samples share their memory.
+    """
+
+def power_spectrum(input_0: Any, /, *, axis: int | None = ..., nfft: int | None = ..., power: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
+
+    Input and output: FLOAT.
+    """
+
+def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
+
+    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
     """
 
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
@@ -317,6 +348,13 @@ def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int 
     input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
     """
 
+def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+
+    Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
+    Output: FLOAT, nfft / 2 + 1 frequencies by windows.
+    """
+
 def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Removes axes of extent 1, given by number or by letter; the data are not copied."""
 
@@ -326,6 +364,9 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
     """
+
+def to_decibels(input_0: Any, /, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out."""
 
 def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Brings the axes into another order, by default the reverse one."""

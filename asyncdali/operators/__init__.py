@@ -7,6 +7,9 @@ import importlib
 from .base import REGISTRY, Operator, Schema
 
 MODULES = (
+    "operators.audio.mel",
+    "operators.audio.signal",
+    "operators.audio.spectrum",
     "operators.cast",
     "operators.cast_like",
     "operators.color",

@@ -274,6 +274,34 @@ class LookupTable:
     def __init__(self, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class MelFilterBank:
+    """Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.
+
+    The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
+    Input and output: FLOAT.
+    """
+
+    def __init__(self, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Mfcc:
+    """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
+
+    Input and output: FLOAT.
+    """
+
+    def __init__(self, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class NonsilentRegion:
+    """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
+
+    The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+    """
+
+    def __init__(self, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
 class Normalize:
     """``(input - mean) / stddev * scale + shift``.
 
@@ -351,6 +379,24 @@ class PermuteBatch:
     """
 
     def __init__(self, *, indices: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PowerSpectrum:
+    """Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
+
+    Input and output: FLOAT.
+    """
+
+    def __init__(self, *, axis: int | None = ..., nfft: int | None = ..., power: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class PreemphasisFilter:
+    """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
+
+    Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
+    """
+
+    def __init__(self, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class PythonFunction:
@@ -477,6 +523,16 @@ class Slice:
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | None = ..., rel_start: float | Sequence[float] | None = ..., end: int | Sequence[int] | None = ..., rel_end: float | Sequence[float] | None = ..., shape: int | Sequence[int] | None = ..., rel_shape: float | Sequence[float] | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Spectrogram:
+    """Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+
+    Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
+    Output: FLOAT, nfft / 2 + 1 frequencies by windows.
+    """
+
+    def __init__(self, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Squeeze:
     """Removes axes of extent 1, given by number or by letter; the data are not copied."""
 
@@ -491,6 +547,12 @@ class Stack:
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class ToDecibels:
+    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out."""
+
+    def __init__(self, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Transpose:

@@ -1,0 +1,1 @@
+"""Audio: signals, spectra and what is made of them."""

@@ -1,0 +1,145 @@
+"""spectrogram and power_spectrum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .fourier import transform_of
+
+MOST_BINS = 1 << 22
+_POWER = Arg("power", "int", 2, "Exponent of the magnitude: 1 or 2.")
+
+
+class _Spectrum(Operator):
+    """Base: FLOAT in, FLOAT out."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import fourier_kernels
+
+        self._kernels = fourier_kernels
+        self._power = spec.constant("power")
+        if self._power not in (1, 2):
+            raise ValueError(f"`power` can be only 1 (amplitude) or 2 (power), got {self._power}")
+        self._nfft = spec.constant("nfft")
+        if self._nfft is not None and not 1 <= self._nfft <= MOST_BINS:
+            raise ValueError(f"`nfft` is {self._nfft}; 1 to {MOST_BINS} are possible")
+
+    @staticmethod
+    def _float(source: Batch) -> None:
+        if source.dtype != DALIDataType.FLOAT:
+            raise ValueError(f"expected FLOAT input, got {source.dtype.name}")
+
+
+@register
+class Spectrogram(_Spectrum):
+    """See the schema."""
+
+    schema = Schema(
+        name="spectrogram",
+        doc="""Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.
+
+        Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
+        Output: FLOAT, nfft / 2 + 1 frequencies by windows.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("center_windows", "bool", True, "Windows are about multiples of `window_step`; otherwise only those within the signal."),
+            Arg("layout", "layout", "ft", 'Layout of the output: "ft" or "tf".'),
+            Arg("nfft", "int", None, "Length of the transform; by default `window_length`."),
+            _POWER,
+            Arg("reflect_padding", "bool", True, "The signal is reflected about its ends; otherwise there are zeros."),
+            Arg("window_fn", "float_list", None, "The window, `window_length` numbers; by default a Hann window."),
+            Arg("window_length", "int", 512, "Samples in a window."),
+            Arg("window_step", "int", 256, "Samples from one window to the next."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        length, self._step = spec.constant("window_length"), spec.constant("window_step")
+        if length <= 0 or self._step <= 0:
+            raise ValueError(f"`window_length` and `window_step` must be positive, got {length} and {self._step}")
+        if spec.constant("layout") not in ("ft", "tf"):
+            raise ValueError(f'Unexpected layout: "{spec.constant("layout")}"; expected "ft" or "tf"')
+        given = spec.constant("window_fn")
+        if given:
+            if len(given) != length:
+                raise ValueError(f"`window_fn` has {len(given)} values, `window_length` is {length}")
+            self._window = np.ascontiguousarray(given, np.float32)
+        else:
+            self._window = (0.5 * (1 - np.cos(2 * np.pi * (np.arange(length) + 0.5) / length))).astype(np.float32)
+        self._nfft = length if self._nfft is None else self._nfft
+        if self._nfft < length:
+            raise ValueError(f"`nfft` is {self._nfft}; it must be at least `window_length`, which is {length}")
+        self._transform = transform_of(self._nfft)
+        self._kernels.spectrogram_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.FLOAT]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, centred = inputs[0], self.spec.constant("center_windows")
+        self._float(source)
+        lengths = source.shapes.prod(axis=1)
+        several = source.shapes.max(axis=1, initial=0) != lengths
+        if source.ndim not in (1, 2) or several.any():
+            i = int(np.argmax(several))
+            raise SampleError(i, f"Input data must be 1D or all dimensions but one 1, got {source.shapes[i].tolist()}")
+        size = len(self._window)
+        windows = lengths // self._step + 1 if centred else np.maximum(lengths - size, -self._step) // self._step + 1
+        if (windows <= 0).any() or (lengths == 0).any():
+            i = int(np.flatnonzero((windows <= 0) | (lengths == 0))[0])
+            raise SampleError(i, f"a signal of {int(lengths[i])} samples is too short for windows of {size}")
+        time_major = self.spec.constant("layout") == "tf"
+        bins = np.full(len(source), self._nfft // 2 + 1)
+        shapes = np.stack([windows, bins] if time_major else [bins, windows], axis=1).astype(np.int64)
+        output = Batch(shapes, DALIDataType.FLOAT, self.spec.constant("layout"), device=source.device, source_info=source.source_info)
+        step = self._kernels.make_spectrogram_step(
+            source, output, lengths, windows, self._transform, self._window, hop=self._step, before=size // 2 if centred else 0,
+            reflect=bool(self.spec.constant("reflect_padding")) and centred, power=self._power, time_major=time_major,
+        )  # fmt: skip
+        return Planned([output], [step])
+
+
+@register
+class PowerSpectrum(_Spectrum):
+    """See the schema."""
+
+    schema = Schema(
+        name="power_spectrum",
+        doc="""Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
+
+        Input and output: FLOAT.""",
+        args=(
+            Arg("axis", "int", -1, "The axis that is transformed; negative: from the end."),
+            Arg("nfft", "int", None, "Length of the transform; by default that of the axis; a longer axis is cut."),
+            _POWER,
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._kernels.power_spectrum_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.FLOAT]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, axis = inputs[0], self.spec.constant("axis")
+        self._float(source)
+        if not -source.ndim <= axis < source.ndim:
+            raise ValueError(f"Transform axis {axis} is out of range for {source.ndim} dimensions")
+        axis %= source.ndim
+        lengths = source.shapes[:, axis]
+        nfft = self._nfft or int(lengths.max(initial=1))
+        wrong = lengths != nfft
+        if self._nfft is None and wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"the axis has {int(lengths[i])} elements, that of other samples {nfft}; give `nfft`")
+        shapes = source.shapes.copy()
+        shapes[:, axis] = nfft // 2 + 1
+        output = Batch(shapes, DALIDataType.FLOAT, source.layout, source_info=source.source_info)
+        return Planned([output], [self._kernels.make_power_spectrum_step(source, output, axis, transform_of(nfft), self._power)])

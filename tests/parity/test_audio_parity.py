@@ -1,0 +1,122 @@
+"""Audio operators against DALI, which computes in float32 where we compute in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import operators as harness
+from helpers.parity import assert_both_refuse, dali_output, dali_outputs
+
+pytest.importorskip("nvidia.dali")
+
+
+def close(name, samples, layout="", tolerance=2e-5, **constants):
+    theirs, ours = dali_output(name, samples, layout, **constants), harness.run(name, samples, layout, **constants)
+    for a, b in zip(theirs, ours, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert np.abs(a.astype(np.float64) - b).max(initial=0) <= tolerance * np.abs(a.astype(np.float64)).max(initial=0)
+
+
+def signals():
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(n).astype(np.float32) for n in (4000, 600, 100)]
+
+
+@pytest.mark.parametrize(
+    "constants", [
+        {}, {"power": 1}, {"nfft": 1024}, {"nfft": 600}, {"window_length": 400, "window_step": 160}, {"reflect_padding": False},
+        {"window_length": 401, "window_step": 160, "nfft": 512}, {"window_length": 3, "window_step": 2, "window_fn": [0.1, 0.5, 1.0]},
+        {"window_length": 7, "window_step": 100}, {"center_windows": False, "window_length": 90, "window_step": 77},
+    ],
+)  # fmt: skip
+def test_spectrogram(constants):
+    close("spectrogram", signals(), **constants)
+
+
+def test_spectrogram_of_signals_with_an_axis_for_channels():
+    close("spectrogram", [signal[:, None] for signal in signals()])
+    close("spectrogram", [signal[None] for signal in signals()])
+
+
+@pytest.mark.parametrize(
+    "constants", [{}, {"axis": 0}, {"axis": 1}, {"axis": 1, "nfft": 32}, {"axis": 1, "nfft": 16}, {"axis": 1, "power": 1}]
+)
+def test_power_spectrum(constants):
+    close("power_spectrum", [np.random.default_rng(k).standard_normal((6, 20, 4)).astype(np.float32) for k in range(2)], **constants)
+
+
+@pytest.mark.parametrize(
+    "constants", [
+        {}, {"nfilter": 40}, {"mel_formula": "htk"}, {"normalize": False}, {"nfilter": 300},
+        {"sample_rate": 16000.0, "freq_low": 100.0, "freq_high": 7000.0},
+    ],
+)  # fmt: skip
+def test_mel_filter_bank(constants):
+    data = [np.random.default_rng(k).random((257, 9)).astype(np.float32) for k in range(2)]
+    close("mel_filter_bank", data, "ft", **constants)
+    close("mel_filter_bank", [np.ascontiguousarray(sample.T) for sample in data], "tf", **constants)
+    close("mel_filter_bank", data, **constants)
+    close("mel_filter_bank", [sample[:, 0].copy() for sample in data], **constants)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+def test_mfcc(kind):
+    data = [np.random.default_rng(k).random((80, 9)).astype(np.float32) for k in range(2)]
+    for constants in ({}, {"lifter": 22.0}, {"n_mfcc": 40}, {"n_mfcc": 400}, {"normalize": kind != 1}, {"lifter": -3.0}):
+        close("mfcc", data, dct_type=kind, **constants)
+    close("mfcc", data, axis=1, n_mfcc=5, dct_type=kind)
+
+
+@pytest.mark.parametrize(
+    "constants", [
+        {}, {"multiplier": 20.0}, {"reference": 2.0}, {"cutoff_db": -10.0}, {"multiplier": 20.0, "cutoff_db": -5.0, "reference": 0.3},
+    ],
+)  # fmt: skip
+def test_to_decibels(constants):
+    data = [np.random.default_rng(k).random((5, 7)).astype(np.float32) for k in range(3)]
+    close("to_decibels", [*data, np.zeros((5, 7), np.float32)], **constants)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "int32", "float64", "uint64"])
+@pytest.mark.parametrize("border", ["zero", "clamp", "reflect"])
+def test_preemphasis(dtype, border):
+    data = [np.abs(np.random.default_rng(n).standard_normal(n) * 100).astype(dtype) for n in (50, 3, 2)]
+    close("preemphasis_filter", data, border=border, preemph_coeff=0.9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "int32"])
+def test_nonsilent_region(dtype):
+    rng = np.random.default_rng(2)
+    equal = total = 0
+    for _ in range(5):
+        data = []
+        for length in rng.integers(10, 5000, 4):
+            signal = rng.standard_normal(length) * 0.01
+            begin, end = sorted(rng.integers(0, length, 2))
+            signal[begin:end] += rng.standard_normal(end - begin) * 100
+            data.append((np.abs(signal) if dtype == "uint8" else signal).astype(dtype))
+        window = int(rng.integers(1, 400))
+        for constants in (
+            {"reset_interval": 7 * window}, {"reset_interval": -1, "cutoff_db": float(rng.uniform(-60, -1))},
+            {"reset_interval": 3 * window, "reference_power": float(rng.uniform(1, 1e4))},
+        ):  # fmt: skip
+            theirs = dali_outputs("nonsilent_region", [data], [""], window_length=window, **constants)
+            ours = harness.run_all("nonsilent_region", data, window_length=window, **constants)
+            equal += int((np.array(theirs) == np.array(ours)).all(axis=0).sum())
+            total += len(data)
+    assert equal >= total - (3 if dtype == "float32" else 0), (equal, total)
+
+
+@pytest.mark.parametrize(
+    "name, shape, dtype, constants", [
+        ("spectrogram", (100,), "float32", {"center_windows": False}), ("spectrogram", (100,), "float32", {"nfft": 100}),
+        ("spectrogram", (10, 2), "float32", {}), ("spectrogram", (600,), "int16", {}), ("power_spectrum", (5, 5), "float32", {"axis": 2}),
+        ("mel_filter_bank", (9, 9), "float32", {"freq_low": 900.0, "freq_high": 10.0}), ("mfcc", (9, 9), "float32", {"axis": 2}),
+        ("mel_filter_bank", (9, 9), "float32", {"freq_high": 50000.0}), ("mfcc", (9, 9), "float32", {"n_mfcc": 0}),
+        ("mfcc", (9, 9), "float32", {"dct_type": 1, "normalize": True}), ("mfcc", (9, 9), "float32", {"dct_type": 5}),
+        ("to_decibels", (9,), "float32", {"reference": 0.0}), ("preemphasis_filter", (9,), "float32", {"border": "wrap"}),
+        ("nonsilent_region", (9, 9), "float32", {}), ("nonsilent_region", (9,), "float32", {"reference_power": -1.0}),
+    ],
+)  # fmt: skip
+def test_both_refuse(name, shape, dtype, constants):
+    assert_both_refuse(name, [np.ones(shape, dtype)], **constants)
