@@ -340,6 +340,13 @@ def pool(settings: Settings) -> Table:
     return pool_table(settings.rounds)
 
 
+def language(settings: Settings) -> Table:
+    """Conditionals, expressions, functions of `math`, large graphs."""
+    from .language import measure
+
+    return measure(libraries(), settings.rounds)
+
+
 CASES: dict[str, Callable[[Settings], Table]] = {
     "training": training,
     "training-busy": training_busy,
@@ -353,6 +360,7 @@ CASES: dict[str, Callable[[Settings], Table]] = {
     "memory": rss,
     "parity": parity,
     "overlap": overlap,
+    "language": language,
     "source-tiny": _parallel("tiny"),
     "source-arrays": _parallel("arrays"),
     "source-files": _parallel("files"),

@@ -159,3 +159,16 @@ template <class To, class From, bool AWAY = true> DEVICE To convert(From element
         }
     }
 }
+
+// As crop and slice convert: floats lose their fraction, what is too large for a float type is its largest.
+template <class To, class From> DEVICE To sliced(From element) {
+    if constexpr (Kind<To>::is_half && !Kind<From>::is_half) {
+        const float32 x = (float32)value_of(element);
+        return float_to_half(x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x);
+    } else if constexpr (Same<To, float32>::value && Same<From, float64>::value) {
+        const float64 largest = 3.4028234663852886e38;
+        return (float32)(element > largest ? largest : element < -largest ? -largest : element);
+    } else {
+        return convert<To, From, false>(element);
+    }
+}

@@ -85,6 +85,25 @@ def converter(in_dtype: str, out_dtype: str, rounding: str = "round") -> Any:
     return _integer_to_integer(storage(in_dtype), np.dtype(out_dtype), value)
 
 
+@cache
+def slicing_converter(in_dtype: str, out_dtype: str) -> Any:
+    """``convert(element) -> element`` of crop and slice: floats lose their fraction; what is too large for a float type is its largest."""
+    if out_dtype not in ("float16", "float32") or in_dtype == out_dtype or (out_dtype == "float32" and in_dtype != "float64"):
+        return converter(in_dtype, out_dtype, "truncate")
+    value = load_value(in_dtype)
+    if out_dtype == "float32":
+        bound = np.float64(np.finfo(np.float32).max)
+        return _inline(lambda x: np.float32(bound if x > bound else -bound if x < -bound else x))
+    largest = np.float32(65504)
+
+    @_inline
+    def convert(element):
+        x = np.float32(value(element))
+        return float_to_half(largest if x > largest else -largest if x < -largest else x)
+
+    return convert
+
+
 def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) -> Any:
     kind, info, wide = np.dtype(out_dtype).type, np.iinfo(out_dtype), np.dtype(out_dtype).itemsize >= 4
     # Narrow types are computed in the input's own precision, wide ones in float64, where their bounds are distinguishable.

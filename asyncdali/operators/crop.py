@@ -136,7 +136,7 @@ class Crop(WindowOperator):
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
-        if 0 <= source < DALIDataType.BOOL and wanted in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
+        if 0 <= source <= DALIDataType.BOOL and wanted in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
             self._kernels.crop_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
@@ -158,7 +158,7 @@ class Crop(WindowOperator):
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
-        if source == DALIDataType.BOOL or source > DALIDataType.BOOL or source < 0:
+        if source > DALIDataType.BOOL or source < 0:
             raise ValueError(f"Not supported input type: {source.name}")
         if wanted not in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
             raise ValueError(f"Not supported output type: {wanted.name}; {source.name} input gives {source.name}, FLOAT, FLOAT16 or UINT8")

@@ -1,5 +1,5 @@
 // crop: copy a window, with values outside the input and, on demand, another element type. The table is that of crop_kernels.py, then
-// 5 samples. Macros: IN, OUT element types. Floats become integers by dropping the fraction.
+// 5 samples. Macros: IN, OUT element types. Values are converted as in slices.
 #include "kernel.cuh"
 
 // The index in 0..extent-1 that stands for `index` beyond the input; -1 for none.
@@ -29,7 +29,7 @@ KERNEL crop(const int64 *context) {
             const int64 from = source + from_f * r[0] + from_z * r[1] + from_y * r[2] + from_x * r[3];
             const bool found = from_x >= 0 && from_y >= 0 && from_z >= 0 && from_f >= 0;
             for (int64 c = 0; c < r[24]; ++c) {
-                *at<OUT>(to + c * r[9]) = found ? convert<OUT, IN, false>(*at<const IN>(from + c * r[4])) : fills[c];
+                *at<OUT>(to + c * r[9]) = found ? sliced<OUT>(*at<const IN>(from + c * r[4])) : fills[c];
             }
         }
     }

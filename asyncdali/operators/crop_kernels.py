@@ -1,7 +1,7 @@
 """Compiled step of ``crop``: copy a window, with values outside the input and, on demand, another element type.
 
 Records are those of ``normalize_kernels`` (five strided axes); the layout does not change. Floats become integers by dropping the fraction,
-as in DALI's slicing operators.
+and what is too large for a float type is its largest, as in DALI's slicing operators.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ..compiled.step import Compiled, inlined, step_variant
 from ..device.launch import Kernel, Launch, element_type, grid_of
 from .base import Step, context_table, no_explanation
-from .convert_kernels import converter, storage, view
+from .convert_kernels import slicing_converter, storage, view
 from .normalize_kernels import RECORD_LENGTH
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 fill values [channels] in the output's type,
@@ -47,7 +47,7 @@ def _inside(index, extent, border):
 def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
     """The step for an input and an output dtype (numpy names)."""
     view_in, view_out = view(in_dtype), view(out_dtype)
-    convert = converter(in_dtype, out_dtype, "truncate")
+    convert = slicing_converter(in_dtype, out_dtype)
     in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
 
     @inlined

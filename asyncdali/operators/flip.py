@@ -41,7 +41,7 @@ class Flip(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         layout = input_layout(source, LAYOUTS)
-        if source.dtype in (DALIDataType.FLOAT16, DALIDataType.BOOL) or source.dtype > DALIDataType.BOOL:
+        if source.dtype > DALIDataType.BOOL:
             raise ValueError(f"The element type {source.dtype.name} is not supported.")
         output = Batch(source.shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
         first = layout.index("D") if "D" in layout else layout.index("H")

@@ -4,15 +4,6 @@
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
 
-// As slicing operators convert: floats lose their fraction, what is too large for float16 is its largest.
-template <class To, class From> DEVICE To sliced(From element) {
-    if constexpr (Kind<To>::is_half && !Kind<From>::is_half) {
-        return float_to_half(smaller(larger((float32)value_of(element), -65504.0f), 65504.0f));
-    } else {
-        return convert<To, From, false>(element);
-    }
-}
-
 KERNEL piece(const int64 *context) {
     const int64 pieces = context[1], axes = context[2];
     FOR_SAMPLES(sample, context[6]) {

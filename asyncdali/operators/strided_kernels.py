@@ -12,7 +12,7 @@ import numpy as np
 
 from ..compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
 from ..compiled.step import Compiled, inlined, step_variant
-from .convert_kernels import converter, float_to_half, load_value, storage, view
+from .convert_kernels import converter, slicing_converter, storage, view
 
 # Context table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records int64[samples, pieces, 4 + 3 * axes], 4 address arrays of the
 # inputs int64[inputs], 5 bytes per element.
@@ -159,25 +159,11 @@ copy_step = Compiled(_pieces_step(_copy_plane, 0, 0), 3, ("copy",))
 """Moves elements of any size."""
 
 
-def _slicing_converter(in_dtype, out_dtype):
-    """``convert(element) -> element`` of slicing operators: floats lose their fraction, what is too large for float16 is its largest."""
-    if out_dtype != "float16" or in_dtype == "float16":
-        return converter(in_dtype, out_dtype, "truncate")
-    value, largest = load_value(in_dtype), np.float32(65504)
-
-    @inlined
-    def convert(element):
-        x = np.float32(value(element))
-        return float_to_half(largest if x > largest else -largest if x < -largest else x)
-
-    return convert
-
-
 @cache
 def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Compiled:
     """Moves elements and converts them (numpy names), by the rules of slicing operators or of ``cast``."""
     view_in, view_out = view(in_dtype), view(out_dtype)
-    convert = _slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
+    convert = slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
 
     @inlined
     def plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
@@ -216,7 +202,7 @@ def _inside(index, extent, border):
 @cache
 def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
     """A window of an input that goes on beyond its bounds."""
-    view_in, view_out, convert = view(in_dtype), view(out_dtype), _slicing_converter(in_dtype, out_dtype)
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), slicing_converter(in_dtype, out_dtype)
 
     @step_variant("border", in_dtype, out_dtype)
     def bordered(context, sample, thread):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from helpers.conditional_programs import Program, library_names, load, picture_files, run
+from helpers.conditional_programs import Program, library_names, load, picture_files, run, seeded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,9 +18,9 @@ import nvidia.dali.fn  # noqa: E402
 import nvidia.dali.types  # noqa: E402, F401
 
 
-def result(library, text, tmp_path, files):
-    """What a library returns for a program."""
-    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
+def result(library, text, tmp_path, files, **options):
+    """What a library returns for a program; `options`: of readers."""
+    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files, **options)))
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,21 @@ def files(tmp_path_factory):
     return picture_files(tmp_path_factory.mktemp("pictures"))
 
 
-def check(seed, tmp_path, depth, files=None):
-    """Whether DALI took the program; what it returned must be what we return. `files`: the program has images and readers of them."""
+def check(seed, tmp_path, depth, files=None, reseeded=None):
+    """Whether DALI took the program; what it returned must be what we return. `files`: the program has images and readers of them.
+
+    `reseeded`: a list for programs that are equal only with seeds of their own; without one they are an error.
+    """
     text = Program(seed, depth=depth, images=files is not None).text
     ours = result(asyncdali, text, tmp_path, files)
     try:
         theirs = result(dali, text, tmp_path, files)
     except NameError:  # its rewritten code loses a variable now and then
         return False
+    if ours != theirs and reseeded is not None:
+        reseeded.append(seed)
+        text = seeded(text)
+        ours, theirs = (result(library, text, tmp_path, files, seed=3) for library in (asyncdali, dali))
     assert ours == theirs, text
     return True
 
@@ -52,5 +59,7 @@ def test_random_programs(seed, files, tmp_path_factory):
 def test_many_random_programs(files, tmp_path):
     """ASYNCDALI_PROGRAMS: how many; two of three have images."""
     count = int(os.environ.get("ASYNCDALI_PROGRAMS", "3000"))
-    taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None) for seed in range(count))
+    reseeded: list[int] = []
+    taken = sum(check(10**6 + seed, tmp_path, 3, files if seed % 3 else None, reseeded) for seed in range(count))
     assert taken >= count * 0.99 - 1
+    assert len(reseeded) <= count * 0.002 + 1, reseeded  # automatic seeds in a few loops with `continue`: docs/differences.md

@@ -317,6 +317,18 @@ def test_crop_types(dtype):
         same(*both("crop", samples, "HWC", crop=[7.0, 4.0], out_of_bounds_policy="pad", fill_values=[99.5], **constants))
 
 
+@pytest.mark.parametrize("dtype, out", [("float32", "FLOAT16"), ("int32", "FLOAT16"), ("float64", "FLOAT")])
+def test_crop_and_slice_saturate_floats(dtype, out):
+    from asyncdali.types import DALIDataType
+
+    values = [0, 3, 2049, 65504, 65519, 65520, 2**30, -(2**30), *([] if dtype == "int32" else [3.3, np.inf, -np.inf, np.nan, 3e38])]
+    samples = [np.array(values, dtype).reshape(1, -1, 1)]
+    if dtype == "float64":
+        samples[0][0, -1] = -1e300
+    for name, constants in (("crop", {"crop": [1.0, 7.0]}), ("slice", {"start": [1], "shape": [len(values) - 1], "axes": [1]})):
+        same(*both(name, samples, "HWC", dtype=DALIDataType[out], **constants))
+
+
 # ---------------------------------------------------------------------------------------------------------------------- flip, cast
 
 

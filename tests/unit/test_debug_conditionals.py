@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-import re
 
 import numpy as np
 import pytest
-from helpers.conditional_programs import Program, library_names, load, picture_files, run
+from helpers.conditional_programs import Program, library_names, load, picture_files, run, seeded
 from helpers.pipelines import values
 
 import asyncdali
@@ -41,14 +40,9 @@ def files(tmp_path_factory):
     return picture_files(tmp_path_factory.mktemp("pictures"))
 
 
-def seeded(text):
-    """A program whose draws do not depend on automatic seeds: these are other ones in debug mode."""
-    text = re.sub(r"fn\.random\.(coin_flip|uniform)\(", r"fn.random.\1(seed=5, ", text)
-    return text.replace("stddev=9.0)", "stddev=9.0, seed=9)")
-
-
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs_are_what_graphs_do(seed, files, tmp_path):
+    """Automatic seeds are other ones in debug mode."""
     text = seeded(Program(seed, depth=2, images=seed % 2 == 0).text)
     graph = load(text, tmp_path / "program.py", library_names(asyncdali, files, seed=3))
     assert run(asyncdali, graph, debug=True) == run(asyncdali, graph), text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.operators import run
 from helpers.pipelines import pipeline_of
 from helpers.tensor_parity import ALL_TYPES, Failed, ours, random_array
 
@@ -129,3 +130,13 @@ def test_empty_batches():
 def test_errors_say_what_was_given(name, arguments, message):
     result = ours(name, [RAGGED], ["HW"], **arguments)
     assert isinstance(result, Failed) and message in result.message, result
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.bool_])
+def test_flip_and_crop_take_all_types(dtype):
+    samples = [np.random.default_rng(k).integers(0, 2, (4, 5 + k, 3)).astype(dtype) for k in range(3)]
+    for mine, sample in zip(run("flip", samples, "HWC", vertical=1), samples, strict=True):
+        np.testing.assert_array_equal(mine, sample[::-1, ::-1])
+        assert mine.dtype == dtype
+    for mine, sample in zip(run("crop", samples, "HWC", crop=[2.0, 3.0], crop_pos_x=0.0, crop_pos_y=0.0), samples, strict=True):
+        np.testing.assert_array_equal(mine, sample[:2, :3])
