@@ -8,6 +8,7 @@ for in one iteration of sixteen, unless a tool wants them all.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import weakref
@@ -27,6 +28,7 @@ STAND_IN = "__input_"
 
 _SAMPLED = 16
 _FLUSH = 64
+_CROWD = 256
 _YES, _PROCESSOR = Timed.YES, Timed.PROCESSOR
 
 
@@ -78,6 +80,8 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
     """Bytes of batches of these shapes and element types."""
     if len(set(map(id, types))) > 1:
         return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
+    if len(set(map(id, shapes))) == 1:
+        return len(shapes) * _volume(shapes[0]) * storage_dtype(types[0]).itemsize
     arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share theirs
     elements = 0
     ragged: dict[int, list[np.ndarray]] = {}
@@ -165,9 +169,9 @@ class SegmentCounters:
             if not log:
                 return
             marks, shapes, types = zip(*log)
-            stamps = np.array(marks)
-            took = (stamps[:, 1:] - stamps[:, :-1]).sum(axis=0).tolist()
-            self.planning += sum(took)
+            stamps = [sum(column) for column in zip(*marks)]
+            took = [after - before for before, after in itertools.pairwise(stamps)]
+            self.planning += stamps[-1] - stamps[0]
             columns = list(zip(zip(*shapes), zip(*types)))
             for counters, planning in zip(self.operators, took):
                 counters.planning += planning
@@ -311,6 +315,7 @@ class PipelineCounters:
         self._fetched = 0  # when the consumer last got a batch
         self._asked = 0  # time spent asking sources until then
         self._delivered: deque[tuple[weakref.ref[Any], int]] = deque()
+        self._crowded = _CROWD
 
     def segment(self, built: Any) -> SegmentCounters:
         """Counters for a segment (a ``BuiltSegment``) and its operators, which take them from here on."""
@@ -389,18 +394,21 @@ class PipelineCounters:
             root = owner if owner.base is None else owner.base  # what views of it refer to
             if isinstance(root, (np.ndarray, PooledBuffer)):
                 self._delivered.append((weakref.ref(root), owner.nbytes))
-        if len(self._delivered) > 256:
+        if len(self._delivered) > self._crowded:
             self.held()
+            self._crowded = max(_CROWD, 2 * len(self._delivered))  # a user who keeps everything must not pay for each batch
 
     def held(self) -> tuple[int, int]:
         """Outputs that the user still refers to, and their bytes."""
-        count = size = 0
+        sizes: dict[int, int] = {}
         for _ in range(len(self._delivered)):
             try:
                 item = self._delivered.popleft()
             except IndexError:  # another thread counts, too
                 break
-            if item[0]() is not None:
-                count, size = count + 1, size + item[1]
-                self._delivered.append(item)
-        return count, size
+            root = item[0]()
+            if root is not None:
+                if id(root) not in sizes:
+                    self._delivered.append(item)
+                sizes[id(root)] = item[1]
+        return len(sizes), sum(sizes.values())

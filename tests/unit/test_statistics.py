@@ -232,6 +232,17 @@ def test_buffers_that_the_user_holds():
     pipe.close()
 
 
+def test_a_user_who_keeps_everything():
+    pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
+    kept = [pipe.run() for _ in range(600)]
+    assert pipe.statistics().buffers.held_blocks == 600
+    assert pipe._session.counters._crowded >= 600  # looked through now and then, not for each batch
+    kept.clear()
+    gc.collect()
+    assert pipe.statistics().buffers.held_blocks == 0
+    pipe.close()
+
+
 class Positions:
     def __call__(self, info):
         return np.int64([info.idx_in_epoch])
