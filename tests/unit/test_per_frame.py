@@ -92,7 +92,8 @@ def test_in_branches():
 
 def test_one_canvas_for_all_frames():
     def graph(angles, **arguments):
-        return lambda: fn.rotate(fed([np.zeros((len(angles), 13, 14, 1), np.uint8)], "FHWC"), angle=fn.per_frame(fed([F32(angles)])), **arguments)
+        video = [np.zeros((len(angles), 13, 14, 1), np.uint8)]
+        return lambda: fn.rotate(fed(video, "FHWC"), angle=fn.per_frame(fed([F32(angles)])), **arguments)
 
     def shape(*args, **arguments):
         return pipeline_of(graph(*args, **arguments), batch_size=1).run()[0].at(0).shape[1:3]
