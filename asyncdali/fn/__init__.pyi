@@ -270,6 +270,15 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
     nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
     """
 
+def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+
+    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
+    (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
+    `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
+    round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    """
+
 def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
     """Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
 

@@ -48,7 +48,7 @@ class OperatorInstance:
         """A Python object that the operator works with when it runs (a source); no part of the graph as data."""
         self.trace = context.user_trace()
         self._pipeline = None if pipeline is None else weakref.ref(pipeline)
-        count = schema.output_count(constants)
+        count = schema.output_count(constants, len(self.inputs))
         out_device = "cpu" if device == "cpu" else "gpu"
         names = [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
         self.outputs = [DataNode(text, out_device, self, k) for k, text in enumerate(names)]

@@ -189,6 +189,7 @@ class Schema:
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
+    output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
     results        what a call gives the user for (constants, outputs), where it is neither a node nor a list of them
     """
@@ -207,6 +208,7 @@ class Schema:
     metadata_inputs: tuple[int, ...] = ()
     results: Callable[[dict[str, Any], list[Any]], Any] | None = None
     hand_written: str = ""
+    output_per_optional_input: bool = False
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
@@ -224,8 +226,10 @@ class Schema:
         """The submodule of ``fn`` and ``ops`` ("" for the top level)."""
         return self.name.rpartition(".")[0]
 
-    def output_count(self, constants: dict[str, Any]) -> int:
-        return self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
+    def output_count(self, constants: dict[str, Any], inputs: int) -> int:
+        """Outputs of an instance with these constant arguments and so many inputs."""
+        count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
+        return count + (inputs - self.inputs[0] if self.output_per_optional_input else 0)
 
 
 # -------------------------------------------------------------------------------------------------------------------- runtime

@@ -21,7 +21,7 @@ def _exchange(values, a, b):
 
 
 @inlined
-def _shuffle(stream, values, count):
+def shuffle(stream, values, count):
     """std::shuffle as in the GNU C++ library: elements are exchanged in pairs, two positions from one draw."""
     if count > _PAIRED:
         for i in range(1, count):
@@ -57,5 +57,5 @@ def draw_permutation(key, hi, lo, phase, count, repetitions, no_fixed_points, ad
         for i in range(count - 1):
             _exchange(out, i, i + 1 + below(stream, count - 1 - i))
     else:
-        _shuffle(stream, out, count)
+        shuffle(stream, out, count)
     return 0

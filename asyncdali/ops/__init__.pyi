@@ -409,6 +409,18 @@ class PythonFunction:
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class RandomBboxCrop:
+    """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+
+    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
+    (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
+    `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
+    round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    """
+
+    def __init__(self, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | None = ..., input_shape: int | Sequence[int] | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
 class RandomCropGenerator:
     """Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
 

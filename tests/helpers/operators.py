@@ -33,7 +33,7 @@ def make(name: str, count: int, constants: dict[str, Any], named: dict[str, Batc
     """An instance of operator `name` with constant arguments and argument inputs (`named`)."""
     cls = load_registry()[name]
     constants = {key: cls.schema.by_name[key].convert(value) for key, value in constants.items()}
-    outputs = cls.schema.output_count(constants)
+    outputs = cls.schema.output_count(constants, inputs)
     spec = Spec(cls.schema, name, "cpu", constants, tuple(named), inputs, outputs, constants.get("seed", 1))
     return cls(spec, Environment(count, 1, None, False, lambda size: np.empty(size, np.uint8)))
 

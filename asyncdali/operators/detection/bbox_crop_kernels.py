@@ -1,0 +1,234 @@
+"""Random crops that keep boxes: proposals, how they overlap the boxes, and what is left of these. float32, operation by operation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64
+from ...compiled.step import compiled, inlined
+from ..permutation_kernels import shuffle
+from ..random_distributions_kernels import new_stream, up_to
+from ..random_streams_kernels import STREAM_FIELDS, open_stream, range32
+
+_U, _F = np.uint64, np.float32
+_SAMPLE_STRIDE = _U(65537)
+_ZERO, _ONE = _F(0), _F(1)
+MOST_ATTEMPTS = 10_000_000
+"""Proposals after which a sample without a limit of its own is given up."""
+
+_floats = local_array(np.float32, 4)
+_ratios = local_array(np.float32, 9)
+_ints = local_array(np.int32, 4)
+
+# Table of draw_crops: 0 key, 1 hi, 2 lo, 3 phase, 4 samples, 5 axes, 6 boxes float32[all, 2 axes] (low corner, high corner), 7 first box of
+# each sample int64[samples + 1], 8 thresholds float32, 9 their number, 10 whether not cropping is one more choice, 11 attempts,
+# 12 all attempts (or -1), 13 scaling float32[2], 14 aspect ranges float32[pairs, 2], 15 their number, 16 crop shapes int64[samples, axes]
+# (or 0), 17 input shapes int64[samples, axes] (or 0), 18 whether all boxes must overlap, 19 whether the metric is IoU, 20 pruning threshold
+# float32[1] (or 0); results: 21 windows float32[samples, 2, axes] (low corner, high corner), 22 boxes kept int64[samples], 23 their
+# indices int32[all], 24 boxes float32[all, 2 axes].
+
+
+@inlined
+def _volume(low, high, axes):
+    volume = _F(high[0] - low[0])
+    for k in range(1, axes):
+        volume = _F(volume * _F(high[k] - low[k]))
+    return volume
+
+
+@inlined
+def _overlap(low, high, box, axes, iou):
+    """The intersection of a window and the box at address `box`, by their union or by the box."""
+    inside, part = _ONE, _ONE
+    for k in range(axes):
+        begin, end = load_f32(box + 4 * k), load_f32(box + 4 * (axes + k))
+        shared = _F(smaller(high[k], end) - larger(low[k], begin))
+        if not smaller(high[k], end) > larger(low[k], begin):
+            return _ZERO
+        inside = shared if k == 0 else _F(inside * shared)
+        part = _F(end - begin) if k == 0 else _F(part * _F(end - begin))
+    if not iou:
+        return _F(inside / part)
+    return _F(inside / _F(_F(_volume(low, high, axes) + part) - inside))
+
+
+@inlined
+def _impose_aspects(extents, axes, ranges, count, stream):
+    """Fixed aspect ratios, in a random order of the axes; draws from a copy of the stream, whose position stays."""
+    ratios, order, copy = _ratios(), _ints(), new_stream()
+    for k in range(9):
+        ratios[k] = _ZERO
+    for k in range(STREAM_FIELDS):
+        copy[k] = stream[k]
+    pair = 0
+    for a in range(axes):
+        for b in range(a + 1, axes):
+            low, high = load_f32(ranges + 8 * (pair % count)), load_f32(ranges + 8 * (pair % count) + 4)
+            if low == high:
+                ratios[3 * a + b], ratios[3 * b + a] = low, _F(1.0 / np.float64(low))
+            pair += 1
+    for k in range(axes):
+        order[k] = k
+    shuffle(copy, order, axes)
+    largest = extents[0]
+    for k in range(1, axes):
+        largest = larger(largest, extents[k])
+    for p in range(axes):
+        for q in range(p + 1, axes):
+            a, b = order[p], order[q]
+            if ratios[3 * b + a] > _ZERO:
+                extents[b] = _F(extents[a] * ratios[3 * b + a])
+    now = extents[0]
+    for k in range(1, axes):
+        now = larger(now, extents[k])
+    for k in range(axes):
+        extents[k] = _F(_F(largest * extents[k]) / now)
+
+
+@inlined
+def _propose(table, i, stream, low, high, window):
+    """One proposal: its corners, relative, and `window` what is given for it; False where its aspects are not allowed."""
+    axes = load_i64(table + 40)
+    crop, shape = load_i64(table + 128), load_i64(table + 136)
+    if crop != 0:
+        for k in range(axes):
+            size, full = load_i64(crop + 8 * (axes * i + k)), load_i64(shape + 8 * (axes * i + k))
+            room = full - size
+            begin = smaller(np.int64(0), room)
+            start = _F(begin + up_to(stream, abs(room))) if room != 0 else _ZERO
+            low[k] = _F(start / _F(full))
+            high[k] = _F(_F(_F(size) / _F(full)) + low[k])
+            window[k], window[axes + k] = start, _F(_F(size) + start)
+        return True
+    scaling, ranges, count = load_i64(table + 104), load_i64(table + 112), load_i64(table + 120)
+    extents, probe = _floats(), _floats()
+    fixed = False
+    for k in range(count):
+        fixed = fixed or load_f32(ranges + 8 * k) == load_f32(ranges + 8 * k + 4)
+    for k in range(axes):
+        extents[k] = range32(stream, load_f32(scaling), load_f32(scaling + 4))
+        probe[k] = extents[k] if shape == 0 else _F(extents[k] * _F(load_i64(shape + 8 * (axes * i + k))))
+    if fixed:
+        _impose_aspects(probe, axes, ranges, count, stream)
+        for k in range(axes):
+            extents[k] = probe[k] if shape == 0 else _F(probe[k] / _F(load_i64(shape + 8 * (axes * i + k))))
+    pair = 0
+    for a in range(axes):
+        for b in range(a + 1, axes):
+            aspect = _F(probe[a] / probe[b])
+            if not load_f32(ranges + 8 * (pair % count)) <= aspect <= load_f32(ranges + 8 * (pair % count) + 4):
+                return False
+            pair += 1
+    for k in range(axes):
+        low[k] = range32(stream, _ZERO, _F(_ONE - extents[k]))
+        high[k] = _F(low[k] + extents[k])
+        window[k], window[axes + k] = low[k], high[k]
+    return True
+
+
+@inlined
+def _is_kept(box, low, high, axes, prune):
+    if prune != 0:
+        part = _overlap(low, high, box, axes, False)
+        return part != _ZERO and part >= load_f32(prune)
+    for k in range(axes):
+        middle = _F(_F(0.5) * _F(load_f32(box + 4 * (axes + k)) + load_f32(box + 4 * k)))
+        if not low[k] <= middle < high[k]:
+            return False
+    return True
+
+
+@inlined
+def _unit(value):
+    return smaller(larger(value, _ZERO), _ONE)
+
+
+@inlined
+def _keep(table, i, low, high):
+    """Write the boxes that a window keeps, in its coordinates; gives their number."""
+    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
+    kept = 0
+    for k in range(first, last):
+        box = load_i64(table + 48) + 8 * axes * k
+        if not _is_kept(box, low, high, axes, load_i64(table + 160)):
+            continue
+        out = load_i64(table + 192) + 8 * axes * (first + kept)
+        for d in range(axes):
+            extent = _F(high[d] - low[d])
+            begin = _F(_F(larger(low[d], load_f32(box + 4 * d)) - low[d]) / extent)
+            end = _F(_F(smaller(high[d], load_f32(box + 4 * (axes + d))) - low[d]) / extent)
+            store_f32(out + 4 * d, _unit(begin))
+            store_f32(out + 4 * (axes + d), _unit(end))
+        store_i32(load_i64(table + 184) + 4 * (first + kept), np.int32(k - first))
+        kept += 1
+    return kept
+
+
+@inlined
+def _keep_all(table, i):
+    """No crop: all boxes as they are."""
+    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
+    for k in range(first, last):
+        for d in range(2 * axes):
+            at = 4 * (2 * axes * k + d)
+            store_f32(load_i64(table + 192) + at, load_f32(load_i64(table + 48) + at))
+        store_i32(load_i64(table + 184) + 4 * k, np.int32(k - first))
+    return last - first
+
+
+@inlined
+def _crop_sample(table, i, stream):
+    """The window and the boxes of one sample; 1 if none was found in all attempts that are possible."""
+    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
+    thresholds, unchanged, limit = load_i64(table + 72), load_i64(table + 80) != 0, load_i64(table + 96)
+    need_all, iou = load_i64(table + 144) != 0, load_i64(table + 152) != 0
+    low, high, window, found = _floats(), _floats(), _window(), _window()
+    for k in range(2 * axes):
+        found[k] = _ZERO
+    best, attempts, kept, success = _F(-1), 0, 0, False
+    while not success and (limit < 0 or attempts < limit):
+        if attempts > MOST_ATTEMPTS:
+            return 1
+        choice = up_to(stream, thresholds - 1 + (1 if unchanged else 0))
+        if choice == thresholds:
+            for k in range(axes):
+                found[k], found[axes + k] = _ZERO, _ONE
+            kept = _keep_all(table, i)
+            break
+        threshold = load_f32(load_i64(table + 64) + 4 * choice)
+        for _ in range(load_i64(table + 88)):
+            attempts += 1
+            if not _propose(table, i, stream, low, high, window):
+                continue
+            metric, valid = _ZERO, True
+            for k in range(first, last):
+                part = _overlap(low, high, load_i64(table + 48) + 8 * axes * k, axes, iou)
+                metric = part if k == first else smaller(metric, part) if need_all else larger(metric, part)
+            valid = first == last or metric >= threshold
+            if first != last and metric <= best and not valid:
+                continue
+            best = metric
+            for k in range(2 * axes):
+                found[k] = window[k]
+            kept = _keep(table, i, low, high)
+            success = first == last or (valid and kept > 0)
+    for k in range(2 * axes):
+        store_f32(load_i64(table + 168) + 4 * (2 * axes * i + k), found[k])
+    store_i64(load_i64(table + 176) + 8 * i, kept)
+    return 0
+
+
+_window = local_array(np.float32, 8)
+
+
+@compiled(1)
+def draw_crops(table):
+    """random_bbox_crop of a batch; gives 0, or 1 + the first sample for which no window was found."""
+    stream = new_stream()
+    sample_hi = _U(load_i64(table + 8))
+    for i in range(load_i64(table + 32)):
+        open_stream(stream, _U(load_i64(table)), sample_hi, _U(load_i64(table + 16)), _U(load_i64(table + 24)))
+        if _crop_sample(table, i, stream) != 0:
+            return i + 1
+        sample_hi += _SAMPLE_STRIDE
+    return 0

@@ -1,0 +1,233 @@
+"""random_bbox_crop: random crops that overlap boxes as asked for, and the boxes in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from ..random import StreamOperator
+
+_METRICS = ("iou", "overlap")
+_STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
+
+
+
+
+@register
+class RandomBBoxCrop(StreamOperator):
+    """See the schema."""
+
+    reads = (0, 1)
+    eager = True
+    schema = Schema(
+        name="random_bbox_crop",
+        doc="""Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
+
+        Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
+        (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
+        `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
+        round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.""",
+        inputs=(1, 2),
+        outputs=lambda constants: 3 + bool(constants.get("output_bbox_indices")),
+        output_per_optional_input=True,
+        seeded=True,
+        args=(
+            Arg("all_boxes_above_threshold", "bool", True, "All boxes must overlap the window enough, or one.", stream=True),
+            Arg("allow_no_crop", "bool", True, "Not to crop is one more choice beside the thresholds.", stream=True),
+            Arg(
+                "aspect_ratio", "float_list", [1.0, 1.0],
+                "Range of the window's width / height; for 3-D boxes one range or three (x/y, x/z, y/z).", stream=True,
+            ),
+            Arg("bbox_layout", "layout", None, 'Meaning of a box\'s numbers: a permutation of "xyXY", "xyWH", "xyzXYZ" or "xyzWHD".'),
+            Arg(
+                "bbox_prune_threshold", "float", None,
+                "Boxes are dropped of which less than this part is in the window; by default those whose centre is not.", stream=True,
+            ),
+            Arg("crop_shape", "int_list", None, "Shape of the window in pixels; needs `input_shape`.", tensor=True, stream=True),
+            Arg("input_shape", "int_list", None, "Shape of the image in pixels, for aspect ratios in pixels.", tensor=True, stream=True),
+            Arg("ltrb", "bool", True, 'Deprecated: False is `bbox_layout="xyWH"`.'),
+            Arg("num_attempts", "int", 1, "Proposals for each threshold that is picked.", stream=True),
+            Arg("output_bbox_indices", "bool", False, "One more output: the indices of the boxes that are left."),
+            Arg("quiet", "bool", False, "Accepted; there are no warnings to silence."),
+            Arg("scaling", "float_list", [1.0, 1.0], "Range of the window's extents, relative to the image.", stream=True),
+            Arg("shape_layout", "layout", None, 'Order of `crop_shape` and `input_shape`, "WH" or "WHD" by default.', stream=True),
+            Arg("threshold_type", "str", "iou", 'The overlap: "iou", or "overlap" (the part of the box in the window).', stream=True),
+            Arg("thresholds", "float_list", [0.0], "Least overlaps; one is picked at random.", stream=True),
+            Arg("total_num_attempts", "int", -1, "Proposals after which the best one is taken; -1: as many as it takes.", stream=True),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._check(spec)
+        from . import bbox_crop_kernels
+
+        self._kernel = bbox_crop_kernels.draw_crops
+        self._kernel.compile()
+
+    @staticmethod
+    def _check(spec: Spec) -> None:
+        if spec.given("bbox_layout") and spec.given("ltrb"):
+            raise ValueError("`ltrb` is deprecated; give only `bbox_layout`")
+        if spec.given("crop_shape"):
+            both = [name for name in ("scaling", "aspect_ratio") if spec.given(name)]
+            if both:
+                raise ValueError(f"`{both[0]}` is incompatible with providing the crop shape explicitly")
+            if not spec.given("input_shape"):
+                raise ValueError("`input_shape` is required when providing the crop shape explicitly")
+        scaling, aspects, thresholds = spec.constant("scaling"), spec.constant("aspect_ratio"), spec.constant("thresholds")
+        if len(scaling) != 2 or not 0 < scaling[0] <= scaling[1] <= 1:
+            raise ValueError(f"`scaling` must be two numbers with 0 < smallest <= largest <= 1, got {scaling}")
+        if len(aspects) not in (2, 6) or any(not 0 < a <= b for a, b in zip(aspects[::2], aspects[1::2], strict=True)):
+            raise ValueError(f"`aspect_ratio` must be one or three pairs with 0 < smallest <= largest, got {aspects}")
+        if not thresholds or not all(0 <= threshold <= 1 for threshold in thresholds):
+            raise ValueError(f"`thresholds` must be numbers from 0 to 1, at least one; got {thresholds}")
+        if spec.constant("num_attempts") <= 0:
+            raise ValueError(f"`num_attempts` must be positive, got {spec.constant('num_attempts')}")
+        if spec.constant("threshold_type") not in _METRICS:
+            raise ValueError(f"`threshold_type` is {spec.constant('threshold_type')!r}; supported are {', '.join(_METRICS)}")
+        prune = spec.constant("bbox_prune_threshold")
+        if prune is not None and not 0 <= prune <= 1:
+            raise ValueError(f"`bbox_prune_threshold` must be from 0 to 1, got {prune}")
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        real = DALIDataType.FLOAT
+        return [real, real, real, *dtypes[1:2], DALIDataType.INT32][: self.spec.output_count]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.ndim != 2 or source.dtype != DALIDataType.FLOAT:
+            raise ValueError(f"expected boxes as FLOAT of shape [n, 4] or [n, 6], got {source.ndim}-D {source.dtype.name}")
+        axes = self._axes(source.shapes[:, 1])
+        layout = self._box_layout(axes)
+        firsts = np.concatenate([[0], np.cumsum(source.shapes[:, 0])]).astype(np.int64)
+        boxes = self._corners(np.concatenate([source.sample(i) for i in range(len(source))]), layout, axes, firsts)
+        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments)
+        moved = self._in_layout(moved, layout, axes)
+        anchors = np.ascontiguousarray(windows[:, 0])
+        outputs = [Batch.from_values(anchors), Batch.from_values(windows[:, 1] - anchors), _parts(moved, firsts, kept)]
+        if len(inputs) == 2:
+            outputs.append(_parts(self._labels(inputs[1], source, firsts, kept, indices), firsts, kept, inputs[1].dtype))
+        if self.spec.constant("output_bbox_indices"):
+            outputs.append(_parts(indices, firsts, kept))
+        return Planned(outputs)
+
+    # --- boxes
+
+    @staticmethod
+    def _axes(widths: np.ndarray) -> int:
+        wrong = (widths != widths[0]) | ((widths != 4) & (widths != 6))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"boxes must have 4 or 6 numbers, the same in all samples; got {int(widths[i])}")
+        return int(widths[0]) // 2
+
+    def _box_layout(self, axes: int) -> str:
+        layout = self.spec.constant("bbox_layout")
+        sizes = _STARTS[:axes] + _SIZES[:axes]
+        if not layout:
+            return _STARTS[:axes] + _ENDS[:axes] if self.spec.constant("ltrb") else sizes
+        if sorted(layout) not in (sorted(_STARTS[:axes] + _ENDS[:axes]), sorted(sizes)):
+            raise ValueError(f'`bbox_layout` "{layout}" does not fit boxes of {2 * axes} numbers')
+        return layout
+
+    @staticmethod
+    def _corners(rows: np.ndarray, layout: str, axes: int, firsts: np.ndarray) -> np.ndarray:
+        """float32[all, 2 axes]: low corners, high corners."""
+        ends = _ENDS if _ENDS[0] in layout else _SIZES
+        low = rows[:, [layout.index(letter) for letter in _STARTS[:axes]]]
+        high = rows[:, [layout.index(letter) for letter in ends[:axes]]]
+        high = high if ends is _ENDS else low + high
+        wrong = ~((low >= 0) & (low <= high) & (high <= 1)).all(axis=1)
+        if wrong.any():
+            k = int(np.flatnonzero(wrong)[0])
+            i = int(np.searchsorted(firsts, k, side="right")) - 1
+            raise SampleError(i, f"box {rows[k].tolist()} ({layout}) is out of bounds: boxes are relative to the image, from 0 to 1")
+        return np.ascontiguousarray(np.concatenate([low, high], axis=1), np.float32)
+
+    @staticmethod
+    def _in_layout(corners: np.ndarray, layout: str, axes: int) -> np.ndarray:
+        columns = {}
+        for k in range(axes):
+            columns[_STARTS[k]], columns[_ENDS[k]] = corners[:, k], corners[:, axes + k]
+            columns[_SIZES[k]] = corners[:, axes + k] - corners[:, k]
+        return np.ascontiguousarray(np.stack([columns[letter] for letter in layout], axis=1))
+
+    @staticmethod
+    def _labels(labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """The labels of the boxes that are left, where those begin."""
+        if labels.ndim < 1:
+            raise ValueError("labels must have at least one dimension, one label per box")
+        wrong = labels.shapes[:, 0] != source.shapes[:, 0]
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(source.shapes[i, 0])} boxes")
+        together = np.concatenate([labels.sample(i) for i in range(len(labels))])
+        out = together.copy()
+        for first, count in zip(firsts[:-1].tolist(), kept.tolist(), strict=True):
+            out[first : first + count] = together[first + indices[first : first + count]]
+        return out
+
+    # --- draws
+
+    def _shape(self, name: str, axes: int, arguments: Arguments) -> np.ndarray | None:
+        """A shape argument, x first: int64[samples, axes]."""
+        if not arguments.given(name):
+            return None
+        values = arguments.vectors(name, axes, np.int64)
+        order = self.spec.constant("shape_layout")
+        if order:
+            if sorted(order) != sorted(_SIZES[:axes]):
+                raise ValueError(f'`shape_layout` "{order}" is not a permutation of "{_SIZES[:axes]}"')
+            values = values[:, [order.index(letter) for letter in _SIZES[:axes]]]
+        if (values <= 0).any():
+            i = int(np.flatnonzero((values <= 0).any(axis=1))[0])
+            raise SampleError(i, f"`{name}` must be positive, got {values[i].tolist()}")
+        return np.ascontiguousarray(values)
+
+    def _draw(
+        self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(windows float32[samples, 2, axes], boxes kept int64[samples], their indices, the boxes in their windows)."""
+        spec, count, position = self.spec, len(firsts) - 1, self.position
+        crop, shape = self._shape("crop_shape", axes, arguments), self._shape("input_shape", axes, arguments)
+        thresholds, aspects = np.array(spec.constant("thresholds"), np.float32), np.array(spec.constant("aspect_ratio"), np.float32)
+        if len(aspects) == 6 and axes == 2:
+            raise ValueError("`aspect_ratio` has three ranges; 2-D boxes have one")
+        scaling, prune = np.array(spec.constant("scaling"), np.float32), spec.constant("bbox_prune_threshold")
+        least = None if prune is None else np.array([prune], np.float32)
+        windows, kept = np.zeros((count, 2, axes), np.float32), np.zeros(count, np.int64)
+        indices, moved = np.zeros(len(boxes), np.int32), np.zeros_like(boxes)
+        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64)
+        table = np.array(
+            [
+                *words.tolist(), count, axes, address_of(boxes), address_of(firsts), address_of(thresholds), len(thresholds),
+                bool(spec.constant("allow_no_crop")) and crop is None, spec.constant("num_attempts"), spec.constant("total_num_attempts"),
+                address_of(scaling), address_of(aspects), len(aspects) // 2, _at(crop), _at(shape),
+                bool(spec.constant("all_boxes_above_threshold")), spec.constant("threshold_type") == "iou", _at(least), address_of(windows),
+                address_of(kept), address_of(indices), address_of(moved),
+            ],
+            np.int64,
+        )  # fmt: skip
+        failed = self._kernel(address_of(table))
+        if failed:
+            message = "no window overlaps the boxes as asked for; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
+            raise SampleError(failed - 1, message)
+        return windows, kept, indices, moved
+
+
+def _at(array: np.ndarray | None) -> int:
+    return 0 if array is None else address_of(array)
+
+
+def _parts(values: np.ndarray, firsts: np.ndarray, counts: np.ndarray, dtype: DALIDataType | None = None) -> Batch:
+    """A batch of `counts` rows each of `values`, which begin at `firsts`."""
+    values = np.ascontiguousarray(values)
+    tail = np.broadcast_to(np.array(values.shape[1:], np.int64), (len(counts), values.ndim - 1))
+    shapes = np.concatenate([counts[:, None], tail], axis=1).astype(np.int64)
+    kind = dtype if dtype is not None else DALIDataType.FLOAT if values.dtype == np.float32 else DALIDataType.INT32
+    row = int(np.prod(values.shape[1:])) * storage_dtype(kind).itemsize
+    return Batch(shapes, kind, "", address_of(values) + row * firsts[:-1], values)
