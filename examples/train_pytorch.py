@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--interrupt-at", type=int, help="end the process at this step, without cleaning up")
     options = parser.parse_args()
 
+    torch.set_num_threads(1)  # the pipeline has threads of its own
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True)
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -167,22 +167,27 @@ def test_restored_mid_epoch(tmp_path, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_restored_in_a_fresh_process(tmp_path, shards):
+    """Saved at every step of two epochs."""
     files = numbered_files(tmp_path, 10)
-    options = {"num_shards": shards, "shard_id": shards - 1}
-    iterator = iter(through(DALIDataset(reader(files, **options)), "map"))
-    taken(iterator, 3)
-    path = tf.train.Checkpoint(it=iterator).save(str(tmp_path / "saved"))
+    iterator = iter(through(DALIDataset(reader(files, shards - 1, shards)), "map"))
+    steps = 2 * -(-10 // shards // 4)
+    for step in range(steps):
+        tf.train.Checkpoint(it=iterator).write(str(tmp_path / f"saved-{step}"))
+        next(iterator)
     code = """
         import sys
-        sys.path.insert(0, sys.argv[1])
+        folder, here, shards, steps, *files = sys.argv[1:]
+        sys.path.insert(0, here)
         from test_plugin_tf import *
-        iterator = iter(through(DALIDataset(reader(sys.argv[4:], num_shards=int(sys.argv[3]), shard_id=int(sys.argv[3]) - 1)), "map"))
-        tf.train.Checkpoint(it=iterator).restore(sys.argv[2])
-        print(taken(iterator, 8))
+        for step in range(int(steps)):
+            iterator = iter(through(DALIDataset(reader(files, int(shards) - 1, int(shards))), "map"))
+            tf.train.Checkpoint(it=iterator).read(f"{folder}/saved-{step}").assert_consumed()
+            print(taken(iterator, int(steps) + 2))
     """
     here = os.path.dirname(os.path.abspath(__file__))
-    done = run_script(code, here, path, shards, *files, timeout=120, PYTHONPATH=os.pathsep.join(sys.path))
-    assert done.stdout.splitlines()[-1:] == [str(taken(iterator, 8))], done.stderr
+    done = run_script(code, tmp_path, here, shards, steps, *files, timeout=200, PYTHONPATH=os.pathsep.join(sys.path))
+    whole = taken(iter(through(DALIDataset(reader(files, shards - 1, shards)), "map")), 2 * steps + 2)
+    assert done.stdout.splitlines()[-steps:] == [str(whole[step : step + steps + 2]) for step in range(steps)], done.stderr
 
 
 def test_saving_needs_checkpointing(tmp_path):
