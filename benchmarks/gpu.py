@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
 BATCH = 256
+SWEEP = tuple((threads, depth) for threads in (8, 12, 14, 16) for depth in (2, 3, 4, 6))
+"""(threads, prefetch depth) of our default split."""
+LOADS = (0.0, 0.35, 0.65, 0.85, 1.0)
+"""Of DALI's sweep, in which threads are half and all, and depths 2, 3 and 4."""
 MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
 
 
@@ -69,15 +72,15 @@ def speed(pipe: Any, iterations: int, stream: Any = None) -> float:
     return BATCH * iterations / (time.perf_counter() - start)
 
 
-class Timer:
-    """Times every kernel that a pipeline launches, by timed events around it."""
+class Kernels:
+    """The launches of a pipeline's last batch, launched again by themselves: decoding would be at work beside them otherwise."""
 
     def __init__(self, driver: Any):
         import cupy
 
-        self._cupy, self._launch = cupy, driver.launch
-        self._spans: dict[str, list[Any]] = defaultdict(list)
+        self._cupy, self._driver, self._launch = cupy, driver, driver.launch
         self._names: dict[int, str] = {}
+        self._last: dict[str, tuple[Any, ...]] = {}
         load = driver.load
 
         def named(kernel: Any) -> Any:
@@ -85,21 +88,27 @@ class Timer:
             self._names[id(function)] = kernel.entry
             return function
 
-        driver.load, driver.launch = named, self._timed
+        def noted(function: Any, grid: Any, block: int, shared: int, stream: int, context: int) -> None:
+            self._last[self._names[id(function)]] = (function, grid, block, shared, stream, context)
+            self._launch(function, grid, block, shared, stream, context)
 
-    def _timed(self, function: Any, grid: Any, block: int, shared: int, stream: int, context: int) -> None:
-        events = [self._cupy.cuda.Event() for _ in range(2)]
-        on = self._cupy.cuda.ExternalStream(stream)
-        events[0].record(on)
-        self._launch(function, grid, block, shared, stream, context)
-        events[1].record(on)
-        self._spans[self._names[id(function)]].append(events)
+        driver.load, driver.launch = named, noted
 
-    def report(self) -> None:
-        self._cupy.cuda.runtime.deviceSynchronize()
-        for name, spans in self._spans.items():
-            times = [self._cupy.cuda.get_elapsed_time(*pair) for pair in spans[len(spans) // 2 :]]
-            print(f"  kernel {name:24} {1e3 * float(np.median(times)):8.1f} us per batch of {BATCH} (median of {len(times)})")
+    def report(self, repetitions: int = 30) -> None:
+        """Nothing else may be at work on the GPU."""
+        cuda = self._cupy.cuda
+        cuda.runtime.deviceSynchronize()
+        for name, launch in self._last.items():
+            stream = cuda.ExternalStream(launch[4])
+            times = []
+            for _ in range(repetitions):
+                begin, end = cuda.Event(), cuda.Event()
+                begin.record(stream)
+                self._launch(*launch)
+                end.record(stream)
+                end.synchronize()
+                times.append(1e3 * cuda.get_elapsed_time(begin, end))
+            print(f"  kernel {name:24} {np.median(times):8.1f} us per batch of {BATCH} (min {min(times):.1f}, {repetitions} launches)")
 
 
 def copy_bandwidth() -> float:
@@ -141,8 +150,8 @@ def ours(photos: str, iterations: int) -> None:
     print(f"card copies {copy_bandwidth():.0f} GB/s (read and written); {threads} threads")
     for make in (decoded, training, rotated):
         for settings in ({}, {"decoder": "hardware"}, {"decoder": "cpu"}, {"hw_decoder_load": 0.65}, {"hw_decoder_load": 0.85}):
-            for count in (threads, threads // 2) if not settings else (threads,):
-                pipe = make(asyncdali, photos, count, **settings)
+            for count, depth in SWEEP if not settings else ((threads, 3),):
+                pipe = make(asyncdali, photos, count, depth, **settings)
                 pipe.build()
                 rate = speed(pipe, iterations)
                 gpu = pipe._session.gpu
@@ -151,19 +160,20 @@ def ours(photos: str, iterations: int) -> None:
                     pipe.run()
                 after = gpu.pool.allocations, gpu.events.created, gpu.staging.allocated_bytes, gpu.pinned.allocated_bytes
                 steady = "steady" if before == after else f"grew {before} -> {after}"
-                name = f"{make.__name__:9} {settings or 'default'!s:32} {count:3} threads"
+                name = f"{make.__name__:9} {settings or 'default'!s:32} {count:3} threads, depth {depth}"
                 print(f"asyncdali {name} {rate:9.0f} img/s  memory {steady}", flush=True)
                 pipe.close()
     for make in (training, rotated):
-        select._driver = None  # a driver of its own, whose launches are timed
+        select._driver = None  # a driver of its own, whose launches are noted
         select._driver = select.make_driver()
-        timer = Timer(select._driver)
+        kernels = Kernels(select._driver)
         pipe = make(asyncdali, photos, threads, decoder="hardware")
         pipe.build()
-        for _ in range(12):
-            pipe.run()
-        print(f"kernels of {make.__name__}:")
-        timer.report()
+        for _ in range(4):
+            outputs = pipe.run()
+        pipe._session.wait_all()
+        print(f"kernels of {make.__name__} (outputs {outputs[0]._batch.sizes().sum() / 1e6:.0f} MB):")
+        kernels.report()
         pipe.close()
 
 
@@ -172,12 +182,14 @@ def dalis(photos: str, iterations: int) -> None:
     threads = len(os.sched_getaffinity(0))
     try:
         import nvidia.dali as dali
+        import nvidia.dali.fn
+        import nvidia.dali.types
     except ImportError:
         print("DALI is not installed: no comparison")
         return
     for make in (decoded, training, rotated):
         best = (0.0, "")
-        for load in (0.0, 0.35, 0.65, 0.85, 1.0):
+        for load in LOADS:
             for count in (threads // 2, threads):
                 for depth in (2, 3, 4):
                     pipe = make(dali, photos, count, depth, hw_decoder_load=load)

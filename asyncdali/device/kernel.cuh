@@ -33,8 +33,9 @@ DEVICE int64 address(const int64 *context, int k, int64 i) { return at<const int
 #define FOR_ITEMS(i, count) \
     for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += (int64)gridDim.x * blockDim.x)
 
-// Rows of a sample over the blocks in x, positions of a row over neighbouring threads: nothing is divided inside.
-DEVICE int32 lanes_of(int64 width) { return width <= 32 ? 32 : width <= 64 ? 64 : width <= 128 ? 128 : 256; }
+// Rows of a sample over the blocks in x, positions of a row over neighbouring threads, some four to each, because looking up what a row
+// needs takes longer than a pixel.
+DEVICE int32 lanes_of(int64 width) { return width <= 128 ? 32 : width <= 256 ? 64 : width <= 512 ? 128 : 256; }
 #define FOR_ROWS(row, rows, lanes) \
     for (int64 row = (int64)blockIdx.x * (blockDim.x / (lanes)) + threadIdx.x / (lanes); row < (rows); \
          row += (int64)gridDim.x * (blockDim.x / (lanes)))

@@ -20,7 +20,7 @@ import numpy as np
 BLOCK = 256
 """Threads of a block, unless a launch says otherwise."""
 _MAX_BLOCKS = 4096
-_ROWS_PER_BLOCK = 4  # turns of a block's threads: what a block looks up first is used several times
+_TURNS = 2  # of a block's threads: what a block looks up first is used more than once
 _MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y
 
 
@@ -86,8 +86,8 @@ def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
 
 def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
     """A grid for kernels that go row by row (FOR_ROWS): samples of at most `rows` rows of `width` positions."""
-    lanes = next((lanes for lanes in (32, 64, 128) if width <= lanes), BLOCK)
-    return grid_of(-(-int(rows) * lanes // _ROWS_PER_BLOCK), samples)
+    lanes = next((lanes for lanes in (32, 64, 128) if width <= 4 * lanes), BLOCK)
+    return grid_of(-(-int(rows) * lanes // _TURNS), samples)
 
 
 _TYPES = {"bool": "boolean"}

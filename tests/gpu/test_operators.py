@@ -151,7 +151,7 @@ def test_memory_is_flat():
     for _ in range(5000):
         pipe.run()
     assert (device.pool.allocations, device.events.created, device.staging.allocated_bytes, device.pinned.allocated_bytes) == before
-    assert abs(cupy.cuda.runtime.memGetInfo()[0] - free) < 1 << 20
+    assert free - cupy.cuda.runtime.memGetInfo()[0] < 1 << 20  # what earlier tests held may be given back meanwhile
     pipe.close()
     del pipe, device
     gc.collect()

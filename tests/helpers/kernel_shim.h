@@ -61,7 +61,7 @@ static bool waits = false;
 #endif
 
 #define HOST_ENTRY(kernel)                                                                                               \
-    extern "C" void run_on_host(const long long *context, long long grid_x, long long grid_y, long long block, long long) { \
+    extern "C" void run_##kernel(const long long *context, long long grid_x, long long grid_y, long long block, long long) { \
         gridDim = {(unsigned)grid_x, (unsigned)grid_y, 1};                                                               \
         blockDim = {(unsigned)block, 1, 1};                                                                              \
         barrier.expected = (unsigned)block;                                                                              \

@@ -6,9 +6,11 @@ import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from asyncdali.device.launch import Kernel, Launch, Scratch, source_of
 
 _SHIM = Path(__file__).with_name("kernel_shim.h")
 COMPILER = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
-_FLAGS = ("-std=c++17", "-O1", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-unknown-pragmas", "-DHOST_BUILD")
+_FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-Wno-unknown-pragmas", "-DHOST_BUILD")
 GUARD = 64
 
 
@@ -30,22 +32,33 @@ def _folder() -> Path:
     return folder
 
 
+EXTRA_FLAGS = tuple(os.environ.get("ASYNCDALI_KERNEL_FLAGS", "").split())
+
+
 @functools.cache
-def host_kernel(kernel: Kernel, flags: tuple[str, ...] = ()) -> Any:
+def host_kernel(kernel: Kernel) -> Any:
     """The entry point ``run(context, grid_x, grid_y, block, shared)`` of a kernel compiled for the host."""
-    text = f'#include "{_SHIM}"\n{source_of(kernel)}\nHOST_ENTRY({kernel.entry})\n'
-    digest = hashlib.sha256("\0".join([text, _SHIM.read_text(), *flags]).encode()).hexdigest()[:24]
-    library = _folder() / f"{kernel.entry}-{digest}.so"
-    if not library.exists():
-        source = library.with_suffix(f".{os.getpid()}.cpp")
-        source.write_text(text)
-        part = library.with_suffix(f".{os.getpid()}.part")
-        subprocess.run([COMPILER, *_FLAGS, *flags, "-o", str(part), str(source)], check=True)
-        source.unlink()
-        part.replace(library)
-    function = ctypes.CDLL(str(library)).run_on_host
+    function = getattr(_library(replace(kernel, entry="")), f"run_{kernel.entry}")
     function.argtypes = [ctypes.c_void_p, *[ctypes.c_int64] * 4]
     return function
+
+
+@functools.cache
+def _library(kernel: Kernel) -> ctypes.CDLL:
+    """All kernels of a source with some macros."""
+    source = source_of(kernel)
+    entries = "".join(f"HOST_ENTRY({entry})\n" for entry in re.findall(r"^KERNEL (\w+)\(", source, re.MULTILINE))
+    text = f'#include "{_SHIM}"\n{source}\n{entries}'
+    digest = hashlib.sha256("\0".join([text, _SHIM.read_text(), *_FLAGS, *EXTRA_FLAGS]).encode()).hexdigest()[:24]
+    library = _folder() / f"{kernel.source.stem}-{digest}.so"
+    if not library.exists():
+        written = library.with_suffix(f".{os.getpid()}.cpp")
+        written.write_text(text)
+        part = library.with_suffix(f".{os.getpid()}.part")
+        subprocess.run([COMPILER, *_FLAGS, *EXTRA_FLAGS, "-o", str(part), str(written)], check=True)
+        written.unlink()
+        part.replace(library)
+    return ctypes.CDLL(str(library))
 
 
 def resolve(launch: Launch, copies: dict[int, np.ndarray]) -> np.ndarray:
@@ -61,12 +74,12 @@ def resolve(launch: Launch, copies: dict[int, np.ndarray]) -> np.ndarray:
     return table
 
 
-def run_launches(launches: list[Launch], flags: tuple[str, ...] = ()) -> None:
+def run_launches(launches: list[Launch]) -> None:
     """Run launches in order; addresses in their tables are host memory. Checks that scratch is not exceeded."""
     copies: dict[int, np.ndarray] = {}
     scratches = {id(entry): entry for launch in launches for entry in launch.context if isinstance(entry, Scratch)}
     for launch in launches:
         table = resolve(launch, copies)
-        host_kernel(launch.kernel, flags)(table.ctypes.data, launch.grid[0], launch.grid[1], launch.block, launch.shared)
+        host_kernel(launch.kernel)(table.ctypes.data, launch.grid[0], launch.grid[1], launch.block, launch.shared)
     for key, scratch in scratches.items():
         assert (copies[key][scratch.size :] == 0xA5).all(), "a kernel left its scratch"

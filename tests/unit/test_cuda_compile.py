@@ -1,0 +1,86 @@
+"""Every kernel compiles for every GPU that the CUDA versions know: NVRTC from its wheel, no GPU needed."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from asyncdali.device.launch import COMPILE_OPTIONS, Kernel, source_of
+
+ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
+SOURCES = sorted(ROOT.rglob("*.cu"))
+ARCHITECTURES = {12: (70, 75, 80, 86, 89, 90), 13: (75, 80, 86, 89, 90, 100, 120)}
+TYPES = [("uint8", "uint8"), ("uint8", "float16"), ("float32", "int16"), ("float16", "float32"), ("int32", "float32")]
+MACROS = {
+    "normalize_kernels.cu": [(("RESIZED", 0),), (("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", 3))],
+    "resize_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
+    "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
+}
+"""Macros beside IN and OUT, one tuple per variant."""
+SAME = {
+    "resize_kernels.cu": [("uint8", "uint8"), ("int16", "float32"), ("float32", "float32")],
+    "rotate_kernels.cu": [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")],
+    "color_kernels.cu": [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")],
+}
+"""Element types, where not all pairs are meant."""
+
+
+def libraries():
+    """NVRTC by version, from the wheels that are installed."""
+    spec = importlib.util.find_spec("nvidia")
+    found = {}
+    for root in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():
+        for version, folder in ((12, "cuda_nvrtc/lib"), (13, "cu13/lib")):
+            path = Path(root) / folder / f"libnvrtc.so.{version}"
+            if path.exists():
+                found[version] = path
+    return found
+
+
+LIBRARIES = libraries()
+
+
+def compile_for(library, text, architecture, options=COMPILE_OPTIONS):
+    """The machine code's size; AssertionError with the compiler's log."""
+    program = ctypes.c_void_p()
+    assert library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None) == 0
+    flags = [option.encode() for option in (*options, f"--gpu-architecture=sm_{architecture}")]
+    status = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    assert status == 0, log.value.decode()
+    return size.value
+
+
+def variants(path):
+    text = path.read_text()
+    for entry in re.findall(r"^KERNEL (\w+)\(", text, re.MULTILINE)[:1]:  # a source is one unit: all its kernels are compiled
+        for types in SAME.get(path.name, TYPES) if re.search(r"\bIN\b", text) else [None]:
+            for macros in MACROS.get(path.name, [()]):
+                yield Kernel(path, entry, ((("IN", types[0]), ("OUT", types[1])) if types else ()) + macros)
+
+
+def test_all_sources_are_known():
+    assert len(SOURCES) >= 9
+    assert all(list(variants(path)) for path in SOURCES)
+
+
+@pytest.mark.parametrize("version", sorted(ARCHITECTURES))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_compiles(path, version):
+    if version not in LIBRARIES:
+        pytest.skip(f"NVRTC {version} is not installed (pip install asyncdali[nvrtc])")
+    library = ctypes.CDLL(str(LIBRARIES[version]))
+    oldest, *others = ARCHITECTURES[version]
+    for kernel in variants(path):
+        assert compile_for(library, source_of(kernel), oldest) > 0
+    for architecture in others:  # all types above, all architectures with the first ones
+        assert compile_for(library, source_of(next(variants(path))), architecture) > 0
