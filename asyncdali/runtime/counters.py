@@ -152,12 +152,12 @@ class SegmentCounters:
 
     def lap(self, record: Any) -> Lap:
         """Begin to plan an iteration."""
-        return Lap(self, record, self.timed)
+        return Lap(self, record, _PROCESSOR if self.iterations % _SAMPLED == 0 or self.root.always_processor else _YES)
 
     def planned(self, marks: list[int], edges: Sequence[Batch | None]) -> None:
         """An iteration is planned. `marks`: when it began, when each operator was done, when all was placed. Added up later, for many."""
-        made = [edges[edge] for edge in self._edges]
-        self._log.append((marks, [batch.shapes for batch in made], [batch.dtype for batch in made]))  # type: ignore[union-attr]
+        own = self._edges
+        self._log.append((marks, [edges[k].shapes for k in own], [edges[k].dtype for k in own]))  # type: ignore[union-attr]
         self.iterations += 1
         if len(self._log) >= _FLUSH:
             self.add_up()
@@ -180,11 +180,6 @@ class SegmentCounters:
                 if outputs:
                     counters.samples += sum(map(len, outputs[0][0]))
                     counters.bytes += sum(_bytes(*output) for output in outputs)
-
-    @property
-    def timed(self) -> Timed:
-        """How jobs count in this iteration."""
-        return _PROCESSOR if self.iterations % _SAMPLED == 0 or self.root.always_processor else _YES
 
     # --- on the worker that leaves last
 
@@ -314,6 +309,8 @@ class PipelineCounters:
         """How often so many iterations were ready when the consumer came."""
         self._fetched = 0  # when the consumer last got a batch
         self._asked = 0  # time spent asking sources until then
+        self._log: deque[tuple[int, ...]] = deque()
+        self._reading = threading.Lock()
         self._delivered: deque[tuple[weakref.ref[Any], int]] = deque()
         self._crowded = _CROWD
 
@@ -344,56 +341,56 @@ class PipelineCounters:
         """The consumer comes for the oldest iteration; only the first call for it counts."""
         if not in_flight or in_flight[0].arrived:
             return
-        time = in_flight[0].arrived = now()
         ready = 0
         for record in in_flight:
             if not record.finished:
                 break
             ready += 1
-        while len(self.ready) <= ready:
-            self.ready.append(0)
-        self.ready[ready] += 1
+        time = now()
+        in_flight[0].arrived = (time, ready)
         if self.recorder is not None:
             self.recorder.level("iterations ready", time, ready)
-        if self._fetched:
-            self.away += max(0, time - self._fetched - (self._asking() - self._asked))
 
-    def _asking(self) -> int:
-        return sum([source.wait for source in self.sources]) if self.sources else 0
+    def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
+        """It has got the iteration; no outputs: its error. Added up later, for many."""
+        time, log = now(), self._log
+        asked = sum([source.wait for source in self.sources]) if self.sources else 0
+        log.append((*record.arrived, record.admitted, record.finished_at, time, asked, len(outputs[0].shapes) if outputs else -1))
+        if len(log) >= _FLUSH:
+            self.add_up()
+        for batch in outputs:
+            self._deliver(batch.memory_owner if batch.owner is None else batch.owner)
+        if self.recorder is not None:
+            self.recorder.span("wait for a batch", record.arrived[0], time, record.index)
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began then was made in the consumer's own call; None: it failed."""
-        if self._fetched:
-            self.away += began - self._fetched
-        self._fetched = now()
-        took = self._fetched - began
-        self.wait += took
-        self.latency += took
-        self.iterations += 1
-        self.samples += len(outputs[0]) if outputs else 0
-        self.failed += outputs is None
-
-    def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
-        """It has got the iteration."""
         time = now()
-        self.wait += time - record.arrived
-        self.latency += record.finished_at - record.admitted
-        self.iterations += 1
-        if outputs:
-            self.samples += len(outputs[0].shapes)
-        self.failed += not outputs
-        self._fetched, self._asked = time, self._asking()
-        for batch in outputs:
-            self._deliver(batch.memory_owner)
-        if self.recorder is not None:
-            self.recorder.span("wait for a batch", record.arrived, time, record.index)
+        self._log.append((began, 0, began, time, time, 0, len(outputs[0]) if outputs else (0 if outputs is not None else -1)))
+
+    def add_up(self) -> None:
+        """Add what is in the log to the counters."""
+        with self._reading:
+            for _ in range(len(self._log)):
+                arrived, ready, admitted, finished, fetched, asked, samples = self._log.popleft()
+                if self._fetched:
+                    self.away += max(0, arrived - self._fetched - (asked - self._asked))
+                self._fetched, self._asked = fetched, asked
+                self.wait += fetched - arrived
+                self.latency += finished - admitted
+                self.iterations += 1
+                self.samples += max(0, samples)
+                self.failed += samples < 0
+                self.ready += [0] * (ready + 1 - len(self.ready))
+                self.ready[ready] += 1
 
     def _deliver(self, owner: Any) -> None:
         """Remember what keeps an output's memory alive. No callback: whoever drops it must not run any Python."""
-        if isinstance(owner, np.ndarray):
-            root = owner if owner.base is None else owner.base  # what views of it refer to
-            if isinstance(root, (np.ndarray, PooledBuffer)):
-                self._delivered.append((weakref.ref(root), owner.nbytes))
+        if type(owner) is not np.ndarray:
+            return
+        root = owner if owner.base is None else owner.base  # what views of it refer to
+        if isinstance(root, (np.ndarray, PooledBuffer)):
+            self._delivered.append((weakref.ref(root), owner.nbytes))
         if len(self._delivered) > self._crowded:
             self.held()
             self._crowded = max(_CROWD, 2 * len(self._delivered))  # a user who keeps everything must not pay for each batch

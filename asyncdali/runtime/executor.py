@@ -56,7 +56,8 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
-        self.admitted = self.finished_at = self.arrived = 0  # for statistics: when it was queued, done, and asked for by the consumer
+        self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
+        self.arrived: tuple[int, int] | None = None  # likewise: when the consumer came for it, and how many were done then
         self.done_at: dict[int, int] = {}  # likewise: when each segment was done
         self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []

@@ -206,7 +206,8 @@ class Session:
 
     def wait_oldest(self) -> None:
         """Wait for the next iteration to be returned, if there is one."""
-        self.arrives()
+        if self.counters is not None:
+            self.counters.arrives(self.in_flight)
         if self.in_flight:
             self.in_flight[0].wait()
 
@@ -242,7 +243,7 @@ class Session:
         if not self.in_flight:
             raise self.nothing_left()
         record = self.in_flight[0]
-        if not record.arrived:
+        if record.arrived is None:
             self.arrives()
         record.wait()
         self.in_flight.popleft()

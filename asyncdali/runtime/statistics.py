@@ -257,6 +257,7 @@ def take(
     counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None
 ) -> Statistics:
     """A report of `counters`; `memory` is the buffer pool, `pool` the statistics of worker processes."""
+    counters.add_up()
     segments = list(counters.segments)
     for segment in segments:
         segment.add_up()
