@@ -33,6 +33,15 @@ def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
     """
 
+def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+    """Assigns boxes to anchors, as "SSD: Single Shot MultiBox Detector" does.
+
+    Inputs: boxes, FLOAT [n, 4] (left, top, right, bottom, from 0 to 1), and labels, INT32 [n]. An anchor takes the box that overlaps
+    it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
+    Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
+    normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.
+    """
+
 def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -273,10 +282,11 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
 def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
     """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
 
-    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
-    (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
-    `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
-    round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
+    Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
+    labels (if given), their indices (INT32, with `output_bbox_indices`).
+    Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
+    `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
     """
 
 def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:

@@ -23,6 +23,7 @@ MODULES = (
     "operators.crop_mirror_normalize",
     "operators.decoders",
     "operators.detection.bbox_paste",
+    "operators.detection.box_encoder",
     "operators.detection.random_bbox_crop",
     "operators.dims",
     "operators.erase",

@@ -43,6 +43,18 @@ class BboxPaste:
     def __init__(self, *, ratio: float, ltrb: bool | None = ..., paste_x: float | None = ..., paste_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class BoxEncoder:
+    """Assigns boxes to anchors, as "SSD: Single Shot MultiBox Detector" does.
+
+    Inputs: boxes, FLOAT [n, 4] (left, top, right, bottom, from 0 to 1), and labels, INT32 [n]. An anchor takes the box that overlaps
+    it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
+    Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
+    normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.
+    """
+
+    def __init__(self, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
 class Brightness:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
@@ -412,10 +424,11 @@ class PythonFunction:
 class RandomBboxCrop:
     """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
 
-    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
-    (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
-    `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
-    round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+    Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
+    Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
+    labels (if given), their indices (INT32, with `output_bbox_indices`).
+    Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
+    `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
     """
 
     def __init__(self, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | None = ..., input_shape: int | Sequence[int] | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

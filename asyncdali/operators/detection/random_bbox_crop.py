@@ -26,10 +26,11 @@ class RandomBBoxCrop(StreamOperator):
         name="random_bbox_crop",
         doc="""Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
 
-        Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...]. Outputs: anchor and shape of the window
-        (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes left, their labels (if given), their indices (INT32, with
-        `output_bbox_indices`). Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each
-        round of `num_attempts`. Streams are DALI's, bit for bit, for the same seed.""",
+        Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
+        Outputs: anchor and shape of the window (FLOAT, x first; relative, or in pixels with `crop_shape`), the boxes that are left, their
+        labels (if given), their indices (INT32, with `output_bbox_indices`).
+        Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
+        `num_attempts`. Streams are DALI's, bit for bit, for the same seed.""",
         inputs=(1, 2),
         outputs=lambda constants: 3 + bool(constants.get("output_bbox_indices")),
         output_per_optional_input=True,

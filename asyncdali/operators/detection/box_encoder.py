@@ -1,0 +1,71 @@
+"""box_encoder: boxes and labels as targets for anchors (SSD)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+
+
+@register
+class BoxEncoder(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="box_encoder",
+        doc="""Assigns boxes to anchors, as "SSD: Single Shot MultiBox Detector" does.
+
+        Inputs: boxes, FLOAT [n, 4] (left, top, right, bottom, from 0 to 1), and labels, INT32 [n]. An anchor takes the box that overlaps
+        it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
+        Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
+        normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.""",
+        inputs=(2, 2),
+        outputs=2,
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("anchors", "float_list", REQUIRED, "The anchors: left, top, right, bottom of each."),
+            Arg("criteria", "float", 0.5, "IoU above which an anchor takes a box, 0 to 1."),
+            Arg("means", "float_list", [0.0, 0.0, 0.0, 0.0], "Subtracted from offsets: x, y, width, height."),
+            Arg("offset", "bool", False, "Give offsets: differences of centres by the anchor's extents, logarithms of ratios of extents."),
+            Arg("scale", "float", 1.0, "Factor of boxes and anchors before offsets are computed."),
+            Arg("stds", "float_list", [1.0, 1.0, 1.0, 1.0], "Offsets are divided by these: x, y, width, height."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        anchors, means, stds = spec.constant("anchors"), spec.constant("means"), spec.constant("stds")
+        if len(anchors) % 4 or not anchors:
+            raise ValueError(f"`anchors` must be a multiple of four numbers, at least four; got {len(anchors)}")
+        if not 0 <= spec.constant("criteria") <= 1:
+            raise ValueError(f"`criteria` must be from 0 to 1, got {spec.constant('criteria')}")
+        if len(means) != 4 or len(stds) != 4 or 0 in stds:
+            raise ValueError(f"`means` and `stds` must have four values, and stds not 0; got {means} and {stds}")
+        self._anchors = np.array(anchors, np.float32).reshape(-1, 4)
+        self._numbers = np.array([spec.constant("scale"), *means, *stds, spec.constant("criteria")], np.float32)
+        from . import box_kernels
+
+        self._kernels = box_kernels
+        self._kernels.box_encoder_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.FLOAT, DALIDataType.INT32]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        boxes, labels = inputs
+        if boxes.dtype != DALIDataType.FLOAT or boxes.ndim != 2 or (boxes.shapes[:, 1] != 4).any():
+            raise ValueError(f"boxes must be FLOAT [n, 4], got {boxes.dtype.name} {boxes.shapes[0].tolist()}")
+        if labels.dtype != DALIDataType.INT32:
+            raise ValueError(f"labels must be INT32, got {labels.dtype.name}")
+        wrong = labels.shapes.prod(axis=1) != boxes.shapes[:, 0]
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"{int(boxes.shapes[i, 0])} boxes, but labels of shape {labels.shapes[i].tolist()}")
+        count, device = len(boxes), boxes.device
+        encoded = Batch(np.tile(np.array([[len(self._anchors), 4]]), (count, 1)), DALIDataType.FLOAT, device=device)
+        classes = Batch(np.full((count, 1), len(self._anchors)), DALIDataType.INT32, device=device)
+        offsets = bool(self.spec.constant("offset"))
+        step = self._kernels.make_box_encoder_step(boxes, labels, encoded, classes, self._anchors, self._numbers, offsets)
+        return Planned([encoded, classes], [step])
