@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import checks, machine, setup
 from .checks import Finding
+
+if TYPE_CHECKING:
+    import argparse
 
 log = logging.getLogger("asyncdali")
 
