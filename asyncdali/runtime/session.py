@@ -247,6 +247,7 @@ class Session:
             self.arrives()
         record.wait()
         self.in_flight.popleft()
+        self.iterator_data = None  # that of the checkpoint was about the place before
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
         # The record lets go of its error, which otherwise would keep alive whatever its traceback refers to.
@@ -351,6 +352,7 @@ class Session:
             self._graph_json = checkpoints.graph_json(self._describe())
         positions, iteration, epoch = self.mark() if mark is None else mark
         states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
+        iterator = self.iterator_data if iterator is None else iterator
         return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library)
 
     def _restore(self, data: Any) -> None:
