@@ -142,6 +142,14 @@ def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: s
     Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
     """
 
+def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | Sequence[int] | DataNode | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Correlates each sample with a filter of its own.
+
+    Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
+    many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+    Computed in FLOAT; integers are rounded half away from zero and saturated.
+    """
+
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
 

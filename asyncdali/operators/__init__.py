@@ -29,6 +29,7 @@ MODULES = (
     "operators.erase",
     "operators.filled",
     "operators.expressions",
+    "operators.filters.filter",
     "operators.filters.gaussian_blur",
     "operators.filters.laplacian",
     "operators.flip",

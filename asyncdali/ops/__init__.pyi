@@ -209,6 +209,17 @@ class ExpandDims:
     def __init__(self, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Filter:
+    """Correlates each sample with a filter of its own.
+
+    Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
+    many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+    Computed in FLOAT; integers are rounded half away from zero and saturated.
+    """
+
+    def __init__(self, *, anchor: int | Sequence[int] | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Flip:
     """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
 

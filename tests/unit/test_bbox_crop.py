@@ -29,7 +29,7 @@ def test_windows_lie_in_the_image_and_boxes_follow_them():
     constants = {"scaling": [0.3, 0.8], "aspect_ratio": [0.5, 2.0], "allow_no_crop": False, "output_bbox_indices": True}
     for anchor, shape, boxes, labels, indices in crops(labels=np.array([7, 8, 9], np.int64), **constants):
         assert (anchor >= 0).all() and (anchor + shape <= 1 + 1e-6).all()
-        assert 0.3 - 1e-6 <= shape.min() and shape.max() <= 0.8 and 0.5 <= shape[0] / shape[1] <= 2
+        assert shape.min() >= 0.3 - 1e-6 and shape.max() <= 0.8 and 0.5 <= shape[0] / shape[1] <= 2
         np.testing.assert_array_equal(labels, indices + 7)
         centres = (BOXES[:, :2] + BOXES[:, 2:]) / 2
         inside = ((centres >= anchor) & (centres < anchor + shape)).all(axis=1)

@@ -15,5 +15,8 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     An exception in `run_fn` fails the iteration and names the sample.
     """
 
+def filter(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.filter``."""
+
 def peek_image_shape(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.peek_image_shape``."""

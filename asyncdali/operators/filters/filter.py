@@ -1,0 +1,110 @@
+"""filter: correlation of images or volumes with filters of any shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .planes import DataAxes, data_axes, plane_records
+
+_TYPES = (
+    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
+)  # fmt: skip
+BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
+
+
+@register
+class Filter(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="filter",
+        aliases=("experimental.filter",),
+        doc="""Correlates each sample with a filter of its own.
+
+        Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
+        many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+        Computed in FLOAT; integers are rounded half away from zero and saturated.""",
+        inputs=(2, 3),
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("anchor", "int_list", [-1], "Which element lies on the pixel: one, or one per axis; -1: the middle.", tensor=True),
+            Arg("border", "str", "reflect_101", f"What is outside of the input: {', '.join(BORDERS)}."),
+            Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),
+            Arg("mode", "str", "same", '"same" (extents are kept) or "valid" (only where the whole filter is inside).'),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("border") not in BORDERS:
+            raise ValueError(f"Unknown `border` {spec.constant('border')!r}; supported are {', '.join(BORDERS)}")
+        if spec.constant("mode") not in ("same", "valid"):
+            raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
+        if spec.input_count == 3 and spec.constant("border") != "constant":
+            raise ValueError('a third input, the fill value, needs border="constant"')
+        from . import filter_kernels
+
+        self._kernels = filter_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype") if self.spec.given("dtype") else source
+        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
+            self._kernels.filter_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
+        return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, filters = inputs[:2]
+        axes = data_axes(source)
+        self._check(source, filters, axes, inputs)
+        given = self.spec.constant("dtype")
+        dtype = source.dtype if given is None else given
+        if dtype not in (source.dtype, DALIDataType.FLOAT):
+            raise ValueError(f"Output data type must be same as input ({source.dtype.name}) or FLOAT; got {dtype.name}")
+        anchors = arguments.vectors("anchor", axes.count, np.int64)
+        wrong = ((anchors < -1) | (anchors >= filters.shapes)).any(axis=1)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"Anchor must lie within the filter of {filters.shapes[i].tolist()}, got {anchors[i].tolist()}")
+        anchors = np.where(anchors == -1, filters.shapes // 2, anchors)
+        shapes = source.shapes.copy()
+        if self.spec.constant("mode") == "valid":
+            shapes[:, axes.first : axes.first + axes.count] -= filters.shapes - 1
+            anchors = np.zeros_like(anchors)
+            short = (shapes <= 0).any(axis=1)
+            if short.any():
+                i = int(np.argmax(short))
+                raise SampleError(i, f"the filter of {filters.shapes[i].tolist()} is larger than the input of {source.shapes[i].tolist()}")
+        output = Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
+        border = BORDERS.index(self.spec.constant("border"))
+        records = np.concatenate(
+            [plane_records(source.shapes, axes), plane_records(shapes, axes)[:, 1:4], _three(filters.shapes, 1), _three(anchors, 0)], axis=1
+        )
+        return Planned([output], [self._kernels.make_filter_step(inputs, output, records, border)])
+
+    @staticmethod
+    def _check(source: Batch, filters: Batch, axes: DataAxes, inputs: list[Batch]) -> None:
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Filter does not support input type {source.dtype.name}; supported are {', '.join(k.name for k in _TYPES)}")
+        if "F" in source.layout[1:]:
+            raise ValueError(f"the frames must be the outermost dimension, got the layout {source.layout}")
+        if filters.dtype != DALIDataType.FLOAT:
+            raise ValueError(f"filters must be FLOAT, got {filters.dtype.name}")
+        if filters.ndim != axes.count:
+            raise ValueError(
+                "Filter dimensionality must match the number of spatial dimensions in the input samples. "
+                f"Got {axes.count} spatial dimensions but the filter is {filters.ndim} dimensional"
+            )
+        if (filters.shapes < 1).any():
+            raise SampleError(int(np.argmax((filters.shapes < 1).any(axis=1))), "the filter is empty")
+        if len(inputs) == 3 and (inputs[2].dtype != source.dtype or (inputs[2].shapes.prod(axis=1) != 1).any()):
+            raise ValueError(f"the fill value must be a scalar of the input's type {source.dtype.name}, got {inputs[2].dtype.name}")
+
+
+def _three(values: np.ndarray, missing: int) -> np.ndarray:
+    """Values of one to three axes as those of depth, height and width."""
+    padding = np.full((len(values), 3 - values.shape[1]), missing, np.int64)
+    return np.concatenate([padding, values], axis=1)
