@@ -98,6 +98,20 @@ def test_the_users_collate_function():
     assert batch["x"].tolist() == expected(range(4)) and batch["k"].tolist() == [100, 101, 102, 103]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_leaving_the_loop(workers):
+    """Nothing of the batches that were not asked for is kept, or delivered later."""
+    with dali_proxy.DALIServer(doubling()) as server:
+        loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=workers)
+        for _ in range(3):
+            for x, k in loader:
+                assert x.tolist() == expected(k.tolist())
+                break
+        whole = [k.tolist() for _, k in loader]
+        assert [number for batch in whole for number in batch] == list(range(40))
+        assert not server._results and not server._order and not server._arrived
+
+
 def test_an_error_fails_its_batch():
     with dali_proxy.DALIServer(doubling(fails_at=5)) as server:
         batches = [[Samples(server.proxy)[k] for k in range(first, first + 4)] for first in (0, 4, 0)]

@@ -35,15 +35,19 @@ class DataLoader(torch.utils.data.DataLoader):
         waiting: deque[Any] = deque()
         ahead = max(1, self._server.pipeline._options.depth - 1)
         ended = False
-        while True:
-            while not ended and len(waiting) <= ahead:
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    ended = True
-                    break
-                self._server.request(batch)
-                waiting.append(batch)
-            if not waiting:
-                return
-            yield self._server.produce_data(waiting.popleft())
+        try:
+            while True:
+                while not ended and len(waiting) <= ahead:
+                    try:
+                        batch = next(batches)
+                    except StopIteration:
+                        ended = True
+                        break
+                    self._server.request(batch)
+                    waiting.append(batch)
+                if not waiting:
+                    return
+                yield self._server.produce_data(waiting.popleft())
+        finally:  # the loop may have been left: what else its workers make is not wanted
+            workers = [] if self.persistent_workers else [worker.pid for worker in getattr(batches, "_workers", [])]
+            self._server.forget(list(waiting), workers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,6 +38,8 @@ class DALIServer:
         self._order: list[Run] = []  # of their arrival, or of the requests
         self._running: list[Run] = []  # in flight in the pipeline, in order
         self._results: dict[Run, Any] = {}  # outputs, or the error
+        self._unwanted: set[Run] = set()
+        self._gone: set[int] = set()  # processes whose batches nobody will ask for
         self._stopped = False
 
     @property
@@ -81,6 +83,8 @@ class DALIServer:
                 return
             run, columns = item
             with self._changed:
+                if self._drops(run):
+                    continue
                 self._arrived[run] = columns
                 if not self.deterministic:
                     self._order.append(run)
@@ -120,6 +124,19 @@ class DALIServer:
                         self._order.append(run)
                 self._feed()
 
+    def forget(self, obj: Any, processes: Sequence[int]) -> None:
+        """Nobody will ask for `obj`, nor for anything else that these worker processes have made."""
+        with self._changed:
+            self._unwanted.update(_runs(obj))
+            self._gone.update(processes)
+            for kept in (self._arrived, self._results):
+                for run in [run for run in kept if self._drops(run)]:
+                    del kept[run]
+            self._order = [run for run in self._order if not self._drops(run)]
+
+    def _drops(self, run: Run) -> bool:
+        return run in self._unwanted or run[0] in self._gone
+
     def _result(self, run: Run) -> tuple[torch.Tensor, ...]:
         with self._changed:
             while run not in self._results:
@@ -143,7 +160,10 @@ class DALIServer:
         except Exception as error:
             result = error
         self._running.pop(0)
-        self._results[run] = result
+        if self._drops(run):
+            self._unwanted.discard(run)
+        else:
+            self._results[run] = result
 
 
 def _runs(obj: Any) -> Any:
