@@ -25,6 +25,7 @@ MODULES = (
     "operators.detection.bbox_paste",
     "operators.detection.box_encoder",
     "operators.detection.random_bbox_crop",
+    "operators.detection.random_mask_pixel",
     "operators.dims",
     "operators.erase",
     "operators.filled",

@@ -59,7 +59,7 @@ class Paste(Operator):
         ratio, least = arguments.scalars("ratio"), arguments.scalars("min_canvas_size")
         _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` of less than 1 is not supported")
         place = np.stack([arguments.scalars("paste_y"), arguments.scalars("paste_x")], axis=1)
-        _refuse(~((place >= 0) & (place <= 1)).all(axis=1), "`paste_x` and `paste_y` must be in range [0, 1]")
+        _refuse(np.any((place < 0) | (place > 1) | np.isnan(place), axis=1), "`paste_x` and `paste_y` must be in range [0, 1]")
         spatial = source.shapes[:, :2]
         canvas = np.maximum(ratio[:, None] * spatial.astype(np.float32), least[:, None]).astype(np.int64)
         start = (place * (canvas - spatial).astype(np.float32)).astype(np.int64)
@@ -71,6 +71,6 @@ class Paste(Operator):
         return Planned([output], [pieces.step(self._kernels.copy_step)])
 
 
-def _refuse(wrong: np.ndarray, message: str) -> None:
+def _refuse(wrong: Any, message: str) -> None:
     if wrong.any():
         raise SampleError(int(np.flatnonzero(wrong)[0]), message)

@@ -94,8 +94,8 @@ def nonsilent_step(dtype: str) -> Compiled:
             if i >= window:
                 total = power_after(source, total, i, window, interval)
             if total / window >= cut_off:
-                first = i - window + 1 if first < 0 else first
-                last = i
+                first = np.int64(i - window + 1) if first < 0 else first
+                last = np.int64(i)
         store_i32(load_i64(load_i64(context + 8) + 8 * sample), np.int32(max(first, np.int64(0))))
         store_i32(load_i64(load_i64(context + 16) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
         return 0

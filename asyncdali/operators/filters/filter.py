@@ -64,7 +64,7 @@ class Filter(Operator):
         dtype = source.dtype if given is None else given
         if dtype not in (source.dtype, DALIDataType.FLOAT):
             raise ValueError(f"Output data type must be same as input ({source.dtype.name}) or FLOAT; got {dtype.name}")
-        anchors = arguments.vectors("anchor", axes.count, np.int64)
+        anchors = arguments.vectors("anchor", axes.number, np.int64)
         wrong = ((anchors < -1) | (anchors >= filters.shapes)).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
@@ -72,7 +72,7 @@ class Filter(Operator):
         anchors = np.where(anchors == -1, filters.shapes // 2, anchors)
         shapes = source.shapes.copy()
         if self.spec.constant("mode") == "valid":
-            shapes[:, axes.first : axes.first + axes.count] -= filters.shapes - 1
+            shapes[:, axes.first : axes.first + axes.number] -= filters.shapes - 1
             anchors = np.zeros_like(anchors)
             short = (shapes <= 0).any(axis=1)
             if short.any():
@@ -93,10 +93,10 @@ class Filter(Operator):
             raise ValueError(f"the frames must be the outermost dimension, got the layout {source.layout}")
         if filters.dtype != DALIDataType.FLOAT:
             raise ValueError(f"filters must be FLOAT, got {filters.dtype.name}")
-        if filters.ndim != axes.count:
+        if filters.ndim != axes.number:
             raise ValueError(
                 "Filter dimensionality must match the number of spatial dimensions in the input samples. "
-                f"Got {axes.count} spatial dimensions but the filter is {filters.ndim} dimensional"
+                f"Got {axes.number} spatial dimensions but the filter is {filters.ndim} dimensional"
             )
         if (filters.shapes < 1).any():
             raise SampleError(int(np.argmax((filters.shapes < 1).any(axis=1))), "the filter is empty")

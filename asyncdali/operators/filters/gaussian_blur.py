@@ -79,7 +79,7 @@ class GaussianBlur(SeparableFilter):
     )
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
-        sigmas, sizes = arguments.vectors("sigma", axes.count), arguments.vectors("window_size", axes.count, np.int64)
+        sigmas, sizes = arguments.vectors("sigma", axes.number), arguments.vectors("window_size", axes.number, np.int64)
         for name, values in (("sigma", sigmas), ("window_size", sizes)):
             wrong = ~(np.isfinite(values) & (values >= 0))
             if wrong.any():

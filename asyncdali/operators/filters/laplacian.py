@@ -42,22 +42,22 @@ class Laplacian(SeparableFilter):
             raise ValueError("`scale` cannot be given when `normalized_kernel` is True")
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
-        sizes = arguments.vectors("window_size", axes.count, np.int64)
+        sizes = arguments.vectors("window_size", axes.number, np.int64)
         self._check("window_size", sizes, 3)
         smoothing = sizes
         if arguments.given("smoothing_size"):
-            smoothing = arguments.vectors("smoothing_size", axes.count, np.int64)
+            smoothing = arguments.vectors("smoothing_size", axes.number, np.int64)
             self._check("smoothing_size", smoothing, 1)
-        windows, elements = [], np.empty((arguments.count, axes.count), np.int64)
+        windows, elements = [], np.empty((arguments.count, axes.number), np.int64)
         for i, (row, smooth) in enumerate(zip(sizes.tolist(), smoothing.tolist(), strict=True)):
-            for axis in range(axes.count):
-                along = [row[k] if k == axis else smooth[k] for k in range(axes.count)]
+            for axis in range(axes.number):
+                along = [row[k] if k == axis else smooth[k] for k in range(axes.number)]
                 elements[i, axis] = sum(along)
                 chosen = [second_derivative_window(n) if k == axis else smoothing_window(n) for k, n in enumerate(along)]
                 windows.append(self.padded(chosen))
         if self.spec.constant("normalized_kernel"):
-            return windows, np.exp2(2.0 + axes.count - elements).astype(np.float32)
-        return windows, arguments.vectors("scale", axes.count)
+            return windows, np.exp2(2.0 + axes.number - elements).astype(np.float32)
+        return windows, arguments.vectors("scale", axes.number)
 
     @staticmethod
     def _check(name: str, sizes: np.ndarray, least: int) -> None:

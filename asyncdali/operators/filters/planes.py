@@ -12,10 +12,10 @@ MOST_AXES = 3
 
 
 class DataAxes(NamedTuple):
-    """`count` data axes begin at axis `first`; behind them there may be channels, before them frames and channels."""
+    """`number` data axes begin at axis `first`; behind them there may be channels, before them frames and channels."""
 
     first: int
-    count: int
+    number: int
 
 
 def data_axes(batch: Batch) -> DataAxes:
@@ -41,8 +41,8 @@ def data_axes(batch: Batch) -> DataAxes:
 def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
     """int64[samples, 5]: planes, depth, height, width, channels. Axes that are not there have an extent of 1."""
     records = np.ones((len(shapes), 5), np.int64)
-    end = axes.first + axes.count
+    end = axes.first + axes.number
     records[:, 0] = shapes[:, : axes.first].prod(axis=1)
-    records[:, 4 - axes.count : 4] = shapes[:, axes.first : end]
+    records[:, 4 - axes.number : 4] = shapes[:, axes.first : end]
     records[:, 4] = shapes[:, end:].prod(axis=1)
     return records
