@@ -76,7 +76,6 @@ def training_step(folder: str, rounds: int) -> Table:
 
     from asyncdali.plugin.pytorch import DALIGenericIterator
 
-    torch.set_num_threads(1)
     matrix, repeats = torch.rand(512, 512), _repeats()
 
     def work() -> None:
@@ -161,6 +160,9 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("ASYNCDALI_DEVICE", "host")
     folder = picture_folder(options.data)
+    import torch
+
+    torch.set_num_threads(1)  # for all contenders: the pipelines have threads of their own
     print(f"load {os.getloadavg()[0]:.1f}")
     overhead(options.rounds, ready, "224x224x3, data ready").print()
     overhead(options.rounds, lambda: programs.training(_asyncdali(), folder), "training pipeline").print()

@@ -24,6 +24,7 @@ def run(name, *arguments, code=0, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_parallel_source():
     text = run("parallel_source.py")
     assert text.startswith("10 batches; pictures (16, 64, 64, 3)") and "the rest of the epoch is the same" in text
