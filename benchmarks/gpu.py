@@ -6,6 +6,7 @@ Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `photos` is a fol
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import time
 from typing import Any
@@ -181,9 +182,9 @@ def dalis(photos: str, iterations: int) -> None:
     """DALI's best over a sweep of its settings."""
     threads = len(os.sched_getaffinity(0))
     try:
-        import nvidia.dali as dali
-        import nvidia.dali.fn
-        import nvidia.dali.types
+        dali = importlib.import_module("nvidia.dali")
+        for part in ("fn", "types"):
+            importlib.import_module(f"nvidia.dali.{part}")
     except ImportError:
         print("DALI is not installed: no comparison")
         return
