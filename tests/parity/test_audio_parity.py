@@ -77,14 +77,14 @@ def test_to_decibels(constants):
     close("to_decibels", [*data, np.zeros((5, 7), np.float32)], **constants)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "int32", "float64", "uint64"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("uint8", "float64"))])
 @pytest.mark.parametrize("border", ["zero", "clamp", "reflect"])
 def test_preemphasis(dtype, border):
     data = [np.abs(np.random.default_rng(n).standard_normal(n) * 100).astype(dtype) for n in (50, 3, 2)]
     close("preemphasis_filter", data, border=border, preemph_coeff=0.9)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", pytest.param("uint8", marks=pytest.mark.slow)])
 def test_nonsilent_region(dtype):
     rng = np.random.default_rng(2)
     equal = total = 0

@@ -36,7 +36,7 @@ def check(name, inputs, per_sample=None, **constants):
     same(theirs, ours(name, inputs, per_sample, **constants))
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
 def test_below_a_bound(dtype):
     rng = np.random.default_rng(1)
     bounds = [np.array(n, dtype) for n in rng.integers(1, 120, 5)]
@@ -46,7 +46,7 @@ def test_below_a_bound(dtype):
         check("random.choice", [[np.array(n, dtype) for n in (2**32, 2**32 + 1, 2**40 + 12345, 2**62, 7)]], seed=3, shape=[50])
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "float16", "bool"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("tail", [(), (3,), (2, 2)])
 def test_elements_and_slices(dtype, tail):
     rng = np.random.default_rng(2)

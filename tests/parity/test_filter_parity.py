@@ -55,7 +55,7 @@ def test_borders_and_layouts(layout, shape, border):
         check([data, filters], layout, border=border)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("int16", "uint16", "float32"))])
 def test_types_anchors_fills_and_modes(dtype):
     rng = np.random.default_rng(2)
     data, filters = batch(rng, (9, 11, 3), dtype)

@@ -40,7 +40,7 @@ def test_bbox_paste(ltrb):
         np.testing.assert_allclose(b, a, rtol=3e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("int16", "int32"))])
 @pytest.mark.parametrize("layout, shape", [("HWC", (31, 40, 3)), ("", (31, 40, 1)), ("HWC", (31, 40, 5))])
 def test_grid_mask(dtype, layout, shape):
     rng = np.random.default_rng(2)

@@ -38,10 +38,9 @@ def test_salt_and_pepper_replaces_what_it_should():
 
 
 def test_a_checkpoint_goes_on_with_the_same_noise():
-    data = [np.full((4, 5, 3), 100, np.uint8) for _ in range(3)]
+    source = np.full((4, 5, 3), 100, np.uint8)
 
     def graph():
-        source = fn.external_source(lambda: data, layout="HWC", batch=True)
         return fn.noise.gaussian(source, stddev=30.0), fn.noise.shot(source), fn.noise.salt_and_pepper(source, prob=0.4)
 
     pipeline = pipeline_of(graph, enable_checkpointing=True)
