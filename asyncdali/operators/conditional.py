@@ -84,7 +84,7 @@ def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
     part = _over(batch.shapes[places], batch, (batch,), lambda: batch.addresses[places])
     part.rows = rows_of(batch.rows, chosen)
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
-        part.values = batch.values[places]
+        part.values = batch.values if len(places) == len(batch) else batch.values[places]
         part.owner, part._addresses, part.links, part.contiguous, part.reused = part.values, None, (), True, False
     if batch.source_info:
         part.source_info = SplitInfo(batch.source_info, places)
