@@ -209,3 +209,20 @@ def test_a_failing_kernel_is_the_error_of_its_batch(cuda):
 def test_devices_that_do_not_exist(cuda):
     with pytest.raises(RuntimeError, match="device_id=3: there is 1 CUDA device"):
         pictures(device_id=3).build()
+
+
+def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
+    for _ in range(3):
+        pipe = pictures()
+        run(pipe, 2)
+        pipe.close()
+        del pipe
+        gc.collect()
+        created = cuda.calls["stream_create"]
+    again = pictures()
+    run(again, 2)
+    assert cuda.calls["stream_create"] == created
+    again.close()
+    del again
+    gc.collect()
+    assert len(cuda._events) < 100

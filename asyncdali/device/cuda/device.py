@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from ..launch import Kernel, Launch, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
 from .driver import Driver
+from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_array
 
 _ALIGNMENT = 64
@@ -33,7 +35,7 @@ class CudaStream(Stream):
 
     def __init__(self, device: CudaDevice, name: str):
         self.device = device
-        self.handle: int = device.driver.stream_create()
+        self.handle: int = take_stream(device.driver, device.index)
         self._thread = OrderedThread(name)
         self._kept: deque[tuple[CudaEvent, Any]] = deque()
         self._closed = False
@@ -68,6 +70,7 @@ class CudaStream(Stream):
             self.device.driver.use(self.device.index)
             self.device.driver.stream_synchronize(self.handle)
             self._kept.clear()
+            leave_stream(self.device.driver, self.device.index, self.handle)
         return ended
 
 
@@ -92,8 +95,9 @@ class CudaDevice(Device):
         # Pinned memory is dear to get: what is free stays.
         self.pinned = BufferPool(lambda size: pinned_array(driver, size), spare=_SPARE)
         self.staging = BufferPool(lambda size: pinned_array(driver, size), small=0, spare=_SPARE)
-        self.copy_stream: int = driver.stream_create()
-        """For copies that users ask for, outside of any pipeline stream."""
+        self.copy_stream: int = take_stream(driver, index)
+        """For copies that users ask for, outside of any pipeline stream. It goes back with the device object."""
+        weakref.finalize(self, leave_stream, driver, index, self.copy_stream).atexit = False
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
         """What is closed with the pipeline: decoders with threads."""

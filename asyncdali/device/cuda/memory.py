@@ -57,6 +57,7 @@ class Events:
         self.device = device
         self.free: deque[int] = deque()
         self.created = 0
+        self._pid = os.getpid()
 
     def record(self, stream: int) -> CudaEvent:
         """An event behind everything that `stream` was given so far."""
@@ -68,6 +69,14 @@ class Events:
         event = CudaEvent(self, handle)
         self.driver.event_record(handle, stream)
         return event
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid and not sys.is_finalizing():
+            for handle in self.free:  # all of them: an event keeps this alive
+                try:
+                    self.driver.event_destroy(handle)
+                except Exception as error:
+                    log.debug("an event could not be destroyed: %s", error)
 
 
 class _Block:

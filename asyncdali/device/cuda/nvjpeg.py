@@ -17,6 +17,7 @@ from ..._notices import warn
 from ..base import Event
 from ..threads import OrderedThread
 from . import nvjpeg_library as nvjpeg
+from .idle import leave_stream, take_stream
 from .memory import CudaEvent, DeviceBuffer
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class _State:
 
     def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any, number: int):
         self.state = library.handle("JpegStateCreate", handle)
-        self.stream: int = device.driver.stream_create()
+        self.stream: int = take_stream(device.driver, device.index)
         self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
         self.last: CudaEvent | None = None
 
@@ -160,6 +161,7 @@ class HardwareDecoder:
             for state in self._states:
                 self._device.driver.stream_synchronize(state.stream)
                 self._library.call("JpegStateDestroy", state.state)
+                leave_stream(self._device.driver, self._device.index, state.stream)
             self._library.call("Destroy", self._handle)
             self._states = []
         return ended
