@@ -7,7 +7,7 @@ batches are to be thrown away, so that the next epoch begins where it should, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum, unique
 from typing import Any
 
@@ -111,6 +111,8 @@ class CountedEpochs(OpenEpochs):
 class ReaderEpochs(OpenEpochs):
     """A reader says how large its shards are; an epoch is a shard of each pipeline.
 
+    It has as many batches as the largest of all shards needs, also of those that other processes read: all stay in step.
+
     Args:
         shards: sizes of all shards, without padding.
         ids: the shard of each pipeline in the first epoch.
@@ -125,20 +127,20 @@ class ReaderEpochs(OpenEpochs):
         self._batch_size = batch_size
         self._policy, self._padded, self._sticks = policy, padded, sticks
         self._taken = 0
-        self._first = True
-        self._ahead = [0] * len(self._ids)  # samples of the current shards that the epoch before has delivered
+        self._turn = 0  # how many shards every pipeline has moved on
+        self._ahead = [0] * len(self._shards)  # by first shard: samples of the current one that the epoch before has delivered
 
     @property
     def _continues(self) -> bool:
         """What is read beyond the end of a shard belongs to the next epoch, and is not read again."""
         return self._policy is LastBatchPolicy.FILL and not self._padded
 
-    def _sizes(self) -> list[int]:
-        return [self._shards[shard] for shard in self._ids]
+    def _sizes(self, ids: Iterable[int]) -> list[int]:
+        """Sizes of the current shards of readers that began with `ids`."""
+        return [self._shards[(shard + self._turn) % len(self._shards)] for shard in ids]
 
     def _lengths(self) -> list[int]:
-        """What an epoch counts for each pipeline: its shard; where pipelines stick to theirs, the largest of all keeps them in step."""
-        return [max(self._shards)] * len(self._ids) if self._sticks else self._sizes()
+        return self._sizes(range(len(self._shards)))
 
     def _rounded(self, samples: int) -> int:
         return -(-samples // self._batch_size)
@@ -149,7 +151,7 @@ class ReaderEpochs(OpenEpochs):
         if self._policy is LastBatchPolicy.DROP:
             return sum(self._shards) // len(self._shards)
         largest = max(self._shards)
-        if self._continues and not self._first:  # the first epoch has as many batches whatever shards the pipelines have
+        if self._continues:
             largest = max(length - ahead for length, ahead in zip(self._lengths(), self._ahead, strict=True))
         return largest if self._padded else self._rounded(largest) * self._batch_size
 
@@ -167,7 +169,7 @@ class ReaderEpochs(OpenEpochs):
         self._taken += 1
         if self._policy is not LastBatchPolicy.PARTIAL:
             return None
-        left = [max(0, min(self._batch_size, size - before)) for size in self._sizes()]
+        left = [max(0, min(self._batch_size, size - before)) for size in self._sizes(self._ids)]
         return left if min(left) < self._batch_size else None
 
     def surplus(self) -> int:
@@ -178,26 +180,24 @@ class ReaderEpochs(OpenEpochs):
 
     def next_epoch(self) -> None:
         read = self._taken * self._batch_size
-        self._taken, self._first = 0, False
+        self._taken = 0
         while True:
             if self._continues:
                 self._ahead = [ahead + read - length for ahead, length in zip(self._ahead, self._lengths(), strict=True)]
                 read = 0
             if not self._sticks:
-                self._ids = [(shard + 1) % len(self._shards) for shard in self._ids]
+                self._turn = (self._turn + 1) % len(self._shards)
             # Batches larger than shards may have delivered the whole of the next epoch already.
             if not self._continues or self.batches > 0:
                 return
 
     def state(self) -> dict[str, Any]:
-        return {"taken": self._taken, "first": self._first, "shards": list(self._ids), "ahead": list(self._ahead)}
+        return {"taken": self._taken, "turn": self._turn, "ahead": list(self._ahead)}
 
     def load(self, state: dict[str, Any]) -> None:
-        taken = _integers(state, "taken", None)[0]
-        ids, ahead = (_integers(state, key, len(self._ids)) for key in ("shards", "ahead"))
-        if max(ids) >= len(self._shards):
-            raise ValueError(f"shard {max(ids)} in the iterator's state, but there are {len(self._shards)} shards")
-        self._taken, self._first, self._ids, self._ahead = taken, bool(state.get("first")), ids, ahead
+        taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]
+        self._ahead = _integers(state, "ahead", len(self._shards))
+        self._taken, self._turn = taken, turn
 
 
 def shard_sizes(samples: int, shards: int) -> list[int]:
