@@ -1,0 +1,25 @@
+"""Streams are kept for the next pipeline."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .driver import Driver
+
+_idle: weakref.WeakKeyDictionary[Any, dict[int, list[int]]] = weakref.WeakKeyDictionary()
+"""Streams that closed pipelines have left, by driver and device. They are not destroyed: outputs that live on may name them."""
+
+
+def take_stream(driver: Driver, device: int) -> int:
+    """A stream of the calling thread's device, a used one if there is one."""
+    left = _idle.setdefault(driver, {}).setdefault(device, [])
+    try:
+        return left.pop()
+    except IndexError:
+        return driver.stream_create()
+
+
+def leave_stream(driver: Driver, device: int, stream: int) -> None:
+    """Give back a stream whose work is done."""
+    _idle.setdefault(driver, {}).setdefault(device, []).append(stream)
