@@ -1,6 +1,6 @@
 """Mixed decoders on a GPU: which samples its JPEG engines decode, and which the CPU.
 
-The two differ by a few grey levels. So the lane of a sample depends on its header, its slot in the batch and a split that is fixed when the
+The two differ, at coloured edges visibly (docs/gpu.md). So the lane of a sample depends on its header, its slot in the batch and a split that is fixed when the
 pipeline is built, never on load: a run can be repeated and resumed exactly.
 """
 
