@@ -34,6 +34,7 @@ class PipelineDataset(tf.data.Dataset):
 
     def __iter__(self) -> Any:
         iterator = super().__iter__()
+        iterator._asyncdali_dataset = self  # the pipelines live as long as somebody reads
         why = self._why_not_saved
         if why is not None and hasattr(iterator, "_serialize_to_tensors"):
 
