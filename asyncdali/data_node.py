@@ -194,7 +194,7 @@ def _binary(method: str, name: str, reflected: bool = False) -> Any:
 
 
 def _define_operators() -> None:
-    """The methods behind Python's operators; what they compute is told by ``operators.expressions_types``."""
+    """The methods behind Python's operators; what they compute is told by ``operators.expressions.types``."""
     names = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow"}
     names.update({name: name for name in ("and", "or", "xor", "lshift", "rshift")})
     for method, name in names.items():

@@ -6,6 +6,7 @@ from typing import Any
 from asyncdali.data_node import DataNode
 from asyncdali.external_source import external_source as external_source
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+
 from . import decoders as decoders
 from . import experimental as experimental
 from . import io as io

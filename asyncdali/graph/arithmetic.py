@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
-from ..operators.expressions import ArithmeticGenericOp
-from ..operators.expressions_types import OPERATIONS, SIGNED, UNSIGNED, Operation
+from ..operators.expressions.expressions import ArithmeticGenericOp
+from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED, Operation
 from ..types import DALIDataType, ScalarConstant
 from ..types.conversions import STORAGE
 from .constants import input_constant
@@ -19,7 +19,7 @@ _INTEGERS = {**SIGNED, **UNSIGNED}
 
 
 def operation(name: str, *operands: Any) -> DataNode:
-    """The node of one operation; see ``operators.expressions_types`` for the names.
+    """The node of one operation; see ``operators.expressions.types`` for the names.
 
     Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if
     no operand is a node, RuntimeError where types are known and the operation does not take them.

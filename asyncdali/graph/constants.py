@@ -13,8 +13,8 @@ from . import node as graph_node
 
 def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", device: str = "cpu", name: str | None = None) -> DataNode:
     """A node that delivers `values` (already in the storage type of `dtype`) for every sample."""
+    from ..operators.arrays.constant import ArrayConstant
     from ..operators.base import REGISTRY
-    from ..operators.constant import ArrayConstant
 
     schema = REGISTRY[ArrayConstant.schema.name].schema
     arguments = {"value": values, "dtype": dtype, "layout": layout or None, "device": device, "name": name}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..operators.base import Spec
-from ..operators.expressions import ArithmeticGenericOp
-from ..operators.expressions_programs import Input, Instruction, Literal, Operand, Program, Result, single
+from ..operators.expressions.expressions import ArithmeticGenericOp
+from ..operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result, single
 
 if TYPE_CHECKING:
     from .plan import PlannedOperator

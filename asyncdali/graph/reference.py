@@ -112,7 +112,7 @@ def stub_files() -> dict[str, str]:
                 imports.append("from asyncdali.graph.calls import Compose as Compose")
             lines = [_HEADER, "from collections.abc import Sequence", "from typing import Any", "", *sorted(imports)]
             children = [name.rpartition(".")[2] for name in modules if name.rpartition(".")[0] == module]
-            lines += [f"from . import {name} as {name}" for name in children]
+            lines += ["", *(f"from . import {name} as {name}" for name in children)] if children else []
             lines += ["", *[render(schema) for schema in own if not schema.hand_written]]
             lines += [_deprecated(schema, old, style) for old, schema in old_names if old.rpartition(".")[0] == module]
             path = "/".join([style, *module.split(".")] if module else [style]) + ("/__init__.pyi" if children else ".pyi")

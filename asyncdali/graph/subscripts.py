@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode, NewAxis
-from ..operators.subscript import MAX_SUBSCRIPTS, TensorSubscript
+from ..operators.expressions.subscript import MAX_SUBSCRIPTS, TensorSubscript
 from ..types import DALIDataType, ScalarConstant
 from .node import make
 

@@ -35,7 +35,7 @@ from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
-    from .decoder_lanes import HardwareImages
+    from .decode.decoder_lanes import HardwareImages
 
 
 class _Required:

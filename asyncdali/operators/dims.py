@@ -6,8 +6,8 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
+from .arrays.strided import named_axes, normal_axes
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .strided import named_axes, normal_axes
 
 
 @register

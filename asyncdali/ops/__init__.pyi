@@ -7,6 +7,7 @@ from asyncdali.data_node import DataNode
 from asyncdali.external_source import ExternalSource as ExternalSource
 from asyncdali.graph.calls import Compose as Compose
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+
 from . import decoders as decoders
 from . import experimental as experimental
 from . import io as io

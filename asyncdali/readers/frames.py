@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..operators.image_formats import convert, decode_opencv, decode_other, orient
+from ..operators.decode.image_formats import convert, decode_opencv, decode_other, orient
 from ..types import DALIDataType, DALIImageType
 from .indices import read_bytes
 

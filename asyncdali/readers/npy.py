@@ -22,7 +22,7 @@ from ..operators.base import (
     context_table,
     register,
 )
-from ..operators.window_rules import slice_windows
+from ..operators.geometry.window_rules import slice_windows
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import BLOCK, RecordNames

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..operators.random_streams import seed_sequence
+from ..operators.random.random_streams import seed_sequence
 
 # Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287

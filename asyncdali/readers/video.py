@@ -10,7 +10,7 @@ import numpy as np
 from .._notices import warn
 from ..batch import Batch
 from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
-from ..operators.image_formats import convert
+from ..operators.decode.image_formats import convert
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .containers import RecordNames

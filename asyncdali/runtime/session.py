@@ -406,7 +406,7 @@ class _Seeds:
 
     def entry(self, index: int) -> int:
         if self._table is None:
-            from ..operators.random_streams import seed_table
+            from ..operators.random.random_streams import seed_table
 
             self._table = seed_table(self.seed)
         return self._table[index]

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncdali.batch import from_numpy_dtype, storage_dtype
-from asyncdali.operators import expressions
-from asyncdali.operators.expressions_types import FUNCTIONS, OPERATIONS, SIGNED, promote
+from asyncdali.operators.expressions import expressions
+from asyncdali.operators.expressions.types import FUNCTIONS, OPERATIONS, SIGNED, promote
 from asyncdali.types import DALIDataType
 
 pytest.importorskip("nvidia.dali")

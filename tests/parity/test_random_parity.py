@@ -5,15 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from asyncdali.operators.random_streams import (
-    StreamPosition,
-    coin_flip,
-    crop_windows,
-    normal,
-    seed_table,
-    uniform,
-    uniform_values,
-)
+from asyncdali.operators.random.random_streams import StreamPosition, coin_flip, crop_windows, normal, seed_table, uniform, uniform_values
 
 pytest.importorskip("nvidia.dali", reason="compares with NVIDIA DALI, which is not installed")
 

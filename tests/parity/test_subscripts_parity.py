@@ -12,7 +12,7 @@ from helpers.programs import DALI, OURS, Feed, Program, assert_same, compare, ou
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncdali.operators import subscript
+from asyncdali.operators.expressions import subscript
 
 pytest.importorskip("nvidia.dali")
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.operators.base import SampleError
-from asyncdali.operators.image_formats import convert_dtype
+from asyncdali.operators.decode.image_formats import convert_dtype
 from asyncdali.types import DALIDataType
 
 RGB, GREY, RGBA = picture(40, 52), picture(40, 52, 1), picture(40, 52, 4)

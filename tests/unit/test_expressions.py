@@ -12,8 +12,8 @@ from helpers.pipelines import pipeline_of, values
 
 from asyncdali import Pipeline, fn, math, types
 from asyncdali.graph.plan import build_plan
-from asyncdali.operators.expressions_shapes import walk
-from asyncdali.operators.expressions_types import promote
+from asyncdali.operators.expressions.shapes import walk
+from asyncdali.operators.expressions.types import promote
 from asyncdali.types import DALIDataType
 
 T = DALIDataType

@@ -14,9 +14,9 @@ from helpers.operators import PerSample, run_operator
 from PIL import Image
 
 from asyncdali import types
-from asyncdali.operators import jpeg_kernels as kernels
-from asyncdali.operators import jpeg_library
 from asyncdali.operators.base import SampleError
+from asyncdali.operators.decode import jpeg_kernels as kernels
+from asyncdali.operators.decode import jpeg_library
 
 # 18x11, 4:2:0, arithmetic coding: neither Pillow nor OpenCV write these.
 ARITHMETIC = base64.b64decode(

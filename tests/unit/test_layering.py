@@ -27,16 +27,16 @@ ALLOWED = {
     "device": {"batch", "compiled", "types", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
-        "batch", "compiled", "errors", "operators.base", "operators.random_streams", "operators.window_rules",
-        "operators.image_formats", "types", "_notices",
+        "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
+        "operators.decode.image_formats", "types", "_notices",
     },
-    "graph": {"batch", "data_node", "operators", "operators.base", "operators.constant", "types", "_notices"},
+    "graph": {"batch", "data_node", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
         "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
-        "operators.random_streams", "options", "sources", "tensors", "types", "_notices",
+        "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
         "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",

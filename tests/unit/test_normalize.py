@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
-from asyncdali.operators import crop_rules as rules
+from asyncdali.operators.geometry import crop_rules as rules
 from asyncdali.types import DALIDataType
 
 MEAN, STD = np.array([123.675, 116.28, 103.53], np.float32), np.array([58.395, 57.12, 57.375], np.float32)

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from asyncdali.operators.random_streams import (
+from asyncdali.operators.random.random_streams import (
     StreamPosition,
     coin_flip,
     crop_windows,
@@ -441,7 +441,7 @@ def test_threads_draw_the_same():
 
 
 def test_importing_does_not_bring_numba():
-    code = "import sys, asyncdali.operators.random_streams as r; r.seed_table(1); assert 'numba' not in sys.modules"
+    code = "import sys, asyncdali.operators.random.random_streams as r; r.seed_table(1); assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

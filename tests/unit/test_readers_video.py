@@ -153,7 +153,7 @@ def test_device_gpu_gives_what_the_cpu_gives(name, seven, monkeypatch):
 
 def test_colours(tmp_path):
     """YCbCr is made from the RGB frames as by image decoders."""
-    from asyncdali.operators.image_formats import convert
+    from asyncdali.operators.decode.image_formats import convert
 
     images = np.random.default_rng(0).integers(0, 255, (3, 16, 32, 3), np.uint8)
     path = write_video(tmp_path / "v.webm", 3, images=images)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
-from asyncdali.operators.resize_rules import geometry
+from asyncdali.operators.geometry.resize_rules import geometry
 from asyncdali.types import DALIDataType, DALIInterpType
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
-from asyncdali.operators import rotate_rules as rules
+from asyncdali.operators.geometry import rotate_rules as rules
 from asyncdali.types import DALIDataType, DALIInterpType
 
 

@@ -5,4 +5,5 @@ from typing import Any
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+
 from . import file as file

@@ -9,8 +9,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, store_i32, view_f32
 from ...compiled.step import Compiled, inlined, step, step_variant
+from ..arrays.convert_kernels import converter, view
 from ..base import Step, context_table, no_explanation
-from ..convert_kernels import converter, view
 
 
 @step

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64
 from ...compiled.step import compiled, inlined
-from ..permutation_kernels import shuffle
-from ..random_distributions_kernels import new_stream, up_to
-from ..random_streams_kernels import STREAM_FIELDS, open_stream, range32
+from ..arrays.permutation_kernels import shuffle
+from ..random.random_distributions_kernels import new_stream, up_to
+from ..random.random_streams_kernels import STREAM_FIELDS, open_stream, range32
 
 _U, _F = np.uint64, np.float32
 _SAMPLE_STRIDE = _U(65537)

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...compiled.intrinsics import load_f32, load_i64, store_i64
 from ...compiled.step import Compiled, inlined, step_variant
-from ..convert_kernels import view
-from ..random_distributions_kernels import new_stream, up_to
-from ..random_streams_kernels import open_stream
+from ..arrays.convert_kernels import view
+from ..random.random_distributions_kernels import new_stream, up_to
+from ..random.random_streams_kernels import open_stream
 
 _U = np.uint64
 _SAMPLE_STRIDE = _U(65537)

@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
-from ..random import StreamOperator
+from ..random.random import StreamOperator
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"

@@ -8,7 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
-from ..random import StreamOperator
+from ..random.random import StreamOperator
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,

@@ -9,8 +9,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import larger, load_i64, smaller, store_i64, view_f32
 from ...compiled.step import Compiled, inlined, step_variant
+from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, context_table, no_explanation
-from ..convert_kernels import converter, load_value, storage, view
 from .separable_kernels import reflected, weighted_sum
 
 # Context table: 0 input addresses, 1 filter addresses, 2 addresses of fill values (or 0), 3 output addresses, 4 records int64[samples, 14]:

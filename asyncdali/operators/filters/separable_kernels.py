@@ -13,8 +13,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32
 from ...compiled.step import Compiled, inlined, step_variant
+from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, context_table, no_explanation
-from ..convert_kernels import converter, load_value, storage, view
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 5] (see planes.plane_records), 3 windows
 # int64[samples, terms, 3, 2] (depth, height, width: address of float32 weights, taps), 4 factors float32[samples, terms], 5 terms,

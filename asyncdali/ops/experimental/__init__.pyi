@@ -5,6 +5,7 @@ from typing import Any
 
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
+
 from . import decoders as decoders
 from . import readers as readers
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, register
-from ...operators.python_function import _PythonOperator
+from ...operators.python.python_function import _PythonOperator
 from .arrays import on_device, sharded
 
 

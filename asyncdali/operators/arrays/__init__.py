@@ -1,0 +1,1 @@
+"""Tensors of any kind: types, shapes, copies, joins."""

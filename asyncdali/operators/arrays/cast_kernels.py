@@ -1,0 +1,53 @@
+"""Compiled step of ``cast``: every element to another type, saturating; see ``convert_kernels`` for the rules."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ...compiled.intrinsics import load_i64
+from ...compiled.step import Compiled, step_variant
+from ...device.launch import Kernel, Launch, element_type, grid_of
+from ..base import Step, context_table, no_explanation
+from .convert_kernels import converter, storage, view
+
+_SOURCE = Path(__file__).with_suffix(".cu")
+
+# Context table: 0 input addresses, 1 output addresses, 2 element counts int64[samples].
+
+
+@cache
+def cast_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """The step for an input and an output dtype (numpy names)."""
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), converter(in_dtype, out_dtype)
+
+    @step_variant(in_dtype, out_dtype)
+    def cast(context, sample, thread):
+        count = load_i64(load_i64(context + 16) + 8 * sample)
+        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
+        for i in range(count):
+            out[i] = convert(source[i])
+        return 0
+
+    return cast
+
+
+def make_cast_step(
+    in_addresses: np.ndarray, out_addresses: np.ndarray, counts: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype
+) -> Step:
+    """The step for a batch; counts int64[samples]."""
+    in_name, out_name = np.dtype(in_dtype).name, np.dtype(out_dtype).name
+    if in_name == out_name:  # One variant for all types of a size.
+        in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
+    counts = np.ascontiguousarray(counts, np.int64)
+    table, keep = context_table((in_addresses, out_addresses, counts))
+    types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
+
+    def launches() -> list[Launch]:
+        context = (in_addresses, out_addresses, counts, len(counts))
+        return [Launch(Kernel(_SOURCE, "cast", types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+
+    return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

@@ -1,0 +1,97 @@
+"""constant, and the hidden operator behind array constants in a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ...types.saturate import saturated
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+
+
+class _Repeated(Operator):
+    """The same array for every sample; made once per batch size."""
+
+    on_cuda = True
+    eager = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._value, self._dtype = self._array()
+        self._layout = spec.constant("layout") or ""
+        if self._layout and len(self._layout) != self._value.ndim:
+            raise ValueError(f"layout {self._layout!r} has {len(self._layout)} letters, the constant has {self._value.ndim} dimensions")
+        self._batch: Batch | None = None
+
+    def _array(self) -> tuple[np.ndarray, DALIDataType]:
+        return self.spec.constant("value"), self.spec.constant("dtype")
+
+    @property
+    def instant(self) -> bool:
+        return True  # made once, then only referred to
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        batch = self._batch
+        if batch is None or len(batch) != arguments.count:
+            values = np.repeat(self._value[None], arguments.count, 0)
+            batch = Batch.from_values(values, self._layout, self._dtype)
+            batch.reused = True
+            self._batch = batch
+        return Planned([batch])
+
+
+@register
+class ArrayConstant(_Repeated):
+    """A constant array in the graph (``types.Constant``, a number given as an input or output)."""
+
+    schema = Schema(
+        name="_constant",
+        doc="A constant in the graph.",
+        inputs=(0, 0),
+        devices=("cpu", "gpu"),
+        args=(Arg("value", "any"), Arg("dtype", "dtype"), Arg("layout", "layout")),
+    )
+
+
+@register
+class Constant(_Repeated):
+    """See the schema."""
+
+    schema = Schema(
+        name="constant",
+        doc="""Produces a batch of samples that are all the same, given as numbers.
+
+        Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.""",
+        inputs=(0, 0),
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("dtype", "dtype", None, "Element type; by default FLOAT for `fdata`, INT32 for `idata`."),
+            Arg("fdata", "float_list", None, "The numbers, as floats."),
+            Arg("idata", "int_list", None, "The numbers, as integers."),
+            Arg("layout", "layout", "", "Layout of the samples."),
+            Arg("shape", "int_list", None, "Shape of a sample; by default 1-D with all numbers."),
+        ),
+    )
+
+    def _array(self) -> tuple[np.ndarray, DALIDataType]:
+        fdata, idata = self.spec.constant("fdata"), self.spec.constant("idata")
+        if (fdata is None) == (idata is None):
+            raise ValueError("exactly one of `fdata` and `idata` must be given")
+        data: list[Any] = fdata if fdata is not None else idata
+        dtype = self.spec.constant("dtype")
+        if dtype is None:
+            dtype = DALIDataType.FLOAT if fdata is not None else DALIDataType.INT32
+        shape = self.spec.constant("shape")
+        numbers = np.array(data, np.float32).astype(np.float64) if fdata is not None else np.array(data, np.int64)
+        numbers = saturated(numbers, dtype)
+        if shape is None:
+            return numbers, dtype
+        if len(numbers) not in (1, int(np.prod(shape))):
+            raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {int(np.prod(shape))}")
+        return np.broadcast_to(numbers, shape).copy() if len(numbers) == 1 else numbers.reshape(shape), dtype

@@ -1,0 +1,36 @@
+"""copy: the same data in memory of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+
+
+@register
+class Copy(Operator):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"))
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from .copy_kernels import copy_launches, copy_step
+
+        self._step, self._launches = copy_step, copy_launches
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._step.compile()
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        result = Batch(source.shapes, source.dtype, source.layout, device=source.device)
+        sizes = np.ascontiguousarray(source.sizes())
+        context, keep = context_table([source.addresses, result.addresses, sizes])
+        step = Step(self._step.address, context, no_explanation, keep=keep)
+        step.launches = lambda: self._launches(source.addresses, result.addresses, sizes)
+        return Planned([result], [step])

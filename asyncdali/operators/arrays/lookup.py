@@ -1,0 +1,156 @@
+"""lookup_table and one_hot: integers become other values, or vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ...types.conversions import STORAGE
+from ...types.saturate import saturated
+from ..base import (
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+    register,
+)
+from .strided import fill_values, sized_name
+
+_INTEGERS = (
+    DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64,
+    DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64,
+)  # fmt: skip
+_LARGEST_KEY = 65535
+
+
+def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
+    if dtype not in STORAGE or dtype > DALIDataType.BOOL:
+        raise ValueError(f"`dtype` {dtype.name} is not supported; numbers and BOOL are")
+    return dtype
+
+
+@register
+class LookupTable(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="lookup_table",
+        doc="Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("default_value", "float", 0.0, "Value of what is not in `keys`."),
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output; values are rounded and saturated."),
+            Arg("keys", "int_list", [], "The keys, 0 to 65535; of equal ones the last counts."),
+            Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
+            Arg("values", "float_list", [], "A value for each key."),
+        ),
+        deprecated={"output_dtype": "dtype"},
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype = _checked_dtype(spec.constant("dtype"))
+        keys, values = spec.constant("keys"), spec.constant("values")
+        if len(keys) != len(values):
+            raise ValueError(f"`keys` and `values` must have the same length, got {len(keys)} and {len(values)}")
+        wrong = [key for key in keys if not 0 <= key <= _LARGEST_KEY]
+        if wrong:
+            raise ValueError(f"`keys` must be in 0 to {_LARGEST_KEY}, got {wrong[0]}")
+        numbers = np.full(max(keys, default=-1) + 2, spec.constant("default_value"), np.float32)
+        for key, value in zip(keys, values):
+            numbers[key] = value
+        self._table = np.ascontiguousarray(saturated(numbers, self._dtype))
+        from . import lookup_kernels
+
+        self._kernels: Any = lookup_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _INTEGERS:
+            self._step(source).compile()
+        return [self._dtype]
+
+    def _step(self, source: DALIDataType) -> Any:
+        return self._kernels.lookup_step(storage_dtype(source).name, sized_name(self._dtype))
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.dtype not in _INTEGERS:
+            raise ValueError(f"an input of type {source.dtype.name} is not supported; integers are")
+        output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
+        counts = source.shapes.prod(axis=1, dtype=np.int64)
+        table, keep = context_table((source.addresses, output.addresses, counts, self._table, len(self._table) - 1))
+        return Planned([output], [Step(self._step(source.dtype).address, table, no_explanation, keep=keep)])
+
+
+@register
+class OneHot(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="one_hot",
+        doc="""Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
+
+        Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
+        they count as scalars, whatever their shape.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("axis", "int", -1, "Where the new axis is in the output; -1 = the last."),
+            Arg("axis_name", "str", None, "The letter of the new axis; without it the layout is dropped."),
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output."),
+            Arg("num_classes", "int", 0, "Extent of the new axis."),
+            Arg("off_value", "float", 0.0, "Value of the other elements."),
+            Arg("on_value", "float", 1.0, "Value at the index."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype = _checked_dtype(spec.constant("dtype"))
+        self._classes, self._name = spec.constant("num_classes"), spec.constant("axis_name")
+        if self._classes < 0:
+            raise ValueError(f"`num_classes` must not be negative, got {self._classes}")
+        if self._name is not None and len(self._name) != 1:
+            raise ValueError(f"`axis_name` must be a single character, got {self._name!r}")
+        self._values = fill_values([spec.constant("off_value"), spec.constant("on_value")], self._dtype)
+        from . import lookup_kernels
+
+        self._kernels: Any = lookup_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._step(DALIDataType.INT32 if dtypes[0] is None else dtypes[0]).compile()
+        return [self._dtype]
+
+    def _step(self, source: DALIDataType) -> Any:
+        return self._kernels.one_hot_step(storage_dtype(source).name, sized_name(self._dtype))
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        shapes, layout = source.shapes, source.layout
+        if not self.spec.given("axis") and len(source) and (shapes.prod(axis=1) == 1).all():
+            shapes, layout = shapes[:, :0], ""
+        axis, ndim = self.spec.constant("axis"), shapes.shape[1]
+        if not -1 <= axis <= ndim:
+            raise ValueError(f"`axis` must be in -1 to {ndim} for {ndim}-D samples, got {axis}")
+        axis = ndim if axis < 0 else axis
+        if self._name is not None and len(layout) != ndim:
+            raise ValueError(f"`axis_name` needs an input with a layout of {ndim} letters, got {layout!r}")
+        layout = "" if self._name is None else layout[:axis] + self._name + layout[axis:]
+        output = Batch(np.insert(shapes, axis, self._classes, axis=1), self._dtype, layout, device=source.device)
+        records = np.empty((len(source), 3), np.int64)
+        records[:, 0], records[:, 1], records[:, 2] = shapes[:, :axis].prod(axis=1), self._classes, shapes[:, axis:].prod(axis=1)
+        if (output.sizes() > 2**40).any():
+            raise SampleError(int(np.argmax(output.sizes())), f"{self._classes} classes make more than 2^40 bytes per sample")
+        table, keep = context_table((source.addresses, output.addresses, records, self._values))
+        return Planned([output], [Step(self._step(source.dtype).address, table, no_explanation, keep=keep)])

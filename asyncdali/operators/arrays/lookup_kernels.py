@@ -1,0 +1,63 @@
+"""Compiled steps of lookup_table and one_hot. Outputs are moved, not computed: variants know their size only."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...compiled.intrinsics import load_i64, view_i64
+from ...compiled.step import Compiled, step_variant
+from .convert_kernels import load_value, view
+
+
+@cache
+def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """``out = table[in]``.
+
+    Context: input addresses, output addresses, counts int64[samples], table, its length; the entry after the last is the default.
+    """
+    view_in, view_out = view(in_dtype), view(out_dtype)
+
+    @step_variant("lookup", in_dtype, out_dtype)
+    def lookup(context, sample, thread):
+        count, length = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 32)
+        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
+        table = view_out(load_i64(context + 24), length + 1)
+        for i in range(count):
+            # What is negative is large without a sign.
+            key = np.uint64(np.int64(source[i]))
+            out[i] = table[key if key < np.uint64(length) else np.uint64(length)]
+        return 0
+
+    return lookup
+
+
+@cache
+def one_hot_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """A new axis of zeros with one one.
+
+    Context: input addresses, output addresses, records int64[samples, 3] (elements before the new axis, its extent, elements after), the
+    values off and on.
+    """
+    view_in, view_out, value = view(in_dtype), view(out_dtype), load_value(in_dtype)
+
+    @step_variant("one_hot", in_dtype, out_dtype)
+    def one_hot(context, sample, thread):
+        r = view_i64(load_i64(context + 16) + 24 * sample, 3)
+        outer, classes, inner = r[0], r[1], r[2]
+        source = view_in(load_i64(load_i64(context) + 8 * sample), outer * inner)
+        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), outer * classes * inner)
+        values = view_out(load_i64(context + 24), 2)
+        off, on = values[0], values[1]
+        for i in range(outer * classes * inner):
+            out[i] = off
+        for i in range(outer):
+            for k in range(inner):
+                index = np.int64(value(source[i * inner + k]))
+                if 0 <= index < classes:
+                    out[(i * classes + index) * inner + k] = on
+        return 0
+
+    return one_hot

@@ -1,0 +1,95 @@
+"""pad: samples of equal shape, or of a given or aligned one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .strided import Pieces, dense_strides, fill_values, like, named_axes
+
+
+@register
+class Pad(Operator):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="pad",
+        doc="""Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
+
+        The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
+        no sample is cut. Then it is rounded up to a multiple of `align`.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("align", "int_list", None, "Extents become multiples of these: one, or one per padded axis.", tensor=True),
+            Arg("axes", "int_list", None, "The padded axes; negative ones count from the back. By default all.", tensor=True),
+            Arg("axis_names", "layout", None, "The padded axes by their letters in the layout."),
+            Arg("fill_value", "float", 0.0, "Value of the new elements.", tensor=True),
+            Arg("shape", "int_list", None, "Least extents: one, or one per padded axis.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("axes") and spec.given("axis_names"):
+            raise ValueError("`axes` and `axis_names` are mutually exclusive")
+        from . import strided_kernels
+
+        self._kernels: Any = strided_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._kernels.copy_step.compile()
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        output = like(source, self._shapes(source, arguments))
+        pieces = Pieces(output)
+        grown = (output.shapes != source.shapes).any(axis=1)
+        if grown.any():
+            values = fill_values(arguments.scalars("fill_value", np.float32), source.dtype)
+            pieces.fill(values, where=grown, per_sample=True)
+        pieces.add(source, source.shapes, dense_strides(source.shapes, source.itemsize))
+        return Planned([output], [pieces.step(self._kernels.copy_step)])
+
+    def _shapes(self, source: Batch, arguments: Arguments) -> np.ndarray:
+        axes = self._axes(source, arguments)
+        length = axes.shape[1]
+        chosen = np.take_along_axis(source.shapes, axes, 1)
+        largest = np.broadcast_to(source.shapes.max(axis=0, initial=0), source.shapes.shape)
+        wanted = np.take_along_axis(largest, axes, 1)
+        if arguments.given("shape"):
+            least = arguments.vectors("shape", length, np.int64)
+            wanted = np.where(least > 0, least, wanted)
+        wanted = np.maximum(wanted, chosen)
+        if arguments.given("align"):
+            align = arguments.vectors("align", length, np.int64)
+            if (align <= 0).any():
+                i = int(np.flatnonzero((align <= 0).any(axis=1))[0])
+                raise SampleError(i, f"`align` must be positive, got {align[i].tolist()}")
+            wanted = -(-wanted // align) * align
+        shapes = source.shapes.copy()
+        np.put_along_axis(shapes, axes, wanted, 1)
+        return shapes
+
+    def _axes(self, source: Batch, arguments: Arguments) -> np.ndarray:
+        """The padded axes, int64[samples, n]."""
+        ndim, count = source.ndim, len(source)
+        if arguments.given("axis_names") and arguments.constant("axis_names"):
+            axes = np.tile(np.array(named_axes(arguments.constant("axis_names"), source.layout), np.int64), (count, 1))
+        elif arguments.is_input("axes") or (arguments.given("axes") and arguments.constant("axes")):
+            axes = np.array(arguments.vectors("axes", None, np.int64))
+        else:
+            axes = np.tile(np.arange(ndim), (count, 1))
+        wrong = (axes < -ndim) | (axes >= ndim)
+        if wrong.any():
+            raise ValueError(f"`axes`: {int(axes[wrong][0])} is out of range for {ndim}-D samples; allowed are {-ndim} to {ndim - 1}")
+        axes = np.where(axes < 0, axes + ndim, axes)
+        ordered = np.sort(axes, axis=1)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise ValueError(f"an axis occurs more than once in `axes`, {axes[0].tolist()}")
+        return axes

@@ -1,0 +1,31 @@
+"""shapes: the shape of each sample as data."""
+
+from __future__ import annotations
+
+from ...types import DALIDataType
+from ..base import Arg, Environment, Schema, Spec, register
+from .properties import Shape
+
+_TYPES = ("INT32", "UINT32", "INT64", "UINT64", "FLOAT", "FLOAT64")
+
+
+@register
+class Shapes(Shape):
+    """``DataNode.shape()`` under its old name."""
+
+    schema = Schema(
+        name="shapes",
+        doc="Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.",
+        devices=("cpu", "gpu"),
+        metadata_inputs=(0,),
+        args=(
+            Arg("dtype", "dtype", DALIDataType.INT64, "Element type: INT32, UINT32, INT64, UINT64, FLOAT or FLOAT64."),
+            Arg("type", "dtype", None, "Deprecated name of `dtype`."),
+        ),
+        deprecated={"type": "dtype"},
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("dtype").name not in _TYPES:
+            raise ValueError(f"`dtype` must be one of {', '.join(_TYPES)}; got {spec.constant('dtype').name}")

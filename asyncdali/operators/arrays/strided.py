@@ -1,0 +1,156 @@
+"""Records of the steps that move elements (``strided_kernels``): pieces of inputs and where they go, for a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...types import DALIDataType
+from ..base import Step, context_table, no_explanation
+
+_SOURCE = Path(__file__).with_name("strided_kernels.cu")
+_HEAD = 4  # strided_kernels.HEAD, which would bring Numba in
+
+
+def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
+    """Strides in bytes of C-contiguous samples, int64[samples, ndim]."""
+    strides = np.full(shapes.shape, itemsize, np.int64)
+    for axis in range(shapes.shape[1] - 2, -1, -1):
+        np.multiply(strides[:, axis + 1], shapes[:, axis + 1], out=strides[:, axis])
+    return strides
+
+
+class Pieces:
+    """What the samples of `output` are made of. Add pieces, then ask for the :meth:`step`; later pieces overwrite earlier ones."""
+
+    def __init__(self, output: Batch):
+        self.output = output
+        self.targets = dense_strides(output.shapes, output.itemsize)
+        """Strides of the output."""
+        self._inputs: list[np.ndarray] = []
+        self._keep: list[Any] = []
+        self._sources: list[Batch | np.ndarray] = []
+        self._pieces: list[tuple[Any, ...]] = []
+
+    def add(
+        self,
+        source: Batch | np.ndarray,
+        extents: np.ndarray,
+        strides: np.ndarray,
+        offset: Any = 0,
+        targets: np.ndarray | None = None,
+        target_offset: Any = 0,
+    ) -> None:
+        """Copy `extents` elements (int64[samples, axes]; 0 copies nothing) of `source`.
+
+        source    a batch, or one array that all samples share, in the output's type (fill values)
+        strides   in `source`, in bytes, int64[samples, axes]; 0 repeats
+        targets   strides in the output; by default those of its own axes
+        offset, target_offset   where the piece begins, in bytes, a number or int64[samples]
+        """
+        shared = isinstance(source, np.ndarray)
+        if isinstance(source, np.ndarray):
+            addresses = np.full(len(self.output), source.ctypes.data, np.int64)
+            self._keep.append(source)
+        else:
+            addresses = source.addresses
+        self._inputs.append(addresses)
+        self._sources.append(source)
+        self._pieces.append((offset, target_offset, shared, extents, strides, self.targets if targets is None else targets))
+
+    def fill(self, values: np.ndarray, axis: int | None = None, *, where: np.ndarray | None = None, per_sample: bool = False) -> None:
+        """Fill the output with `values` in its type: one value, one per index of `axis`, or one per sample.
+
+        where   bool[samples]: the samples that need it
+        """
+        extents, targets = self.output.shapes, self.targets
+        if not extents.shape[1]:  # scalars: an axis of extent 1 stands for none
+            extents, targets = np.ones((len(extents), 1), np.int64), np.zeros((len(extents), 1), np.int64)
+        strides = np.zeros_like(extents)
+        if axis is not None and len(values) > 1:
+            strides[:, axis] = values.itemsize
+        if where is not None:
+            extents = np.where(where[:, None], extents, 0)
+        self.add(values, extents, strides, np.arange(len(values)) * values.itemsize if per_sample else 0, targets)
+
+    def step(self, function: Any) -> Step:
+        """The step; `function` is one of ``strided_kernels``."""
+        count, axes = len(self.output), max((piece[3].shape[1] for piece in self._pieces), default=0)
+        records = np.empty((count, len(self._pieces), _HEAD + 3 * axes), np.int64)
+        for k, (offset, target_offset, shared, extents, strides, targets) in enumerate(self._pieces):
+            record = records[:, k]
+            record[:, 0], record[:, 1], record[:, 2], record[:, 3] = k, offset, target_offset, shared
+            used = extents.shape[1]
+            record[:, _HEAD:] = 1  # axes that this piece lacks
+            for column, values in enumerate((extents, strides, targets)):
+                record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
+        pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
+        table, keep = context_table((self.output.addresses, len(self._pieces), axes, records, pointers, self.output.itemsize))
+        step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+        step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
+        return step
+
+    def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
+        """One piece of all samples."""
+        source, count = self._sources[k], len(self.output)
+        shared = isinstance(source, np.ndarray)
+        dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
+        names = sized_name(self.output.dtype), sized_name(self.output.dtype)
+        if dtype != self.output.dtype:
+            names = element_type(storage_dtype(dtype)), element_type(storage_dtype(self.output.dtype))
+        largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
+        inputs: tuple[Any, Any] = (0, np.ascontiguousarray(source)) if shared else (self._inputs[k], 0)
+        context = (self.output.addresses, len(self._pieces), axes, records, *inputs, count, k)
+        return Launch(Kernel(_SOURCE, "piece", (("IN", names[0]), ("OUT", names[1]))), context, grid_of(largest, count))
+
+
+def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:
+    """Floats as elements of `dtype`, the way C converts them: without their fraction, the low bits of what is too large."""
+    numbers, target = np.asarray(values, np.float32), storage_dtype(dtype)
+    if target.kind not in "iu":
+        return numbers.astype(target)
+    whole = np.clip(np.trunc(np.nan_to_num(numbers.astype(np.float64))), -(2.0**63), 2.0**64 - 2048)
+    low = np.minimum(whole, 2.0**63 - 1024).astype(np.int64).astype(np.uint64)
+    return np.where(whole < 2.0**63, low, np.maximum(whole, 0).astype(np.uint64)).astype(target)
+
+
+def sized_name(dtype: DALIDataType) -> str:
+    """The unsigned integer that holds an element: kernels that only move elements know sizes, not types."""
+    return f"uint{8 * storage_dtype(dtype).itemsize}"
+
+
+def like(source: Batch, shapes: np.ndarray | None = None, layout: str | None = None) -> Batch:
+    """A batch without memory like `source`, of other shapes or layout."""
+    return Batch(
+        source.shapes if shapes is None else shapes, source.dtype, source.layout if layout is None else layout,
+        device=source.device, source_info=source.source_info,
+    )  # fmt: skip
+
+
+def normal_axis(axis: int, ndim: int, new: int = 0) -> int:
+    """A non-negative axis number; ValueError with the range when it is outside. With ``new=1`` that of an axis to be inserted."""
+    if not -ndim <= axis < ndim + new:
+        allowed = f"{-ndim} to {ndim + new - 1}, negative ones count from the back" if ndim + new else "none"
+        raise ValueError(f"axis {axis} is out of range for {ndim}-D samples; allowed are {allowed}")
+    return axis + ndim + new if axis < 0 else axis
+
+
+def normal_axes(axes: Sequence[int], ndim: int) -> list[int]:
+    """Non-negative axis numbers; ValueError for those that do not exist or occur twice."""
+    result = [normal_axis(axis, ndim) for axis in axes]
+    if len(set(result)) != len(result):
+        raise ValueError(f"an axis occurs more than once in the axes {list(axes)}")
+    return result
+
+
+def named_axes(names: str, layout: str, what: str = "axis_names") -> list[int]:
+    """Axis numbers of the letters `names`; ValueError naming the letter that the layout lacks."""
+    missing = [name for name in names if name not in layout]
+    if missing:
+        raise ValueError(f"`{what}` names the axis '{missing[0]}', which the input's layout \"{layout}\" does not have")
+    return normal_axes([layout.index(name) for name in names], max(len(layout), 1))

@@ -1,0 +1,242 @@
+"""Compiled steps that move elements: each sample is made of pieces, copied between strided places of any number of axes.
+
+Joining, slicing, padding, transposing and filling differ only in offsets and strides, which ``strided.py`` writes into records. One step
+serves all element types (it moves runs of bytes); :func:`converting_step` also changes the type.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
+from ...compiled.step import Compiled, inlined, step_variant
+from .convert_kernels import converter, slicing_converter, storage, view
+
+# Context table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records int64[samples, pieces, 4 + 3 * axes], 4 address arrays of the
+# inputs int64[inputs], 5 bytes per element.
+#
+# Record: 0 input, 1 offset in it, 2 offset in the output, 3 whether its elements are already of the output's type;
+# then per axis the extent, the stride in the input, the stride in the output. Offsets and strides in bytes.
+HEAD = 4
+
+_view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
+
+
+@inlined
+def collapse(extents, strides, targets):
+    """Merge axes that follow each other in memory, in place: how many are left, or -1 if there are no elements."""
+    left = 0
+    for k in range(len(extents)):
+        extent = extents[k]
+        if extent <= 0:
+            return -1
+        if extent == 1:
+            continue
+        if left > 0 and strides[left - 1] == strides[k] * extent and targets[left - 1] == targets[k] * extent:
+            extents[left - 1] *= extent
+            strides[left - 1], targets[left - 1] = strides[k], targets[k]
+            continue
+        extents[left], strides[left], targets[left] = extent, strides[k], targets[k]
+        left += 1
+    return left
+
+
+@inlined
+def _bytes(source, out, size):
+    a, b = view_u8(source, size), view_u8(out, size)
+    for i in range(size):
+        b[i] = a[i]
+
+
+def _make_row(view_elements, size):
+    """``row(source, out, count, stride, target)``: `count` elements of `size` bytes between strided places."""
+
+    @inlined
+    def row(source, out, count, stride, target):
+        if stride == 0 and target == size:
+            value, b = view_elements(source, 1)[0], view_elements(out, count)
+            for i in range(count):
+                b[i] = value
+        elif target == size:
+            b = view_elements(out, count)
+            for i in range(count):
+                b[i] = view_elements(source + i * stride, 1)[0]
+        else:
+            for i in range(count):
+                view_elements(out + i * target, 1)[0] = view_elements(source + i * stride, 1)[0]
+
+    return row
+
+
+_row1, _row2, _row4, _row8 = _make_row(view_u8, 1), _make_row(_view_u16, 2), _make_row(view_u32, 4), _make_row(_view_u64, 8)
+
+
+@inlined
+def _row(source, out, count, stride, target, size):
+    """A row of `count` blocks of `size` bytes."""
+    if size == 1:
+        _row1(source, out, count, stride, target)
+    elif size == 2:
+        _row2(source, out, count, stride, target)
+    elif size == 4:
+        _row4(source, out, count, stride, target)
+    elif size == 8:
+        _row8(source, out, count, stride, target)
+    elif size == 3:
+        for i in range(count):
+            a, b = view_u8(source + i * stride, 3), view_u8(out + i * target, 3)
+            b[0], b[1], b[2] = a[0], a[1], a[2]
+    else:
+        for i in range(count):
+            _bytes(source + i * stride, out + i * target, size)
+
+
+@inlined
+def _copy_plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
+    """The two innermost axes. Elements in sequence are one block; of the rest the longer axis goes inside."""
+    if stride == size and target == size:
+        _row(source, out, rows, row_stride, row_target, size * count)
+    elif rows > count:
+        for i in range(count):
+            _row(source + i * stride, out + i * target, rows, row_stride, row_target, size)
+    else:
+        for i in range(rows):
+            _row(source + i * row_stride, out + i * row_target, count, stride, target, size)
+
+
+def _pieces_step(plane, in_size, out_size):
+    """``step(context, sample, thread)`` over all pieces of a sample; sizes of 0 are taken from the context."""
+
+    def pieces(context, sample, thread):
+        count, axes = load_i64(context + 8), load_i64(context + 16)
+        out = load_i64(load_i64(context) + 8 * sample)
+        inputs = load_i64(context + 32)
+        size = in_size if in_size > 0 else load_i64(context + 40)
+        to_size = out_size if out_size > 0 else size
+        length = HEAD + 3 * axes
+        at = load_i64(context + 24) + 8 * length * count * sample
+        for _ in range(count):
+            head = view_i64(at, HEAD)
+            extents = view_i64(at + 8 * HEAD, axes)
+            strides = view_i64(at + 8 * (HEAD + axes), axes)
+            targets = view_i64(at + 8 * (HEAD + 2 * axes), axes)
+            at += 8 * length
+            left = collapse(extents, strides, targets)
+            if left < 0:
+                continue
+            source = load_i64(load_i64(inputs + 8 * head[0]) + 8 * sample) + head[1]
+            to = out + head[2]
+            n, stride, target = 1, size, to_size
+            rows, row_stride, row_target = 1, 0, 0
+            if head[3] != 0:
+                stride = to_size
+            if left > 0:
+                n, stride, target = extents[left - 1], strides[left - 1], targets[left - 1]
+            if left > 1:
+                rows, row_stride, row_target = extents[left - 2], strides[left - 2], targets[left - 2]
+            planes = 1
+            for k in range(left - 2):
+                planes *= extents[k]
+            for p in range(planes):
+                rest, a, b = p, source, to
+                for k in range(left - 3, -1, -1):
+                    index = rest % extents[k]
+                    rest //= extents[k]
+                    a += index * strides[k]
+                    b += index * targets[k]
+                if head[3] != 0:
+                    _copy_plane(a, b, rows, row_stride, row_target, n, stride, target, to_size, to_size)
+                else:
+                    plane(a, b, rows, row_stride, row_target, n, stride, target, size, to_size)
+        return 0
+
+    return pieces
+
+
+copy_step = Compiled(_pieces_step(_copy_plane, 0, 0), 3, ("copy",))
+"""Moves elements of any size."""
+
+
+@cache
+def converting_step(in_dtype: str, out_dtype: str, slicing: bool = True) -> Compiled:
+    """Moves elements and converts them (numpy names), by the rules of slicing operators or of ``cast``."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    convert = slicing_converter(in_dtype, out_dtype) if slicing else converter(in_dtype, out_dtype)
+
+    @inlined
+    def plane(source, out, rows, row_stride, row_target, count, stride, target, size, out_size):
+        for i in range(rows):
+            a, b = source + i * row_stride, out + i * row_target
+            if stride == size and target == out_size:
+                x, y = view_in(a, count), view_out(b, count)
+                for k in range(count):
+                    y[k] = convert(x[k])
+            else:
+                for k in range(count):
+                    view_out(b + k * target, 1)[0] = convert(view_in(a + k * stride, 1)[0])
+
+    make = step_variant("convert", in_dtype, out_dtype, slicing)
+    return make(_pieces_step(plane, storage(in_dtype).itemsize, storage(out_dtype).itemsize))
+
+
+@inlined
+def _inside(index, extent, border):
+    """The index in 0..extent-1 that stands for `index`; borders as numbered in ``crop_rules``."""
+    if 0 <= index < extent:
+        return index
+    if border == 1:
+        return 0 if index < 0 else extent - 1
+    if border == 2:
+        return index % extent
+    period = max(2 * extent - (2 if border == 4 else 0), 1)
+    index %= period
+    return index if index < extent else period - index - (0 if border == 4 else 1)
+
+
+# Context table of bordered steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 4, axes], 3 axes, 4 border.
+# Record: extents of the output, extents of the input, where the window begins, strides of the input in bytes.
+
+
+@cache
+def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """A window of an input that goes on beyond its bounds."""
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), slicing_converter(in_dtype, out_dtype)
+
+    @step_variant("border", in_dtype, out_dtype)
+    def bordered(context, sample, thread):
+        axes, border = load_i64(context + 24), load_i64(context + 32)
+        at = load_i64(context + 16) + 32 * axes * sample
+        extents, inputs = view_i64(at, axes), view_i64(at + 8 * axes, axes)
+        begins, strides = view_i64(at + 16 * axes, axes), view_i64(at + 24 * axes, axes)
+        source, total = load_i64(load_i64(context) + 8 * sample), 1
+        for k in range(axes):
+            total *= extents[k]
+            if inputs[k] <= 0:
+                total = 0
+        if total == 0:
+            return 0
+        # Innermost axes that stay whole are moved as one block.
+        left, block = axes, 1
+        while left > 1 and begins[left - 1] == 0 and extents[left - 1] == inputs[left - 1]:
+            left -= 1
+            block *= extents[left]
+        last = left - 1
+        width, begin, extent = extents[last], begins[last], inputs[last]
+        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), total)
+        at = 0
+        for row in range(total // (width * block)):
+            rest, base = row, source
+            for k in range(last - 1, -1, -1):
+                base += _inside(rest % extents[k] + begins[k], inputs[k], border) * strides[k]
+                rest //= extents[k]
+            line = view_in(base, extent * block)
+            for i in range(width):
+                first = _inside(i + begin, extent, border) * block
+                for c in range(block):
+                    out[at + c] = convert(line[first + c])
+                at += block
+        return 0
+
+    return bordered

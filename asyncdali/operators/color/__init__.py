@@ -1,0 +1,1 @@
+"""Colours of pictures."""

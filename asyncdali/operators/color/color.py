@@ -1,0 +1,134 @@
+"""brightness, contrast, brightness_contrast: one multiplication and one addition per element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, register
+from ..layouts import input_layout
+from ..unfolding import Frames, PerFrame
+
+LAYOUTS = ("HWC", "FHWC", "DHWC")
+"""Layouts that colour operators accept; without a layout the first one of the same length is meant."""
+
+_U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
+_RANGE = {_U8: 255.0, _I16: 32767.0, _I32: 2147483647.0, _F32: 1.0}
+"""Supported types, and the largest positive value of each (1 for floats)."""
+_CENTER = {_U8: 128.0, _I16: 16384.0, _I32: 1073741824.0, _F32: 0.5}
+"""Middle of the positive range of each type: what `contrast` leaves alone unless `contrast_center` says otherwise."""
+
+_BRIGHTNESS = (
+    Arg("brightness", "float", 1.0, "Factor of the brightness.", tensor=True),
+    Arg("brightness_shift", "float", 0.0, "Added brightness; 1 is the largest positive value of the output type.", tensor=True),
+)
+_CONTRAST = (
+    Arg("contrast", "float", 1.0, "Factor of the contrast; 0 gives uniform grey.", tensor=True),
+    Arg("contrast_center", "float", None, "Value left alone; by default half the input type's positive range.", tensor=True),
+)
+DTYPE = Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")
+
+
+class ElementwiseColor(PerFrame):
+    """Base of colour operators: the output has the input's shape and layout, and the type `dtype`."""
+
+    on_cuda = True
+    types: tuple[DALIDataType, ...] = tuple(_RANGE)
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import color_kernels
+
+        self._kernels = color_kernels
+        self._dtype: DALIDataType | None = spec.constant("dtype")
+        if self._dtype is not None:
+            self._supported("output", self._dtype)
+
+    def _supported(self, which: str, dtype: DALIDataType) -> None:
+        if dtype not in self.types:
+            raise ValueError(f"Unsupported {which} type: {dtype.name}; supported are {', '.join(kind.name for kind in self.types)}")
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = _U8 if dtypes[0] is None else dtypes[0]
+        wanted = source if self._dtype is None else self._dtype
+        if source in self.types:
+            self.compile(storage_dtype(source).name, storage_dtype(wanted).name)
+        return [dtypes[0] if self._dtype is None else self._dtype]
+
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, LAYOUTS)
+
+    def compile(self, in_dtype: str, out_dtype: str) -> None:
+        """Compile the kernel that :meth:`plan` will use."""
+        raise NotImplementedError
+
+    def output(self, source: Batch) -> Batch:
+        """The output batch, still without memory; refuses inputs of the wrong type or layout."""
+        layout = input_layout(source, LAYOUTS)
+        self._supported("input", source.dtype)
+        dtype = source.dtype if self._dtype is None else self._dtype
+        return Batch(source.shapes, dtype, layout, device=source.device, source_info=source.source_info)
+
+
+class _Linear(ElementwiseColor):
+    """``shift * range + brightness * (center + contrast * (input - center))``; arguments that an operator lacks change nothing."""
+
+    def compile(self, in_dtype: str, out_dtype: str) -> None:
+        self._kernels.linear_step(in_dtype, out_dtype).compile()
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        output = self.output(source)
+        # In the order in which DALI rounds to float32.
+        shift = self._value("brightness_shift", arguments, 0.0) * np.float32(_RANGE[output.dtype])
+        brightness, contrast = self._value("brightness", arguments, 1.0), self._value("contrast", arguments, 1.0)
+        center = self._value("contrast_center", arguments, _CENTER[source.dtype])
+        factors = np.stack([brightness * contrast, shift + brightness * (center - contrast * center)], axis=1)
+        return Planned([output], [self._kernels.make_linear_step(source, output, factors)])
+
+    def _value(self, name: str, arguments: Arguments, default: float) -> np.ndarray:
+        if name in self.schema.by_name and arguments.given(name):
+            return arguments.scalars(name)
+        return np.full(arguments.count, default, np.float32)
+
+
+@register
+class BrightnessContrast(_Linear):
+    """See the schema."""
+
+    schema = Schema(
+        name="brightness_contrast",
+        doc="""Adjusts brightness and contrast.
+
+        ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
+        positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
+        args=(*_BRIGHTNESS, *_CONTRAST, DTYPE),
+        devices=("cpu", "gpu"),
+    )
+
+
+@register
+class Brightness(_Linear):
+    """See the schema."""
+
+    schema = Schema(
+        name="brightness",
+        doc="""Adjusts the brightness: ``brightness_shift * range + brightness * input``.
+
+        The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
+        args=(*_BRIGHTNESS, DTYPE),
+        devices=("cpu", "gpu"),
+    )
+
+
+@register
+class Contrast(_Linear):
+    """See the schema."""
+
+    schema = Schema(
+        name="contrast",
+        doc="Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.",
+        args=(*_CONTRAST, DTYPE),
+        devices=("cpu", "gpu"),
+    )

@@ -1,0 +1,59 @@
+"""color_space_conversion: between RGB, BGR, grey and YCbCr."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType, DALIImageType
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..layouts import input_layout
+
+_LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
+_CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
+
+
+@register
+class ColorSpaceConversion(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="color_space_conversion",
+        doc="""Converts images between RGB, BGR, GRAY and YCbCr.
+
+        YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
+        Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("image_type", "image_type", REQUIRED, "Colour space of the input: RGB, BGR, GRAY or YCbCr."),
+            Arg("output_type", "image_type", REQUIRED, "Colour space of the output: RGB, BGR, GRAY or YCbCr."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._from, self._to = spec.constant("image_type"), spec.constant("output_type")
+        for name, kind in (("image_type", self._from), ("output_type", self._to)):
+            if kind not in _CHANNELS:
+                raise ValueError(f"`{name}` is {kind.name}; supported are {', '.join(known.name for known in _CHANNELS)}")
+        from . import color_space_kernels
+
+        self._kernels = color_space_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._kernels.conversion_step(_CHANNELS[self._from], _CHANNELS[self._to]).compile()
+        return [DALIDataType.UINT8]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, _LAYOUTS)
+        if source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"color_space_conversion only works on UINT8 images, got {source.dtype.name}")
+        wrong = source.shapes[:, -1] != _CHANNELS[self._from]
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"{self._from.name} images have {_CHANNELS[self._from]} channels, got {int(source.shapes[i, -1])}")
+        shapes = source.shapes.copy()
+        shapes[:, -1] = _CHANNELS[self._to]
+        output = Batch(shapes, DALIDataType.UINT8, layout, device=source.device, source_info=source.source_info)
+        return Planned([output], [self._kernels.make_conversion_step(source, output, self._from, self._to)])

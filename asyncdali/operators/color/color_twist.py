@@ -1,0 +1,128 @@
+"""hue, saturation, hsv, color_twist: one 3 x 3 matrix and one offset per sample.
+
+Colours are taken to luma and two chroma axes (YIQ); the chroma plane is turned by the hue and stretched by the saturation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType, DALIImageType
+from ..base import Arg, Arguments, Planned, SampleError, Schema, register
+from ..unfolding import Frames
+from .color import DTYPE, ElementwiseColor
+
+_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
+# The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
+_FROM_YIQ = np.array(
+    [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
+)
+
+_IMAGE_TYPE = Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of input and output; has no effect, as in DALI.")
+_HUE = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True)
+_SATURATION = Arg("saturation", "float", 1.0, "Factor of the saturation; 0 gives grey.", tensor=True)
+
+
+class _Matrix(ElementwiseColor):
+    """``matrix @ colour + offset``; arguments that an operator lacks change nothing."""
+
+    types = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT, DALIDataType.FLOAT16)
+
+    def compile(self, in_dtype: str, out_dtype: str) -> None:
+        self._kernels.matrix_step(in_dtype, out_dtype).compile()
+        self._kernels.turns.compile()
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        output = self.output(source)
+        wrong = source.shapes[:, -1] != 3
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
+        brightness, contrast = self._value("brightness", arguments), self._value("contrast", arguments)
+        half = np.float32(0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128)
+        matrix = self._matrices(brightness * contrast, arguments)
+        offset = (half - half * contrast) * brightness
+        rows = np.concatenate([matrix.reshape(-1, 9), offset[:, None]], axis=1)
+        return Planned([output], [self._kernels.make_matrix_step(source, output, rows)])
+
+    def _matrices(self, scale: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """float32[samples, 3, 3]; products and sums in the order in which DALI rounds them."""
+        saturation, value = self._value("saturation", arguments)[:, None], self._value("value", arguments)[:, None]
+        cosine, sine = self._kernels.cosines_and_sines(np.deg2rad(self._value("hue", arguments, 0.0).astype(np.float64)))
+        cosine, sine = cosine[:, None], sine[:, None]
+        luma, first, second = (_FROM_YIQ[:, k] * scale[:, None] for k in range(3))
+        turned = first * cosine - second * sine, first * sine + second * cosine
+        columns = luma * value, turned[0] * saturation * value, turned[1] * saturation * value
+        luma, first, second = (column[:, :, None] * row for column, row in zip(columns, _TO_YIQ, strict=True))
+        return luma + first + second
+
+    def _value(self, name: str, arguments: Arguments, default: float = 1.0) -> np.ndarray:
+        if name in self.schema.by_name:
+            return arguments.scalars(name)
+        return np.full(arguments.count, default, np.float32)
+
+
+@register
+class Hue(_Matrix):
+    """See the schema."""
+
+    schema = Schema(
+        name="hue",
+        doc="Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.",
+        args=(DTYPE, _HUE, _IMAGE_TYPE),
+        devices=("cpu", "gpu"),
+    )
+
+
+@register
+class Saturation(_Matrix):
+    """See the schema."""
+
+    schema = Schema(
+        name="saturation",
+        doc="Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.",
+        args=(DTYPE, _IMAGE_TYPE, _SATURATION),
+        devices=("cpu", "gpu"),
+    )
+
+
+@register
+class Hsv(_Matrix):
+    """See the schema."""
+
+    schema = Schema(
+        name="hsv",
+        doc="""Turns the hue and scales saturation and value of RGB images.
+
+        A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.""",
+        args=(
+            Arg("dtype", "dtype", DALIDataType.UINT8, "Element type of the output."),
+            _HUE,
+            _SATURATION,
+            Arg("value", "float", 1.0, "Factor of the value (brightness).", tensor=True),
+        ),
+        devices=("cpu", "gpu"),
+    )
+
+
+@register
+class ColorTwist(_Matrix):
+    """See the schema."""
+
+    schema = Schema(
+        name="color_twist",
+        doc="""Adjusts hue, saturation, brightness and contrast.
+
+        Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.""",
+        args=(
+            Arg("brightness", "float", 1.0, "Factor of the brightness.", tensor=True),
+            Arg("contrast", "float", 1.0, "Factor of the contrast; 0 gives uniform grey.", tensor=True),
+            DTYPE,
+            _HUE,
+            _IMAGE_TYPE,
+            _SATURATION,
+        ),
+        devices=("cpu", "gpu"),
+    )

@@ -1,0 +1,357 @@
+"""decoders.image, image_crop, image_random_crop, image_slice.
+
+JPEGs with 8-bit output go the compiled way: headers of the whole batch are scanned in one call, the windows are decided, and the
+window alone is decoded into the output. Everything else (other formats, CMYK, other element types) is decoded whole from Python while
+preparing, and the compiled step copies the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
+from ...types import DALIDataType, DALIImageType
+from ..base import (  # fmt: skip
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    register,
+)
+from ..geometry import window_rules
+from ..random import random_streams
+from ..random.random import StreamOperator
+from . import image_formats
+from .decoder_lanes import DECODERS, Lanes
+from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
+from .image_headers import FORMATS, FREE_PIXELS, check_size
+
+DECODER_ARGS = (
+    Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
+    Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
+    Arg(
+        "decoder", "str", "",
+        'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "cpu", or "" (both, split by `hw_decoder_load`).',
+    ),
+    Arg("device_memory_padding", "int", 16777216, "Bytes that the GPU's decoder keeps in advance."),
+    Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
+    Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
+    Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoder keeps in advance."),
+    Arg("host_memory_padding_jpeg2k", "int", 0, "Pinned buffer presizing (GPU decoders; no effect here)."),
+    Arg("hw_decoder_load", "float", 0.65, "Part of the batch for a GPU's decoding engines; by default by their number and `num_threads`."),
+    Arg("hybrid_huffman_threshold", "int", 1000000, "Image size for Huffman decoding on the GPU (GPU decoders; no effect here)."),
+    Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's engines too (slower); the CPU always does it."),
+    Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
+    Arg("preallocate_height_hint", "int", 0, "Expected largest height: sizes buffers of a GPU's engines."),
+    Arg("preallocate_width_hint", "int", 0, "Expected largest width: sizes buffers of a GPU's engines."),
+    Arg("use_fast_idct", "bool", False, "Faster, less exact inverse DCT for JPEGs."),
+    Arg("memory_stats", "bool", False, "Deprecated, no effect."),
+    Arg("split_stages", "bool", False, "Deprecated, no effect."),
+    Arg("use_chunk_allocator", "bool", False, "Deprecated, no effect."),
+)
+_DEPRECATED: dict[str, str | None] = {"memory_stats": None, "split_stages": None, "use_chunk_allocator": None}
+
+_CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
+# libjpeg's out_color_space for three channels: JCS_RGB, JCS_EXT_BGR.
+_COLOR_SPACE = {DALIImageType.RGB: 2, DALIImageType.BGR: 8, DALIImageType.GRAY: 1, DALIImageType.ANY_DATA: 2}
+MAX_SCANS = 500
+"""A JPEG of more scans is refused: every scan is a pass over the whole image, and takes few bytes to ask for."""
+
+
+class ImageDecoder(Operator):
+    """Base of the image decoders; sub-classes decide the windows."""
+
+    on_cuda = True
+    reads: ClassVar[tuple[int, ...]] = (0,)
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from ...compiled.step import compile_all
+        from . import jpeg_kernels
+        from .jpeg_library import function_table
+
+        compile_all(jpeg_kernels)
+        self._kernels = jpeg_kernels
+        self._table = function_table()
+        self._table_at = 0 if self._table is None else self._table.ctypes.data
+        self._output_type: DALIImageType = spec.constant("output_type")
+        self._dtype: DALIDataType = spec.constant("dtype")
+        if self._dtype not in image_formats.SUPPORTED_DTYPES:
+            names = ", ".join(kind.name for kind in image_formats.SUPPORTED_DTYPES)
+            raise ValueError(f"argument 'dtype' is {self._dtype.name}; supported are {names}")
+        self._fast_dct = bool(spec.constant("use_fast_idct"))
+        self._adjusts = bool(spec.constant("adjust_orientation"))
+        self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
+        self._ready: dict[int, np.ndarray] = {}
+        self._plain = False
+        if spec.constant("decoder") not in DECODERS:
+            raise ValueError(f"`decoder` is {spec.constant('decoder')!r}; supported are {', '.join(map(repr, DECODERS))}")
+        self._lanes: Lanes | None = None
+        if spec.device == "mixed" and environment.gpu is not None:
+            self._lanes = Lanes(spec, environment)
+            if self._lanes.hardware is not None:
+                from . import jpeg_lane_kernels
+
+                compile_all(jpeg_lane_kernels)
+
+    # --- windows, in the image as seen
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; the whole image here.
+
+        SampleError for a window that is empty or leaves its image.
+        """
+        return np.zeros_like(extents), extents
+
+    # --- one iteration
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        source = inputs[0]
+        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        sizes = np.ascontiguousarray(source.shapes[:, 0])
+        headers, plain = self._kernels.read_headers(source.addresses, sizes)
+        self._headers, self._sizes, self._ready = headers, sizes, {}
+        self._plain = plain and not self._whole_from_python
+        if self._plain:  # nearly always
+            return
+        _refuse_impossible(headers, sizes)
+        others = np.flatnonzero(~self._compiled_samples(headers))
+        if len(others):
+            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i))
+
+    def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
+        """Which samples compiled code decodes: bool[samples]."""
+        if self._whole_from_python:
+            return np.zeros(len(headers), bool)
+        return (headers[:, 0] == self._kernels.IS_JPEG) & ((headers[:, 3] == 1) | (headers[:, 3] == 3))
+
+    def _decode_now(self, source: Batch, header: np.ndarray, i: int) -> None:
+        """Decode sample `i` whole, in final channels and type, as seen."""
+        data = source.sample(i)
+        try:
+            if header[0] == self._kernels.NOT_JPEG:
+                image, orientation = image_formats.decode_other(data, self._output_type)
+            else:
+                image, orientation = self._whole_jpeg(data, header), int(header[4])
+            if self._adjusts:
+                image = image_formats.orient(image, orientation)
+            self._ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
+        except ValueError as error:
+            raise SampleError(i, str(error)) from None
+        except MemoryError:
+            raise SampleError(i, "not enough memory to decode it") from None
+
+    def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
+        """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
+        _, width, height, components = (int(value) for value in header[:4])
+        if components == 4 and self._output_type == DALIImageType.ANY_DATA:
+            raise ValueError("output_type ANY_DATA is not supported for CMYK JPEGs")
+        if self._table is None:
+            return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
+        channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
+        image, code, message = self._kernels.decode_whole(self._table, data, width, height, components, channels, self._fast_dct)
+        if code:
+            raise ValueError(self._explain(code, message, 0))
+        return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, headers, ready = inputs[0], self._headers, self._ready
+        self._ready = {}
+        images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
+        if not self._adjusts:
+            images[:, 3] = 1
+        for i, image in ready.items():
+            images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
+        seen = images[:, 1::-1]  # height, width
+        if not self._plain:
+            seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
+        anchors, extents = self.windows(seen, inputs[1:], arguments)
+        channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
+        windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
+        output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
+        addresses = source.addresses
+        if ready:
+            addresses = addresses.copy()
+            for i, image in ready.items():
+                addresses[i] = image.ctypes.data
+        hardware, targets = None, output.addresses
+        if self._lanes is not None and not self._whole_from_python:
+            hardware = self._lanes.choose(source.addresses, self._sizes, headers, anchors, extents)
+            targets = targets if hardware is None else hardware.targets
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
+        context = np.array(
+            [
+                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
+                _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
+            ],
+            np.int64,
+        )  # fmt: skip
+        keep = (addresses, self._sizes, windows, targets, source, ready)
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
+        return Planned([output], [step])
+
+    def _explain(self, code: int, text: str, sample: int) -> str:
+        if code == self._kernels.TRUNCATED:
+            return "Premature end of JPEG data: the file is truncated"
+        if code == self._kernels.WRONG_SIZE:
+            return "broken JPEG: the decoder found another image than the header says"
+        return f"broken JPEG: {text}"
+
+
+def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
+    """SampleError for the first JPEG that cannot be meant, by its header alone: no frame, an unsupported kind, a bomb."""
+    found, width, height, components, marker, scans = headers[:, (0, 1, 2, 3, 6, 7)].T
+    pixels = width * height
+    # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. What is merely large is judged by `check_size`.
+    bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
+    wrong = (found != 0) & (bomb | (pixels <= 0) | (pixels > FREE_PIXELS) | (scans > MAX_SCANS) | (found != 1) | (components == 2))
+    for i in np.flatnonzero(wrong):
+        try:
+            _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
+        except ValueError as error:
+            raise SampleError(int(i), str(error)) from None
+
+
+def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
+    """ValueError that says what is wrong with a suspicious JPEG, if anything is."""
+    found, width, height, components, _, _, marker, scans = (int(value) for value in header)
+    if marker == 0:
+        raise ValueError("broken JPEG: no frame header")
+    check_size(width, height, size)
+    if bomb:
+        raise ValueError(f"the header gives an image of {width}x{height} pixels, which {size} bytes of data cannot hold")
+    if scans > MAX_SCANS:
+        raise ValueError(f"JPEG of {scans} scans; at most {MAX_SCANS} are decoded")
+    if components not in (1, 3, 4):
+        raise ValueError(f"JPEG of {components} components is not supported; 1, 3 and 4 are")
+    if found != 1:
+        raise ValueError("JPEGs that are lossless, hierarchical or of other than 8 bits are not supported")
+
+
+_NOTES = """
+
+        Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
+        up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
+        unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+
+        Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
+
+
+@register
+class DecodeImage(ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image",
+        doc=f"Decodes images: {FORMATS}.{_NOTES}",
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder", "experimental.decoders.image"),
+        deprecated=_DEPRECATED,
+        args=(
+            *DECODER_ARGS,
+            Arg("cache_batch_copy", "bool", True, "Decoder cache (GPU decoders; no effect here)."),
+            Arg("cache_debug", "bool", False, "Decoder cache (GPU decoders; no effect here)."),
+            Arg("cache_size", "int", 0, "Decoder cache (GPU decoders; no effect here)."),
+            Arg("cache_threshold", "int", 0, "Decoder cache (GPU decoders; no effect here)."),
+            Arg("cache_type", "str", "", "Decoder cache (GPU decoders; no effect here)."),
+        ),
+    )
+
+
+@register
+class DecodeImageCrop(ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image_crop",
+        doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
+
+        The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.{_NOTES}""",
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder_crop", "experimental.decoders.image_crop"),
+        deprecated=_DEPRECATED,
+        args=(*DECODER_ARGS, *CROP_ARGS),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        check_crop(spec)
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        return check_windows(*crop_windows(self.spec, arguments, extents), extents)
+
+
+@register
+class DecodeImageSlice(ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image_slice",
+        doc=f"""Decodes a given part of each image: {FORMATS}.
+
+        The part is given by named arguments or by two more inputs, anchor and shape (1-D FLOAT or integers, one value per axis of `axes`;
+        floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
+        away from zero. A window that leaves the image is an error.{_NOTES}""",
+        inputs=(1, 3),
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder_slice", "experimental.decoders.image_slice"),
+        deprecated=_DEPRECATED,
+        cpu_inputs=(1, 2),
+        args=(*DECODER_ARGS, *window_rules.SLICE_ARGS),
+    )
+    reads = (0, 1, 2)
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        window_rules.check_slice(spec)
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        return check_windows(*window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
+
+
+@register
+class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
+    """See the schema."""
+
+    schema = Schema(
+        name="decoders.image_random_crop",
+        doc=f"""Decodes a random window of each image: {FORMATS}.
+
+        The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
+        DALI's for the same seed.{_NOTES}""",
+        devices=("cpu", "mixed"),
+        aliases=("image_decoder_random_crop", "experimental.decoders.image_random_crop"),
+        deprecated=_DEPRECATED,
+        seeded=True,
+        args=(
+            *DECODER_ARGS,
+            Arg("num_attempts", "int", 10, "Tries to find a window within the ranges.", stream=True),
+            Arg("random_area", "float_list", [0.08, 1.0], "Range of the window's area as a fraction of the image.", stream=True),
+            Arg("random_aspect_ratio", "float_list", [3 / 4, 4 / 3], "Range of width / height.", stream=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        random_streams.load_kernels()
+        random_streams.crop_windows(self.position, [16], [16], *self._ranges())  # refuse impossible ranges now
+
+    def _ranges(self) -> tuple[list[float], list[float], int]:
+        constant = self.spec.constant
+        return constant("random_aspect_ratio"), constant("random_area"), constant("num_attempts")
+
+    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        return random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())

@@ -1,0 +1,473 @@
+"""JPEG headers and cropped JPEG decoding in compiled code, on libjpeg-turbo's classic API.
+
+The library reports a fatal error by calling ``error_exit``, which must not return; ours jumps back into the decoding step
+(``setjmp``/``longjmp``, as C programs do). Between the two only the library's own frames and those of these functions are skipped,
+and neither owns anything that the following ``jpeg_destroy_decompress`` does not free.
+
+Bytes are loaded and copied by address here rather than through array views: the same code compiles several times faster.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiled.intrinsics import (  # fmt: skip
+    call1,
+    call2,
+    call3,
+    copy_bytes,
+    larger,
+    load_i32,
+    load_i64,
+    load_u8,
+    longjmp,
+    setjmp,
+    smaller,
+    store_i32,
+    store_i64,
+    store_u8,
+)
+from ...compiled.memory import address_of
+from ...compiled.step import callback, compiled, inlined, step
+from .image_headers import FREE_PIXELS
+
+# struct jpeg_decompress_struct, ABI 6.2, 64 bit.
+_STRUCT_BYTES, _ABI = 632, 62
+_CLIENT_DATA, _SOURCE = 24, 40
+_IMAGE_WIDTH, _IMAGE_HEIGHT, _NUM_COMPONENTS, _OUT_COLOR_SPACE, _DCT_METHOD = 48, 52, 56, 64, 96
+_OUTPUT_WIDTH, _OUTPUT_HEIGHT, _OUTPUT_COMPONENTS = 136, 140, 148
+# struct jpeg_error_mgr
+_ERROR_EXIT, _OUTPUT_MESSAGE, _FORMAT_MESSAGE = 0, 16, 24
+# Function table, see jpeg_library.FUNCTIONS.
+_STD_ERROR, _CREATE, _MEM_SRC, _READ_HEADER, _START, _CROP, _SKIP, _READ, _DESTROY, _ON_ERROR, _ON_MESSAGE = range(11)
+
+# Work area of one decode.
+_ERR = 1024  # the error manager
+_JUMP = 2048  # jump buffer (512 bytes), then the library's message (256)
+_MESSAGE = _JUMP + 512
+_ROWS = 3072  # row pointers
+_ROW_COUNT = 16
+_SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_crop_scanline
+WORK_BYTES = 4096
+
+FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
+"""Status codes of decoding; FAILED comes with the library's message."""
+
+
+def _on_error(cinfo):
+    """error_exit: keep the message, jump back to the decoding step."""
+    jump = load_i64(cinfo + _CLIENT_DATA)
+    err = load_i64(cinfo)
+    call2(load_i64(err + _FORMAT_MESSAGE), cinfo, jump + 512)
+    longjmp(jump, np.int32(1))
+
+
+def _on_message(cinfo):
+    """output_message: warnings are not printed."""
+
+
+@cache
+def callbacks() -> tuple[Any, Any]:
+    """The two functions that the library calls, compiled: (error_exit, output_message), each with ``.address``."""
+    return callback(_on_error), callback(_on_message)
+
+
+# Per-sample geometry of decode_step: int64[samples, GEOMETRY_FIELDS].
+GEOMETRY_FIELDS = 11
+_KIND, _X, _Y, _W, _H, _WIDTH, _HEIGHT, _ORIENTATION, _UNIT_W, _PIXEL, _COMPS = range(11)
+JPEG, READY = 0, 1
+"""Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
+
+
+@inlined
+def _open(table, work, data, size):
+    """Set up decompression of `data` and read the header."""
+    jump = work + _JUMP
+    call1(load_i64(table + 8 * _STD_ERROR), work + _ERR)
+    store_i64(work + _ERR + _ERROR_EXIT, load_i64(table + 8 * _ON_ERROR))
+    store_i64(work + _ERR + _OUTPUT_MESSAGE, load_i64(table + 8 * _ON_MESSAGE))
+    store_i64(work, work + _ERR)
+    store_i64(work + _CLIENT_DATA, jump)
+    call3(load_i64(table + 8 * _CREATE), work, _ABI, _STRUCT_BYTES)
+    store_i64(work + _CLIENT_DATA, jump)  # creation clears all but the error manager
+    call3(load_i64(table + 8 * _MEM_SRC), work, data, size)
+    call2(load_i64(table + 8 * _READ_HEADER), work, 1)
+
+
+@inlined
+def _read_window(table, work, out, g, channels, strip):
+    """The window of geometry `g` into `out`, its rows one after another. `strip` holds _ROW_COUNT rows of the cropped width.
+
+    Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
+    window is equal to the same part of the whole image. Returns the number of rows that were read.
+    """
+    x, y, w, h = load_i64(g + 8 * _X), load_i64(g + 8 * _Y), load_i64(g + 8 * _W), load_i64(g + 8 * _H)
+    width, unit_w = load_i64(g + 8 * _WIDTH), load_i64(g + 8 * _UNIT_W)
+    scalars = work + _SCALARS
+    left = 0
+    cropped = x > 0 or w < width
+    if cropped:
+        first = larger(0, x - unit_w)
+        last = smaller(width, x + w + unit_w)
+        store_i32(scalars, np.int32(first))
+        store_i32(scalars + 4, np.int32(last - first))
+        call3(load_i64(table + 8 * _CROP), work, scalars, scalars + 4)
+        left = (x - load_i32(scalars)) * channels
+    if y > 0:
+        call2(load_i64(table + 8 * _SKIP), work, y)
+    row_bytes = w * channels
+    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if cropped else (out, row_bytes)
+    done = 0
+    while done < h:
+        rows = smaller(_ROW_COUNT, h - done)
+        for k in range(rows):
+            store_i64(work + _ROWS + 8 * k, target + k * row_stride)
+        got = call3(load_i64(table + 8 * _READ), work, work + _ROWS, rows) & 0xFFFFFFFF
+        if got == 0:
+            break
+        if cropped:
+            for k in range(got):
+                copy_bytes(out + (done + k) * row_bytes, strip + k * row_stride + left, row_bytes)
+        else:
+            target += got * row_bytes
+        done += got
+    return done
+
+
+@inlined
+def _decode(table, work, data, size, out, g, color, fast_dct, strip):
+    """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
+    channels = load_i64(g + 8 * _PIXEL)
+    if setjmp(work + _JUMP) != 0:
+        call1(load_i64(table + 8 * _DESTROY), work)
+        return FAILED
+    _open(table, work, data, size)
+    # The buffers were sized by our own reading of the header: refuse before the library takes memory if it sees another image.
+    if (
+        load_i32(work + _IMAGE_WIDTH) != load_i64(g + 8 * _WIDTH)
+        or load_i32(work + _IMAGE_HEIGHT) != load_i64(g + 8 * _HEIGHT)
+        or load_i32(work + _NUM_COMPONENTS) != load_i64(g + 8 * _COMPS)
+    ):
+        call1(load_i64(table + 8 * _DESTROY), work)
+        return WRONG_SIZE
+    store_i32(work + _OUT_COLOR_SPACE, np.int32(color if channels == 3 else channels))  # 1: JCS_GRAYSCALE, 4: JCS_CMYK
+    store_i32(work + _DCT_METHOD, np.int32(1 if fast_dct else 0))
+    call1(load_i64(table + 8 * _START), work)
+    if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + 8 * _WIDTH) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
+        call1(load_i64(table + 8 * _DESTROY), work)
+        return WRONG_SIZE
+    rows = _read_window(table, work, out, g, channels, strip)
+    # At the end of the data the library goes on with an end marker of its own, outside our memory.
+    at = load_i64(load_i64(work + _SOURCE))
+    call1(load_i64(table + 8 * _DESTROY), work)
+    return 0 if data <= at <= data + size and rows == load_i64(g + 8 * _H) else TRUNCATED
+
+
+@inlined
+def _orient(source, target, g):
+    """Write the stored window of geometry `g` to `target` as seen (EXIF orientation 2-8)."""
+    w, h, pixel, orientation = load_i64(g + 8 * _W), load_i64(g + 8 * _H), load_i64(g + 8 * _PIXEL), load_i64(g + 8 * _ORIENTATION)
+    columns, rows, step_x, step_y, start = w, h, pixel, w * pixel, source
+    if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+        start += (w - 1) * step_x
+        step_x = -step_x
+    if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+        start += (h - 1) * step_y
+        step_y = -step_y
+    if orientation >= 5:
+        columns, rows, step_x, step_y = rows, columns, step_y, step_x
+    for y in range(rows):
+        at = start + y * step_y
+        for _ in range(columns):
+            for c in range(pixel):
+                store_u8(target + c, load_u8(at + c))
+            target += pixel
+            at += step_x
+
+
+@inlined
+def _fail(work, thread):
+    """Hand the library's message on: a C string, cut to the thread's room for texts."""
+    room = smaller(load_i64(thread + 24), 256)
+    copy_bytes(load_i64(thread + 16), work + _MESSAGE, room)
+    store_u8(load_i64(thread + 16) + room - 1, np.uint8(0))
+
+
+@step
+def decode_step(context, sample, thread):
+    """Decode (or copy) the window of one sample.
+
+    Context: function table, data addresses, data sizes, geometry (int64[samples, 11]: kind, x, y, w, h of the window in stored
+    coordinates, stored width and height, orientation, columns to read beyond the window, bytes per pixel, components of the file), output
+    addresses, libjpeg colour space of three channels, fast DCT flag, offset of own scratch, offset in it of the orientation buffer.
+    """
+    g = load_i64(context + 24) + 8 * GEOMETRY_FIELDS * sample
+    out = load_i64(load_i64(context + 32) + 8 * sample)
+    data = load_i64(load_i64(context + 8) + 8 * sample)
+    if load_i64(g + 8 * _KIND) == READY:
+        pixel = load_i64(g + 8 * _PIXEL)
+        row_bytes, width = load_i64(g + 8 * _W) * pixel, load_i64(g + 8 * _WIDTH)
+        first = data + (load_i64(g + 8 * _Y) * width + load_i64(g + 8 * _X)) * pixel
+        for k in range(load_i64(g + 8 * _H)):
+            copy_bytes(out + k * row_bytes, first + k * width * pixel, row_bytes)
+        return 0
+    size = load_i64(load_i64(context + 16) + 8 * sample)
+    work = load_i64(thread) + load_i64(context + 56)
+    upright = load_i64(g + 8 * _ORIENTATION) == 1
+    target = out if upright else work + load_i64(context + 64)
+    code = _decode(load_i64(context), work, data, size, target, g, load_i64(context + 40), load_i64(context + 48), work + WORK_BYTES)
+    if code == FAILED:
+        _fail(work, thread)
+    elif code == 0 and not upright:
+        _orient(target, out, g)
+    return code
+
+
+# ------------------------------------------------------------------------------------------------------------------------ headers
+
+HEADER_FIELDS = 8
+_FOUND, _HW, _HH, _COMPONENTS, _HORIENT, _MARGIN, _SOF, _SCANS = range(8)
+NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
+"""Result of the header scan: no JPEG; one that libjpeg decodes to 8 bits; one with other features (12 bit, lossless)."""
+
+
+@inlined
+def _big(at):
+    """Big-endian 16-bit number at address `at`."""
+    return np.int64(load_u8(at)) << 8 | np.int64(load_u8(at + 1))
+
+
+@inlined
+def _word(at, little):
+    """16-bit number at address `at`."""
+    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else _big(at)
+
+
+@inlined
+def _exif_orientation(at, stop):
+    """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112."""
+    if stop - at < 14 or _big(at) != 0x4578 or _big(at + 2) != 0x6966:  # "Exif"
+        return 1
+    base = at + 6
+    little = load_u8(base) == 0x49
+    # The directory's offset has 32 bits, a segment at most 16.
+    at = base + _word(base + (4 if little else 6), little)
+    if _word(base + (6 if little else 4), little) != 0 or at + 2 > stop:
+        return 1
+    entries = _word(at, little)
+    for k in range(entries):
+        entry = at + 2 + 12 * k
+        if entry + 12 > stop:
+            return 1
+        if _word(entry, little) == 0x0112:
+            value = _word(entry + 8, little)
+            return value if 1 <= value <= 8 else 1
+    return 1
+
+
+@inlined
+def _frame(at, stop, marker, fields):
+    """Record the frame header (SOFn) at addresses at..stop; False if it is cut."""
+    components = load_u8(at + 5)
+    if stop - at < 6 + 3 * components:
+        return False
+    usual = (marker <= 0xC2 or marker == 0xC9 or marker == 0xCA) and load_u8(at) == 8
+    unit = 1
+    for k in range(components):
+        unit = larger(unit, np.int64(load_u8(at + 6 + 3 * k + 1)) >> 4)
+    store_i64(fields + 8 * _FOUND, IS_JPEG if usual else UNUSUAL)
+    store_i64(fields + 8 * _HH, _big(at + 1))
+    store_i64(fields + 8 * _HW, _big(at + 3))
+    store_i64(fields + 8 * _COMPONENTS, components)
+    # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
+    store_i64(fields + 8 * _MARGIN, (32 if marker & 3 == 2 else 8) * unit)
+    store_i64(fields + 8 * _SOF, marker)
+    return True
+
+
+@inlined
+def _count_scans(at, stop):
+    """Scans that start in at..stop."""
+    scans = 0
+    for k in range(at, stop - 1):
+        if load_u8(k) == 0xFF and load_u8(k + 1) == 0xDA:
+            scans += 1
+    return scans
+
+
+@inlined
+def _scan(data, size, fields):
+    """Walk a JPEG's markers up to the first scan."""
+    for k in range(HEADER_FIELDS):
+        store_i64(fields + 8 * k, 0)
+    stop = data + size
+    if size < 4 or _big(data) != 0xFFD8:
+        return
+    store_i64(fields + 8 * _FOUND, UNUSUAL)
+    orientation = 1
+    at = data + 2
+    while at + 4 <= stop:
+        marker = np.int64(load_u8(at + 1))
+        if load_u8(at) != 0xFF or marker == 0xFF:
+            at += 1  # stray or fill bytes between segments
+            continue
+        if marker == 0xD8 or marker <= 0x01 or 0xD0 <= marker <= 0xD7:
+            at += 2
+            continue
+        if marker == 0xD9:
+            break
+        start = at + 4
+        at += 2 + _big(at + 2)
+        if at < start or at > stop:
+            break
+        if marker == 0xDA:
+            several = load_i64(fields + 8 * _SOF) & 3 == 2 or load_u8(start) != load_i64(fields + 8 * _COMPONENTS)
+            store_i64(fields + 8 * _SCANS, _count_scans(start, stop) + 1 if several else 1)
+            break
+        if marker == 0xE1 and orientation == 1:
+            orientation = _exif_orientation(start, at)
+        is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
+        if is_frame and (load_i64(fields + 8 * _SOF) != 0 or at < start + 6 or not _frame(start, at, marker, fields)):
+            break
+    store_i64(fields + 8 * _HORIENT, orientation)
+
+
+@inlined
+def _plain(fields, size):
+    """Whether a file is what nearly all are: an upright grey or colour JPEG of one scan, of a size that its data may well hold."""
+    pixels = load_i64(fields + 8 * _HW) * load_i64(fields + 8 * _HH)
+    kind, components = load_i64(fields + 8 * _FOUND), load_i64(fields + 8 * _COMPONENTS)
+    upright = load_i64(fields + 8 * _HORIENT) == 1 and load_i64(fields + 8 * _SCANS) == 1
+    return kind == IS_JPEG and (components == 1 or components == 3) and upright and 0 < pixels <= smaller(512 * size, FREE_PIXELS)
+
+
+@compiled(4)
+def scan_headers(addresses, sizes, count, headers):
+    """JPEG headers of a batch: int64[count, HEADER_FIELDS]; gives the number of plain files (see `_plain`).
+
+    The fields: found (NOT_JPEG, IS_JPEG, UNUSUAL), width, height, components, orientation, columns to decode beyond a window on each
+    side (one MCU, because upsampling looks at neighbours; more for progressive files), frame marker (SOFn), number of scans.
+    Only bytes of the samples are looked at, whatever they say.
+    """
+    plain = 0
+    for i in range(count):
+        size = load_i64(sizes + 8 * i)
+        fields = headers + 8 * HEADER_FIELDS * i
+        _scan(load_i64(addresses + 8 * i), size, fields)
+        if _plain(fields, size):
+            plain += 1
+    return plain
+
+
+# ------------------------------------------------------------------------------------------------------------------------ windows
+
+# Table of place_windows (int64 each): 0 samples, 1 headers, 2 images int64[samples, 4] (width, height, components, orientation; orientation
+# 0: decoded already, as seen), 3 anchors int64[samples, 2] (y, x) and 4 extents (h, w) of windows in the image as seen, 5 channels
+# int64[samples], 6 bytes from one sample's channels to the next one's (0: all have the same), 7 bytes per element; filled in: 8 geometry
+# of decode_step, 9 output shapes int64[samples, 3], 10 bytes of the widest row to decode, 11 bytes of the largest window to be turned.
+
+
+@compiled(1)
+def place_windows(table):
+    """Geometry of :func:`decode_step`: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
+    header, image, anchor, extent = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24), load_i64(table + 32)
+    geometry, shape = load_i64(table + 64), load_i64(table + 72)
+    for i in range(load_i64(table)):
+        channels = load_i64(load_i64(table + 40) + load_i64(table + 48) * i)
+        width, height, orientation = load_i64(image), load_i64(image + 8), load_i64(image + 24)
+        pixel = channels * load_i64(table + 56)
+        y, x, h, w = load_i64(anchor), load_i64(anchor + 8), load_i64(extent), load_i64(extent + 8)
+        store_i64(shape, h)
+        store_i64(shape + 8, w)
+        store_i64(shape + 16, channels)
+        if orientation >= 5:
+            y, x, h, w = x, y, w, h
+        if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+            x = width - x - w
+        if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+            y = height - y - h
+        store_i64(geometry + 8 * _KIND, READY if orientation == 0 else JPEG)
+        store_i64(geometry + 8 * _X, x)
+        store_i64(geometry + 8 * _Y, y)
+        store_i64(geometry + 8 * _W, w)
+        store_i64(geometry + 8 * _H, h)
+        store_i64(geometry + 8 * _WIDTH, width)
+        store_i64(geometry + 8 * _HEIGHT, height)
+        store_i64(geometry + 8 * _ORIENTATION, larger(orientation, 1))
+        store_i64(geometry + 8 * _UNIT_W, load_i64(header + 8 * _MARGIN))
+        store_i64(geometry + 8 * _PIXEL, pixel)
+        store_i64(geometry + 8 * _COMPS, load_i64(image + 16))
+        if orientation >= 1:
+            store_i64(table + 80, larger(load_i64(table + 80), width * pixel))
+        if orientation >= 2:
+            store_i64(table + 88, larger(load_i64(table + 88), w * h * pixel))
+        header, image, anchor, extent = header + 8 * HEADER_FIELDS, image + 32, anchor + 16, extent + 16
+        geometry, shape = geometry + 8 * GEOMETRY_FIELDS, shape + 24
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------------- from Python
+
+
+def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """:data:`scan_headers` from Python: int64[samples, HEADER_FIELDS] for samples at `addresses` (int64) of `sizes` bytes (int64), and
+    whether all of them are plain files."""
+    headers = np.empty((len(sizes), HEADER_FIELDS), np.int64)
+    plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
+    return headers, plain == len(sizes)
+
+
+class Windows(NamedTuple):
+    """What :func:`place_windows` found: geometry and output shapes, bytes of the widest row and of the largest window to turn."""
+
+    geometry: np.ndarray
+    shapes: np.ndarray
+    widest: int
+    turned: int
+
+
+def windows_of(
+    headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
+) -> Windows:
+    """:func:`place_windows` from Python; its table describes the arguments. One value in `channels` is that of all samples."""
+    count = len(headers)
+    memory = np.empty(count * (GEOMETRY_FIELDS + 3 + 4), np.int64)
+    at = address_of(memory)
+    ends = count * GEOMETRY_FIELDS, count * (GEOMETRY_FIELDS + 3)
+    geometry, shapes = memory[: ends[0]].reshape(count, GEOMETRY_FIELDS), memory[ends[0] : ends[1]].reshape(count, 3)
+    windows = memory[ends[1] :].reshape(2, count, 2)
+    windows[0], windows[1] = anchors, extents
+    table = np.array(
+        [
+            count, address_of(headers), address_of(images), at + 8 * ends[1], at + 8 * (ends[1] + 2 * count), address_of(channels),
+            8 if len(channels) > 1 else 0, itemsize, at, at + 8 * ends[0], 0, 0,
+        ],
+        np.int64,
+    )  # fmt: skip
+    place_windows(address_of(table))
+    return Windows(geometry, shapes, int(table[10]), int(table[11]))
+
+
+def decode_whole(
+    table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False
+) -> tuple[np.ndarray, int, str]:
+    """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK."""
+    image = np.empty((height, width, channels), np.uint8)
+    geometry = np.array([JPEG, 0, 0, width, height, width, height, 1, 0, channels, components], np.int64)
+    addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
+    work, text = np.zeros(WORK_BYTES, np.uint8), np.zeros(256, np.uint8)
+    thread = np.array([work.ctypes.data, work.size, text.ctypes.data, text.size], np.int64)
+    at = addresses.ctypes.data
+    context = np.array([table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, 2, int(fast_dct), 0, 0], np.int64)
+    code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
+    return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def scratch_bytes(row_bytes: int, orientation_bytes: int) -> tuple[int, int]:
+    """(scratch per thread, offset of the orientation buffer in it) for windows from images with rows of at most `row_bytes`."""
+    strip = WORK_BYTES + _ROW_COUNT * (row_bytes + 128)
+    offset = -(-strip // 64) * 64
+    return offset + orientation_bytes, offset

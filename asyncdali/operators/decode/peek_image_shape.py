@@ -1,0 +1,95 @@
+"""peek_image_shape: the shape that an encoded image will have, from its header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType, DALIImageType
+from ..base import (  # fmt: skip
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    register,
+)
+from . import image_headers
+
+_CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
+_TYPES = tuple(
+    DALIDataType[name] for name in ("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FLOAT", "FLOAT64")
+)
+
+
+@register
+class PeekImageShape(Operator):
+    """See the schema."""
+
+    reads = (0,)
+    eager = True
+    schema = Schema(
+        name="peek_image_shape",
+        aliases=("experimental.peek_image_shape",),
+        doc="""The shape (height, width, channels) of encoded images, from their headers alone.
+
+        Input: encoded bytes (1-D UINT8). Output: three numbers.""",
+        args=(
+            Arg("adjust_orientation", "bool", True, "Give the shape that the image has once it is turned as its EXIF data say."),
+            Arg("dtype", "dtype", DALIDataType.INT64, "Element type of the output."),
+            Arg("image_type", "image_type", DALIImageType.RGB, "Colour space that the image will be decoded to."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._type, self._dtype = spec.constant("image_type"), spec.constant("dtype")
+        if self._type not in _CHANNELS:
+            raise ValueError(f"`image_type` is {self._type.name}; supported are {', '.join(kind.name for kind in _CHANNELS)}")
+        if self._dtype not in _TYPES:
+            raise ValueError(f"`dtype` is {self._dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        from ...compiled.step import compile_all
+        from . import jpeg_kernels
+
+        compile_all(jpeg_kernels)
+        self._kernels = jpeg_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        source = inputs[0]
+        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        headers, _ = self._kernels.read_headers(source.addresses, np.ascontiguousarray(source.shapes[:, 0]))
+        self._headers = headers
+        others = np.flatnonzero(headers[:, 0] == self._kernels.NOT_JPEG)
+        if len(others):
+            yield PythonJob([int(i) for i in others], lambda i: self._read(source, i))
+
+    def _read(self, source: Batch, i: int) -> None:
+        """The header of a file that is no JPEG."""
+        try:
+            header = image_headers.read_header(source.sample(i).tobytes())
+        except ValueError as error:
+            raise SampleError(i, str(error)) from None
+        self._headers[i, 1:3] = header.width, header.height
+        self._headers[i, 4] = header.orientation
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        width, height, orientation = self._headers[:, 1], self._headers[:, 2], self._headers[:, 4]
+        wrong = (width <= 0) | (height <= 0)
+        if wrong.any():
+            raise SampleError(int(np.flatnonzero(wrong)[0]), "broken JPEG: no frame header")
+        turned = (orientation >= 5) & bool(self.spec.constant("adjust_orientation"))
+        channels = np.full(len(width), _CHANNELS[self._type])
+        shapes = np.stack([np.where(turned, width, height), np.where(turned, height, width), channels], axis=1)
+        return Planned([Batch.from_values(shapes.astype(storage_dtype(self._dtype)), dtype=self._dtype)])

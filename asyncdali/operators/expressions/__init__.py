@@ -1,0 +1,1 @@
+"""Arithmetic on nodes, as one loop per tree of operations; indexing."""

@@ -1,0 +1,214 @@
+"""Arithmetic on nodes: an operator for each operation as the graph is defined, and one for a whole tree in a plan (``graph/fusion.py``).
+
+Where the inputs are small and known while planning (draws, labels, constants) the result is computed there, for the whole batch at
+once; also when something planned in the same segment needs it (`early`). Otherwise it is one compiled step of the pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...errors import Explanation
+from ...types import DALIDataType
+from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from .programs import Program, single
+from .shapes import walk
+
+SMALL = 8192
+"""Elements up to which a batch is computed while planning."""
+
+
+@dataclass
+class _Dense:
+    """How dense batches of certain types and shapes are computed, as if the batch were one sample."""
+
+    shape: tuple[int, ...]
+    dtype: DALIDataType
+    step: Step
+    sources: list[np.ndarray]
+    target: np.ndarray
+    thread: np.ndarray
+    scratch: np.ndarray
+
+
+@register
+class ArithmeticGenericOp(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="_arithmetic_generic_op",
+        doc="An arithmetic expression.",
+        inputs=(1, 64),
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("op", "str", None, "Name of the operation."),
+            Arg("operands", "any", None, "Its operands: numbers of inputs, or [value, type] for constants."),
+            Arg("program", "any", None, "Instead of these, in a plan: a program of several operations."),
+            Arg("expression", "str", None, "In a plan: the program as people write it."),
+            Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        program = spec.constant("program")
+        self.program: Program = single(spec.constant("op"), spec.constant("operands")) if program is None else program
+        self._early: bool = spec.constant("early")
+        self._ready: Batch | None = None
+        self._dense: dict[Any, _Dense] = {}
+        self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
+        from . import code as expressions_code
+        from . import kernels as expressions_kernels
+
+        self._code, self._kernels = expressions_code, expressions_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._kernels.expression_step.compile()
+        known = [dtype for dtype in dtypes if dtype is not None]
+        if len(known) < len(dtypes):
+            return [None]
+        try:
+            result = self._result(tuple(known))
+        except RuntimeError:  # the first iteration will say so
+            return [None]
+        self._code.compile_program(self.program, known)
+        return [result]
+
+    def _result(self, kinds: tuple[DALIDataType, ...]) -> DALIDataType:
+        found = self._types.get(kinds)
+        if found is None:
+            found = self._types[kinds] = self.program.types(kinds)[-1]
+        return found
+
+    # --- one iteration
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[CompiledJob]:
+        """Compute now what is too large for one thread."""
+        self._ready = None
+        if not self._early or _small(inputs) or not len(inputs[0]):
+            return
+        planned = self._later(inputs)
+        output = planned.outputs[0]
+        output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
+        yield CompiledJob(len(output), planned.steps)
+        self._ready = output
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            return Planned([ready])
+        if not len(inputs[0]):
+            return Planned([self._nothing(inputs)])
+        return Planned([self._now(inputs)]) if _small(inputs) else self._later(inputs)
+
+    def _nothing(self, inputs: list[Batch]) -> Batch:
+        """The result of empty batches, whose types may be unknown."""
+        unknown = any(batch.dtype is DALIDataType.NO_TYPE for batch in inputs)
+        dtype, layout = (DALIDataType.NO_TYPE, "") if unknown else (self._checked(inputs)[1:])
+        shape = (0, *[1] * max(batch.ndim for batch in inputs))
+        return Batch.from_values(np.empty(shape, storage_dtype(dtype)), layout, dtype)
+
+    def _later(self, inputs: list[Batch]) -> Planned:
+        """The output without contents, and the step that makes them."""
+        kinds, dtype, layout = self._checked(inputs)
+        itemsizes = [batch.itemsize for batch in inputs]
+        plan = walk([batch.shapes for batch in inputs], itemsizes)
+        for repeated, samples in plan.variants:
+            plan.records[samples, 0] = self._code.compile_program(self.program, kinds, repeated)
+        output = Batch(plan.shapes, dtype, layout, device=inputs[0].device, source_info=_origin(inputs))
+        step = self._kernels.make_expression_step(
+            plan, [batch.addresses for batch in inputs], output.addresses, itemsizes, output.itemsize, self._explain
+        )
+        return Planned([output], [step])
+
+    def _checked(self, inputs: list[Batch]) -> tuple[tuple[DALIDataType, ...], DALIDataType, str]:
+        """Types of the inputs, type and layout of the result; refuses what does not go together."""
+        counts = [len(batch) for batch in inputs]
+        if min(counts) != max(counts):
+            raise RuntimeError(f"The operands have different batch sizes: {', '.join(map(str, counts))}")
+        kinds = tuple(batch.dtype for batch in inputs)
+        dtype = self._result(kinds)
+        return kinds, dtype, self.program.layout([batch.layout for batch in inputs], [batch.ndim for batch in inputs])
+
+    def _now(self, inputs: list[Batch]) -> Batch:
+        """The output with its contents."""
+        kinds, dtype, layout = self._checked(inputs)
+        values = [_values(batch) for batch in inputs]
+        result, failed = self._compute(inputs, values, kinds)
+        if failed:
+            sample = self._first_failing(inputs, values, kinds)
+            raise SampleError(sample, self._explain(failed, "", sample))
+        batch = Batch.from_values(result, layout, dtype)
+        batch.source_info = _origin(inputs)
+        return batch
+
+    def _compute(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> tuple[np.ndarray, int]:
+        """The results of dense batches, and the status."""
+        key = (kinds, *[array.shape for array in values])
+        dense = self._dense.get(key)
+        if dense is None:
+            if len(self._dense) >= 64:  # batch sizes that vary
+                self._dense.clear()
+            dense = self._dense[key] = self._make_dense(inputs, values, kinds)
+        result = np.empty(dense.shape, storage_dtype(dense.dtype))
+        for source, array in zip(dense.sources, values):
+            source[0] = array.ctypes.data
+        dense.target[0] = result.ctypes.data
+        return result, self._kernels.expression_step(dense.step.context.ctypes.data, 0, dense.thread.ctypes.data)
+
+    def _make_dense(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> _Dense:
+        walk([batch.shapes[:1] for batch in inputs], [1] * len(inputs))  # what does not fit says so here, in terms of one sample
+        ndim, count = max(array.ndim for array in values), len(values[0])
+        aligned = [np.array([(count, *[1] * (ndim - array.ndim), *array.shape[1:])], np.int64) for array in values]
+        itemsizes = [batch.itemsize for batch in inputs]
+        plan = walk(aligned, itemsizes)
+        for repeated, samples in plan.variants:
+            plan.records[samples, 0] = self._code.compile_program(self.program, kinds, repeated)
+        dtype = self._result(kinds)
+        sources, target = [np.zeros(1, np.int64) for _ in inputs], np.zeros(1, np.int64)
+        step = self._kernels.make_expression_step(plan, sources, target, itemsizes, storage_dtype(dtype).itemsize, self._explain)
+        scratch = np.empty(step.scratch_bytes + 64, np.uint8)
+        start = scratch.ctypes.data + -scratch.ctypes.data % 64
+        thread = np.array([start, step.scratch_bytes, 0, 0], np.int64)
+        return _Dense(tuple(plan.shapes[0].tolist()), dtype, step, sources, target, thread, scratch)
+
+    def _first_failing(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> int:
+        """Which sample of a small batch divides by zero."""
+        for sample in range(len(inputs[0])):
+            if self._compute(inputs, [array[sample : sample + 1] for array in values], kinds)[1]:
+                return sample
+        return 0
+
+    def _explain(self, code: int, text: str, sample: int) -> str:
+        divisions = [item for item in self.program.instructions if item.name in ("fdiv", "mod")]
+        where = "".join(dict.fromkeys(self.program.origin(item) for item in divisions))
+        return Explanation(f"Integer division by zero{where}", ValueError)
+
+
+def _values(batch: Batch) -> np.ndarray:
+    assert batch.values is not None
+    return batch.values
+
+
+def _small(inputs: list[Batch]) -> bool:
+    """Whether all contents are known, and few."""
+    if any(batch.values is None or batch.values.size > SMALL for batch in inputs):
+        return False
+    shapes = [_values(batch).shape for batch in inputs]
+    if shapes.count(shapes[0]) == len(shapes):
+        return True
+    ndim = max(map(len, shapes))
+    aligned = [(shape[0], *[1] * (ndim - len(shape)), *shape[1:]) for shape in shapes]
+    return math.prod(max(extents) for extents in zip(*aligned)) <= SMALL
+
+
+def _origin(inputs: list[Batch]) -> Any:
+    """Where the samples come from, if the inputs that know do not disagree."""
+    known = [batch.source_info for batch in inputs if batch.source_info is not None]
+    return known[0] if known and all(other is known[0] or list(other) == list(known[0]) for other in known[1:]) else None

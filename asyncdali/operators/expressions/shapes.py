@@ -1,0 +1,131 @@
+"""Broadcasting of a whole batch, vectorised: output shapes, and how each sample is walked.
+
+Neighbouring dimensions over which every input moves alike (it is as large as the output, or has one element for all) are one *group*. The
+last two groups are the rows and elements of a kernel (``expressions_code``), the others are counted by the step that calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..base import SampleError
+
+# Record of a sample (int64): kernel address, rows to a tile (0: none), extent of each group, then for each input the bytes from one
+# element of each group to the next.
+RECORD_HEAD = 2
+TILE = 256
+"""Elements a tile has at least; rows shorter than a quarter of it are tiled."""
+
+
+@dataclass
+class Walk:
+    """Output shapes, records without kernel addresses, number of groups, and which samples (an index) use which code variant."""
+
+    shapes: np.ndarray
+    records: np.ndarray
+    groups: int
+    variants: list[tuple[int, np.ndarray | slice]]
+
+
+def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
+    """How inputs of `shapes` (each int64[samples, ndim]) combine; SampleError for shapes that cannot be broadcast."""
+    first = shapes[0]
+    if all(other is first or (other.shape == first.shape and (other == first).all()) for other in shapes[1:]):
+        return _alike(first, len(shapes))
+    padded = _padded(shapes)
+    result = _broadcast(padded)
+    unit = result == 1
+    single = (padded == 1) & ~unit
+    codes = (single * (1 << np.arange(len(shapes)))[:, None, None]).sum(0)
+    codes[unit] = -1
+    if len(codes) and (codes == codes[0]).all():
+        patterns, member = codes[:1], np.zeros(len(codes), np.int64)
+    else:
+        patterns, member = np.unique(codes, axis=0, return_inverse=True)
+    groups = [_groups(pattern) for pattern in patterns]
+    count = max([2, *(len(item) for item in groups)])
+    records = np.zeros((len(result), RECORD_HEAD + count * (1 + len(shapes))), np.int64)
+    variants: list[tuple[int, np.ndarray | slice]] = []
+    for index, grouped in enumerate(groups):
+        samples: np.ndarray | slice = slice(None) if len(groups) == 1 else np.flatnonzero(member.reshape(-1) == index)
+        _fill(records, samples, grouped, patterns[index], padded, result, count, itemsizes)
+        last = int(patterns[index][grouped[-1][-1]]) if grouped else 0
+        variants.append((last, samples))
+    return Walk(result, records, count, variants)
+
+
+def _alike(shapes: np.ndarray, inputs: int) -> Walk:
+    """All inputs of the same shapes: one row."""
+    records = np.zeros((len(shapes), RECORD_HEAD + 2 * (1 + inputs)), np.int64)
+    records[:, RECORD_HEAD] = 1
+    records[:, RECORD_HEAD + 1] = shapes.prod(axis=1)
+    return Walk(shapes, records, 2, [(0, slice(None))])
+
+
+def _padded(shapes: Sequence[np.ndarray]) -> np.ndarray:
+    """int64[inputs, samples, ndim]: shapes aligned at their last dimension."""
+    ndim = max(shape.shape[1] for shape in shapes)
+    padded = np.ones((len(shapes), len(shapes[0]), ndim), np.int64)
+    for k, shape in enumerate(shapes):
+        padded[k, :, ndim - shape.shape[1] :] = shape
+    return padded
+
+
+def _broadcast(padded: np.ndarray) -> np.ndarray:
+    """Output shapes. An extent of 1 stretches to any other, also to 0."""
+    result = np.where(padded == 1, -1, padded).max(axis=0)
+    result[result < 0] = 1
+    wrong = ((padded != 1) & (padded != result)).any(axis=(0, 2))
+    if wrong.any():
+        sample = int(np.flatnonzero(wrong)[0])
+        distinct = list(dict.fromkeys(tuple(row.tolist()) for row in padded[:, sample]))
+        raise SampleError(sample, f"Can't broadcast shapes {' and '.join(map(_text, distinct))}: extents must be equal, or one of them 1")
+    return result
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return f"({' x '.join(map(str, shape))})"
+
+
+def _groups(pattern: np.ndarray) -> list[list[int]]:
+    """Dimensions that are walked as one; those of extent 1 (code -1) are left out."""
+    groups: list[list[int]] = []
+    for dim, code in enumerate(pattern.tolist()):
+        if code < 0:
+            continue
+        if groups and pattern[groups[-1][-1]] == code:
+            groups[-1].append(dim)
+        else:
+            groups.append([dim])
+    return groups
+
+
+def _fill(
+    records: np.ndarray, samples: np.ndarray | slice, groups: list[list[int]], pattern: np.ndarray, padded: np.ndarray, result: np.ndarray,
+    count: int, itemsizes: Sequence[int],
+) -> None:  # fmt: skip
+    """Extents and strides of `samples`, whose groups these are; missing outer groups have extent 1."""
+    head, missing = RECORD_HEAD, count - len(groups)
+    records[samples, head : head + count] = 1
+    for place, dims in enumerate(groups, missing):
+        records[samples, head + place] = result[samples][:, dims].prod(axis=1)
+    codes = [int(pattern[dims[-1]]) for dims in groups]
+    for k, itemsize in enumerate(itemsizes):
+        extents = padded[k][samples]
+        for place, dims in enumerate(groups, missing):
+            if not codes[place - missing] >> k & 1:
+                stride = extents[:, dims[-1] + 1 :].prod(axis=1) * itemsize
+                records[samples, head + count * (1 + k) + place] = stride
+    if len(groups) >= 2 and _tileable(codes[-2], codes[-1]):
+        short = records[samples, head + count - 1]
+        many = records[samples, head + count - 2]
+        rows = -(-TILE // np.maximum(short, 1))
+        records[samples, 1] = np.where((short > 0) & (short * 4 < TILE) & (many >= 2 * rows), rows, 0)
+
+
+def _tileable(rows: int, elements: int) -> bool:
+    """Whether repeating short rows makes long ones of them: no input has one element for a row and another for the next."""
+    return not elements & ~rows and bool(rows & ~elements)

@@ -1,0 +1,1 @@
+"""What moves pixels: sizes, windows, rotations, and matrices for them."""

@@ -1,0 +1,119 @@
+"""coord_transform: points through a matrix and an offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..unfolding import Frames, PerFrame
+
+_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+
+
+@register
+class CoordTransform(PerFrame):
+    """See the schema."""
+
+    schema = Schema(
+        name="coord_transform",
+        doc="""Transforms points: ``M @ point + T`` for all vectors along the last dimension.
+
+        The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
+        has as many coordinates as the matrix has rows.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("M", "float_list", None, "The matrix, row by row, or one number for a scaling; by default the identity.", tensor=True),
+            Arg("MT", "float_list", None, "Matrix and offset at once: the offset is the last column.", tensor=True),
+            Arg("T", "float_list", None, "The offset, or one number for all coordinates; by default 0.", tensor=True),
+            Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output: FLOAT or the input's. Integers saturate."),
+        ),
+    )
+    expands = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("MT") and (spec.given("M") or spec.given("T")):
+            raise ValueError("`MT` is matrix and offset at once; it cannot be given together with `M` or `T`")
+        from . import coord_transform_kernels
+
+        self._kernels: Any = coord_transform_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source, wanted = dtypes[0] or DALIDataType.FLOAT, self.spec.constant("dtype")
+        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
+            self._kernels.points_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
+        return [wanted]
+
+    def data_layout(self, source: Batch) -> str:
+        return source.layout
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source, dtype = inputs[0], arguments.constant("dtype")
+        self._check(source, dtype)
+        columns = int(source.shapes[0, -1]) if len(source) else 1
+        matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
+        shapes = source.shapes.copy()
+        shapes[:, -1] = matrices.shape[1]
+        output = Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
+        counts = np.ascontiguousarray(shapes[:, :-1].prod(axis=1, dtype=np.int64))
+        return Planned([output], [self._kernels.make_points_step(source, output, counts, matrices)])
+
+    @staticmethod
+    def _check(source: Batch, dtype: DALIDataType) -> None:
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Unsupported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        if dtype not in (source.dtype, DALIDataType.FLOAT):
+            raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
+        if source.ndim < 2:
+            raise ValueError(f"the input must have at least 2 dimensions, the last one of coordinates; got {source.ndim}")
+        wrong = source.shapes[:, -1] != source.shapes[:1, -1]
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            found = f"{source.shapes[i, -1]} and {source.shapes[0, -1]}"
+            raise SampleError(i, f"points must have the same number of coordinates in the whole batch, got {found}")
+
+    def _matrices(self, arguments: Arguments, columns: int) -> np.ndarray:
+        """float32[samples, rows, columns + 1]."""
+        if arguments.given("MT"):
+            return _matrix(arguments, "MT", columns + 1)
+        if arguments.given("M"):
+            matrix = _matrix(arguments, "M", columns)
+        else:
+            matrix = np.tile(np.eye(columns, dtype=np.float32), (arguments.count, 1, 1))
+        rows = matrix.shape[1]
+        offset = arguments.vectors("T", rows) if arguments.given("T") else np.zeros((arguments.count, rows), np.float32)
+        return np.concatenate([matrix, offset[:, :, None]], axis=2)
+
+
+def _matrix(arguments: Arguments, name: str, columns: int) -> np.ndarray:
+    """float32[samples, rows, columns] of an argument; one number stands on the diagonal (of a matrix with as many rows as points have
+    coordinates)."""
+    if arguments.is_input(name):
+        batch = arguments.batch(name)
+        if batch.ndim == 2:
+            return _equal_matrices(batch, name, columns)
+        if batch.ndim:
+            raise SampleError(0, f"`{name}` must be a number or a matrix per sample, got shape {tuple(batch.shapes[0].tolist())}")
+        numbers = arguments.scalars(name)[:, None]
+    else:
+        numbers = arguments.vectors(name)
+    if numbers.shape[1] == 1:
+        rows = columns if name == "M" else columns - 1
+        return numbers[:, :, None] * np.eye(rows, columns, dtype=np.float32)
+    if not numbers.shape[1] or numbers.shape[1] % columns:
+        raise ValueError(f"`{name}` has {numbers.shape[1]} numbers: they do not form rows of {columns}")
+    return numbers.reshape(len(numbers), -1, columns)
+
+
+def _equal_matrices(batch: Batch, name: str, columns: int) -> np.ndarray:
+    wrong = (batch.shapes != batch.shapes[:1]).any(axis=1) | (batch.shapes[:, 1] != columns)
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        found, first = tuple(batch.shapes[i].tolist()), tuple(batch.shapes[0].tolist())
+        raise SampleError(i, f"`{name}` must be matrices of one shape with {columns} columns; got {found} (the first one: {first})")
+    values = batch.values if batch.values is not None else [batch.sample(k) for k in range(len(batch))]
+    return np.asarray(values, np.float32).reshape(len(batch), -1, columns)

@@ -1,0 +1,57 @@
+"""flip: reverse the width, height or depth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..layouts import input_layout
+
+LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
+
+
+@register
+class Flip(Operator):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="flip",
+        doc="Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.",
+        args=(
+            Arg("depthwise", "int", 0, "Flip the depth.", tensor=True),
+            Arg("horizontal", "int", 1, "Flip the width.", tensor=True),
+            Arg("vertical", "int", 0, "Flip the height.", tensor=True),
+        ),
+        devices=("cpu", "gpu"),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import flip_kernels
+
+        self._kernels = flip_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        self._kernels.flip_step.compile()
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, LAYOUTS)
+        if source.dtype > DALIDataType.BOOL:
+            raise ValueError(f"The element type {source.dtype.name} is not supported.")
+        output = Batch(source.shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
+        first = layout.index("D") if "D" in layout else layout.index("H")
+        height = layout.index("H")
+        records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
+        records[:, 0] = source.shapes[:, :first].prod(axis=1)
+        if "D" in layout:
+            records[:, 1] = source.shapes[:, first]
+        records[:, 2:4] = source.shapes[:, height : height + 2]
+        records[:, 4] = source.shapes[:, height + 2 :].prod(axis=1) * source.itemsize
+        for column, name in zip((5, 6, 7), ("depthwise", "vertical", "horizontal"), strict=True):
+            records[:, column] = arguments.scalars(name, np.int64) != 0
+        return Planned([output], [self._kernels.make_flip_step(source.addresses, output.addresses, records)])

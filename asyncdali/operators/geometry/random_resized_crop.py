@@ -1,0 +1,64 @@
+"""random_resized_crop: a random window of an image, resized."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
+from ..layouts import input_layout
+from ..random import random_streams
+from ..random.random import StreamOperator
+from . import resize_rules as rules
+from .resize import RESIZE_ARGS, Resize
+
+_LAYOUTS = ("HWC", "CHW", "FHWC", "FCHW", "CFHW")
+_KEPT = ("antialias", "dtype", "interp_type", "mag_filter", "min_filter", "minibatch_size", "temp_buffer_hint")
+
+
+@register
+class RandomResizedCrop(Resize, StreamOperator):
+    """See the schema."""
+
+    schema = Schema(
+        name="random_resized_crop",
+        doc="""Crops a random window of a random aspect ratio and area and resizes it.
+
+        Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
+        UINT8, INT16, UINT16, FLOAT.""",
+        args=(
+            *(arg for arg in RESIZE_ARGS if arg.name in _KEPT),
+            Arg("num_attempts", "int", 10, "Tries before a window is clipped to fit.", stream=True),
+            Arg("random_area", "float_list", [0.08, 1.0], "Range of the window's part of the area.", stream=True),
+            Arg("random_aspect_ratio", "float_list", [0.75, 4 / 3], "Range of width / height of the window.", stream=True),
+            Arg("size", "int_list", REQUIRED, "Size of the output: (height, width), or one number for both."),
+        ),
+        devices=("cpu", "gpu"),
+        seeded=True,
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        size = spec.constant("size")
+        if len(size) not in (1, 2) or min(size) <= 0:
+            raise ValueError(f"`size` is {size}; expected one or two positive numbers (height, width)")
+        self._size = np.resize(np.asarray(size, np.float32), 2)
+        aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
+        self._window_rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
+        random_streams.crop_windows(self.position, [], [], *self._window_rules)  # refuses impossible rules
+        random_streams.load_kernels().draw_windows.compile()
+
+    def _check_size_arguments(self, spec: Spec) -> None:
+        self._mode = "default"
+
+    def _fixed_extents(self, spec: Spec) -> list[int] | None:
+        return None
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        input_layout(inputs[0], _LAYOUTS)
+        return super().plan(inputs, arguments, iteration)
+
+    def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
+        anchors, windows = random_streams.crop_windows(self.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
+        size = np.broadcast_to(self._size, spatial.shape)
+        return rules.geometry(spatial, size, roi_start=anchors.astype(np.float32), roi_end=(anchors + windows).astype(np.float32))

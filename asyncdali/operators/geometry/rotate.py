@@ -1,0 +1,137 @@
+"""rotate: images, sequences and volumes about their centre."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType, DALIInterpType
+from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..layouts import input_layout
+from ..unfolding import Frames, PerFrame
+from . import rotate_rules as rules
+
+_U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
+_OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F32, _U8, _I16, _I32)}
+"""Output types of each input type."""
+
+
+@register
+class Rotate(PerFrame):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="rotate",
+        doc="""Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
+
+        The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.""",
+        args=(
+            Arg("angle", "float", REQUIRED, "Angle in degrees.", tensor=True),
+            Arg("axis", "float_list", None, "Axis of rotation (x, y, z), for volumes only; of any length but 0.", tensor=True),
+            Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),
+            Arg("fill_value", "float", None, "Value outside the input; by default its border is repeated."),
+            Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_LINEAR or INTERP_NN."),
+            Arg("keep_size", "bool", False, "Keep the input's canvas size."),
+            Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
+            Arg("size", "float_list", [], "Output extents in tensor order, without frames and channels.", tensor=True),
+        ),
+        devices=("cpu", "gpu"),
+        deprecated={"output_dtype": "dtype"},
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        interpolation = spec.constant("interp_type")
+        if interpolation not in (DALIInterpType.INTERP_NN, DALIInterpType.INTERP_LINEAR):
+            raise ValueError(f"Only nearest and linear interpolation is supported, got {interpolation.name}")
+        self._linear = interpolation == DALIInterpType.INTERP_LINEAR
+        from . import rotate_kernels
+
+        self._kernels = rotate_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if wanted in _OUTPUTS.get(source, ()):
+            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
+        return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
+
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, rules.LAYOUTS)
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, rules.LAYOUTS)
+        axes = 3 if "D" in layout else 2
+        spatial = source.shapes[:, -1 - axes : -1]
+        matrix = self._matrix(axes, arguments)
+        extents = self._extents(spatial, matrix, arguments, frames)
+        return self._warped(source, layout, extents, rules.inverse_maps(spatial, extents, matrix))
+
+    def _warped(self, source: Batch, layout: str, extents: np.ndarray, maps: np.ndarray) -> Planned:
+        """The output of `extents` int64[samples, axes], whose positions `maps` float64[samples, 3, 4] take to positions in the input."""
+        axes = extents.shape[1]
+        dtype = self._output_type(source.dtype)
+        shapes = source.shapes.copy()
+        shapes[:, -1 - axes : -1] = extents
+        output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
+        records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
+        records[:, 0] = source.shapes[:, : -1 - axes].prod(axis=1)
+        records[:, 4 - axes : 4] = source.shapes[:, -1 - axes : -1]
+        records[:, 4] = source.shapes[:, -1]
+        records[:, 8 - axes : 8] = extents
+        records[:, 8], records[:, 9] = np.arange(len(source)), 0
+        step = self._kernels.make_rotate_step(
+            source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
+            storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,
+        )  # fmt: skip
+        return Planned([output], [step])
+
+    def _output_type(self, source: DALIDataType) -> DALIDataType:
+        wanted = self.spec.constant("dtype")
+        wanted = source if wanted is None else wanted
+        if wanted not in _OUTPUTS.get(source, ()):
+            raise ValueError(f"Unsupported input/output types for the operator: {source.name} -> {wanted.name}.")
+        return wanted
+
+    def _matrix(self, axes: int, arguments: Arguments) -> np.ndarray:
+        angle = arguments.scalars("angle")
+        if not np.isfinite(angle).all():
+            i = int(np.flatnonzero(~np.isfinite(angle))[0])
+            raise SampleError(i, f"the angle must be finite, got {angle[i]}")
+        if axes == 2:
+            return rules.rotation_2d(angle)
+        if not arguments.given("axis"):
+            raise ValueError("Argument `axis` is required")
+        axis = arguments.vectors("axis")
+        if axis.shape[1] != 3:
+            raise ValueError(f"Argument `axis` must be a 3D vector, got {axis.shape[1]} values")
+        length = np.abs(axis).max(axis=1)
+        wrong = ~((length > 0) & (length < np.inf))
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(i, f"argument `axis` must have a length other than zero, got {axis[i].tolist()}")
+        return rules.rotation_3d(angle, axis)
+
+    def _extents(self, spatial: np.ndarray, matrix: np.ndarray, arguments: Arguments, frames: Frames | None) -> np.ndarray:
+        """Output extents int64[n, axes]; those of all frames of a sequence are the same."""
+        if arguments.is_input("size") or self.spec.constant("size"):
+            size = arguments.vectors("size")
+            if size.shape[1] != spatial.shape[1]:
+                raise ValueError(
+                    "`size` must specify same number of dimensions as the input (excluding channels): "
+                    f"{spatial.shape[1]}, got {size.shape[1]}"
+                )
+            wrong = ~((size > 0) & (size < 2**31)).all(axis=1)
+            if wrong.any():
+                i = int(np.flatnonzero(wrong)[0])
+                raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
+            if arguments.is_input("size"):  # As in DALI, only constants are rounded.
+                given = np.maximum(size.astype(np.int64), 1)
+                return given if frames is None else frames.largest(given)
+            return np.floor(size.astype(np.float64) + 0.5).astype(np.int64)
+        if self.spec.constant("keep_size"):
+            return spatial.copy()
+        return rules.canvas(spatial, matrix, frames)

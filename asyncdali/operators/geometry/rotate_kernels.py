@@ -1,0 +1,365 @@
+"""Compiled steps of ``rotate``: inverse affine warp of images, sequences and volumes, nearest or linear.
+
+For every output row the span of pixels whose taps all lie inside the source is solved for, so that the inner loop has no bounds checks;
+pixels at the source's edge go one by one through :func:`_edge`, and with a fill value everything further out is filled. Values are
+interpolated in float32; integers are rounded half away from zero.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f64
+from ...compiled.step import Compiled, contracted, step_variant
+from ...device.launch import Kernel, Launch, element_type, row_grid
+from ..arrays.convert_kernels import converter, view
+from ..base import Step, context_table, no_explanation
+
+# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 10], 3 maps float64[rows, 3, 4] (source x, y, z from
+# output x, y, z, 1; pixel centres at .5), 4 address of the float32 fill value, 5 clamp (1: repeat the border, no fill), 6 linear
+# (0: nearest).
+#
+# Record: 0 frames, 1 depth, 2 height, 3 width, 4 channels, 5-7 output depth, height, width, 8 first map, 9 maps per frame (0 or 1).
+RECORD_LENGTH = 10
+_SOURCE = Path(__file__).with_suffix(".cu")
+# Positions near the edge of a span are left to the checked path, which hides float32 rounding of positions.
+_MARGIN = 1e-3
+
+_inline = njit(inline="always")
+
+
+@contracted
+def _span(start, slope, low, high, begin, end):
+    """The part of [begin, end) where ``low <= start + slope * x < high``."""
+    if slope == 0:
+        return (begin, end) if low <= start < high else (begin, begin)
+    first = (low - start) / slope
+    last = (high - start) / slope
+    if slope < 0:
+        first, last = last, first
+    first = larger(np.ceil(first), float(begin))
+    last = smaller(np.ceil(last), float(end))
+    if not first < last:
+        return begin, begin
+    return np.int64(first), np.int64(last)
+
+
+_F4 = ir.VectorType(ir.FloatType(), 4)
+_F8 = ir.VectorType(ir.FloatType(), 8)
+
+
+def _splat(builder: Any, value: Any, kind: ir.VectorType) -> Any:
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count))
+
+
+@cache
+def _make_blend(out_dtype: str) -> Any:
+    """``blend(upper, lower, fx, fy, out)``: one linear pixel of three uint8 channels; reads 8 bytes a row, writes 4 elements."""
+
+    @intrinsic
+    def blend(typingctx, upper, lower, fx, fy, out):
+        def codegen(context, builder, signature, args):
+            bytes8 = ir.VectorType(ir.IntType(8), 8)
+
+            def lerp(kind, a, b, part):
+                name = f"llvm.fmuladd.v{kind.count}f32"
+                function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+                return builder.call(function, [builder.fsub(b, a), _splat(builder, part, kind), a])
+
+            def row(address):
+                return builder.uitofp(builder.load(builder.inttoptr(address, bytes8.as_pointer()), align=1), _F8)
+
+            def lanes(value, first):
+                mask = ir.Constant(ir.VectorType(ir.IntType(32), 4), [first + k for k in range(4)])
+                return builder.shuffle_vector(value, ir.Constant(_F8, ir.Undefined), mask)
+
+            both = lerp(_F8, row(args[0]), row(args[1]), args[3])
+            value = lerp(_F4, lanes(both, 0), lanes(both, 3), args[2])
+            if out_dtype == "uint8":
+                value = builder.fadd(value, ir.Constant(_F4, [0.5] * 4))
+                value = builder.trunc(builder.fptosi(value, ir.VectorType(ir.IntType(32), 4)), ir.VectorType(ir.IntType(8), 4))
+            builder.store(value, builder.inttoptr(args[4], value.type.as_pointer()), align=1 if out_dtype == "uint8" else 4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.float32, types.float32, types.int64), codegen
+
+    return blend
+
+
+@_inline
+def _offset(x, y, height, width, channels, clamp):
+    """Element offset of a pixel in its plane, clamped to it; -1 outside if not `clamp`."""
+    if clamp:
+        return (smaller(larger(y, 0), height - 1) * width + smaller(larger(x, 0), width - 1)) * channels
+    if x < 0 or y < 0 or x >= width or y >= height:
+        return -1
+    return (y * width + x) * channels
+
+
+@cache
+def _make_edge(in_dtype: str, out_dtype: str) -> Any:
+    """``edge(source, px, py, height, width, channels, fill, clamp, linear, out)``: one pixel of a plane, every tap checked.
+
+    px, py are positions less a half for linear, plain for nearest.
+    """
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    convert = converter("float32", out_dtype)
+
+    @contracted
+    def edge(source, px, py, height, width, channels, fill, clamp, linear, out):
+        pixels = view_in(source, height * width * channels)
+        to = view_out(out, channels)
+        x, y = np.int64(np.floor(px)), np.int64(np.floor(py))
+        at = _offset(x, y, height, width, channels, clamp)
+        if not linear:
+            for c in range(channels):
+                to[c] = convert(np.float32(pixels[at + c]) if at >= 0 else fill)
+            return
+        right = _offset(x + 1, y, height, width, channels, clamp)
+        below = _offset(x, y + 1, height, width, channels, clamp)
+        across = _offset(x + 1, y + 1, height, width, channels, clamp)
+        fx, fy = px - np.float32(x), py - np.float32(y)
+        for c in range(channels):
+            a = np.float32(pixels[at + c]) if at >= 0 else fill
+            b = np.float32(pixels[right + c]) if right >= 0 else fill
+            top = a + (b - a) * fx
+            a = np.float32(pixels[below + c]) if below >= 0 else fill
+            b = np.float32(pixels[across + c]) if across >= 0 else fill
+            low = a + (b - a) * fx
+            to[c] = convert(top + (low - top) * fy)
+
+    return edge
+
+
+@cache
+def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
+    """As :func:`_make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    convert = converter("float32", out_dtype)
+
+    @contracted
+    def voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out):
+        plane = height * width * channels
+        voxels = view_in(source, depth * plane)
+        to = view_out(out, channels)
+        x, y, z = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
+        fx, fy, fz = px - np.float32(x), py - np.float32(y), pz - np.float32(z)
+        one = np.float32(1)
+        for c in range(channels):
+            total = np.float32(0)
+            for k in range(8 if linear else 1):
+                at = _offset(x + (k & 1), y + (k >> 1 & 1), height, width, channels, clamp)
+                level = z + (k >> 2)
+                if clamp:
+                    level = smaller(larger(level, 0), depth - 1)
+                inside = at >= 0 and 0 <= level < depth
+                value = np.float32(voxels[level * plane + at + c]) if inside else fill
+                if linear:
+                    value *= (fx if k & 1 else one - fx) * (fy if k & 2 else one - fy) * (fz if k & 4 else one - fz)
+                total += value
+            to[c] = convert(total)
+
+    return voxel
+
+
+@cache
+def _make_inside(in_dtype: str, out_dtype: str) -> Any:
+    """``inside(source, width, channels, px, dx, py, dy, begin, end, linear, out)``: pixels of a row, all taps inside the source."""
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    convert = converter("float32", out_dtype)
+    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
+    three_bytes = in_dtype == "uint8" and out_dtype in ("uint8", "float32")
+    blend = _make_blend(out_dtype if three_bytes else "float32")
+
+    @contracted
+    def three(source, row_bytes, px, dx, py, dy, begin, end, out):
+        for i in range(begin, end):
+            x = px + dx * np.float32(i)
+            y = py + dy * np.float32(i)
+            x0 = np.int32(x)
+            y0 = np.int32(y)
+            at = source + np.int64(y0) * row_bytes + np.int64(x0 * np.int32(3))
+            blend(at, at + row_bytes, x - np.float32(x0), y - np.float32(y0), out + 3 * out_size * i)
+
+    @contracted
+    def inside(source, width, channels, px, dx, py, dy, begin, end, linear, out):
+        row_bytes = width * channels * in_size
+        if three_bytes and linear and channels == 3:
+            three(source, row_bytes, px, dx, py, dy, begin, end, out)
+            return
+        for i in range(begin, end):
+            x = px + dx * np.float32(i)
+            y = py + dy * np.float32(i)
+            x0 = np.int64(np.int32(x))
+            y0 = np.int64(np.int32(y))
+            at = source + y0 * row_bytes + x0 * channels * in_size
+            a = view_in(at, 2 * channels)
+            o = view_out(out + i * channels * out_size, channels)
+            if linear:
+                fx = x - np.float32(x0)
+                fy = y - np.float32(y0)
+                b = view_in(at + row_bytes, 2 * channels)
+                for c in range(channels):
+                    top = np.float32(a[c]) + (np.float32(a[c + channels]) - np.float32(a[c])) * fx
+                    low = np.float32(b[c]) + (np.float32(b[c + channels]) - np.float32(b[c])) * fx
+                    o[c] = convert(top + (low - top) * fy)
+            else:
+                for c in range(channels):
+                    o[c] = convert(np.float32(a[c]))
+
+    return inside
+
+
+@cache
+def image_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """Step for planes (depth 1 or frames); see the table at the top. Types: what ``rotate`` accepts."""
+    inside, edge = _make_inside(in_dtype, out_dtype), _make_edge(in_dtype, out_dtype)
+    view_out = view(out_dtype)
+    convert = converter("float32", out_dtype)
+    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
+
+    @_inline
+    def plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear):
+        shift = 0.5 if linear else 0.0
+        # How far the taps of a position reach beyond it, on the left (low) and right (high); wide loads need two columns more.
+        reach = 1.0 if linear else 0.0
+        columns = width - reach - (1 if linear and channels == 3 else 0)
+        dx, dy = map_[0], map_[4]
+        nothing = convert(fill)
+        for y in range(out_height):
+            px = map_[0] * 0.5 + map_[1] * (y + 0.5) + map_[3] - shift
+            py = map_[4] * 0.5 + map_[5] * (y + 0.5) + map_[7] - shift
+            to = out + y * out_width * channels * out_size
+            near, far = 0, out_width
+            if not clamp:
+                near, far = _span(px, dx, -reach - _MARGIN, width + _MARGIN, near, far)
+                near, far = _span(py, dy, -reach - _MARGIN, height + _MARGIN, near, far)
+            # The last column is never taken by the fast loop: it may store one channel too many.
+            begin, end = _span(px, dx, _MARGIN, columns - _MARGIN, near, smaller(far, out_width - 1))
+            begin, end = _span(py, dy, _MARGIN, height - reach - _MARGIN, begin, end)
+            fx, fy, gx, gy = np.float32(px), np.float32(py), np.float32(dx), np.float32(dy)
+            if begin < end:
+                inside(source, width, channels, fx, gx, fy, gy, begin, end, linear, to)
+            else:
+                begin = end = far
+            for i in range(near, begin):
+                at = to + i * channels * out_size
+                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
+            for i in range(end, far):
+                at = to + i * channels * out_size
+                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
+            # Last: the fast loop's wide stores reach into the first element outside.
+            row = view_out(to, out_width * channels)
+            for i in range(near * channels):
+                row[i] = nothing
+            for i in range(far * channels, out_width * channels):
+                row[i] = nothing
+
+    @step_variant(in_dtype, out_dtype)
+    def rotate_image(context, sample, thread):
+        record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
+        source = load_i64(load_i64(context) + 8 * sample)
+        out = load_i64(load_i64(context + 8) + 8 * sample)
+        frames = load_i64(record) * load_i64(record + 8)
+        height, width, channels = load_i64(record + 16), load_i64(record + 24), load_i64(record + 32)
+        out_height, out_width = load_i64(record + 48), load_i64(record + 56)
+        fill, clamp, linear = load_f32(load_i64(context + 32)), load_i64(context + 40), load_i64(context + 48)
+        if height * width == 0:
+            clamp = 0
+        for frame in range(frames):
+            row = load_i64(record + 64) + frame * load_i64(record + 72)
+            map_ = view_f64(load_i64(context + 24) + 96 * row, 12)
+            plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear)
+            source += height * width * channels * in_size
+            out += out_height * out_width * channels * out_size
+        return 0
+
+    return rotate_image
+
+
+@cache
+def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """Step for volumes: every voxel through the checked path."""
+    voxel = _make_voxel(in_dtype, out_dtype)
+    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
+
+    @_inline
+    def volume(source, out, m, depth, height, width, channels, out_depth, out_height, out_width, fill, clamp, linear):
+        shift = 0.5 if linear else 0.0
+        for z in range(out_depth):
+            for y in range(out_height):
+                for x in range(out_width):
+                    u, v, w = x + 0.5, y + 0.5, z + 0.5
+                    px = np.float32(m[0] * u + m[1] * v + m[2] * w + m[3] - shift)
+                    py = np.float32(m[4] * u + m[5] * v + m[6] * w + m[7] - shift)
+                    pz = np.float32(m[8] * u + m[9] * v + m[10] * w + m[11] - shift)
+                    voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)
+                    out += channels * out_size
+
+    @step_variant(in_dtype, out_dtype)
+    def rotate_volume(context, sample, thread):
+        record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
+        source = load_i64(load_i64(context) + 8 * sample)
+        out = load_i64(load_i64(context + 8) + 8 * sample)
+        depth, height, width, channels = load_i64(record + 8), load_i64(record + 16), load_i64(record + 24), load_i64(record + 32)
+        out_depth, out_height, out_width = load_i64(record + 40), load_i64(record + 48), load_i64(record + 56)
+        fill, clamp, linear = load_f32(load_i64(context + 32)), load_i64(context + 40), load_i64(context + 48)
+        if depth * height * width == 0:
+            clamp = 0
+        for frame in range(load_i64(record)):
+            row = load_i64(record + 64) + frame * load_i64(record + 72)
+            map_ = view_f64(load_i64(context + 24) + 96 * row, 12)
+            volume(source, out, map_, depth, height, width, channels, out_depth, out_height, out_width, fill, clamp, linear)
+            source += depth * height * width * channels * in_size
+            out += out_depth * out_height * out_width * channels * out_size
+        return 0
+
+    return rotate_volume
+
+
+def make_rotate_step(
+    in_addresses: np.ndarray,
+    out_addresses: np.ndarray,
+    records: np.ndarray,
+    maps: np.ndarray,
+    in_dtype: np.dtype,
+    out_dtype: np.dtype,
+    fill: float | None,
+    linear: bool,
+    volume: bool,
+) -> Step:
+    """The step for a batch.
+
+    records   int64[samples, 10], see the top;  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
+    fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
+    """
+    value = 0.0 if fill is None else float(fill)
+    for dtype in (np.dtype(out_dtype), np.dtype(in_dtype)) if linear else (np.dtype(out_dtype),):
+        if dtype.kind in "iu":
+            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # half away from zero
+            value = float(np.clip(np.nan_to_num(whole), np.iinfo(dtype).min, np.iinfo(dtype).max))
+    compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
+    maps = np.ascontiguousarray(maps, np.float64)
+    fill_value = np.array([value], np.float32)
+    entries = (in_addresses, out_addresses, records, maps, fill_value, int(fill is None), int(linear))
+    table, keep = context_table(entries)
+
+    def launches() -> list[Launch]:
+        count = len(records)
+        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), ("CHANNELS", channels)
+        planes = records[:, 0] if volume else records[:, 0] * records[:, 1]
+        rows, width = int((planes * records[:, 5] * records[:, 6]).max(initial=0)), int(records[:, 7].max(initial=0))
+        return [Launch(Kernel(_SOURCE, "rotate", types), (*entries, count), row_grid(rows, width, count))]
+
+    return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)

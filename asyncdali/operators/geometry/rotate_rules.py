@@ -1,0 +1,87 @@
+"""Canvas size and inverse maps of ``rotate``: arithmetic over a whole batch, no pixels.
+
+Found by probing DALI 2.4: the canvas is the bounding box of the rotated input, less a hundredth of a pixel, rounded up, then enlarged by
+one where that gives it the parity of the input axis it mostly comes from (so that an unrotated picture keeps its pixel grid).
+Angles become radians in float32; sines, cosines and the box are float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..unfolding import Frames
+
+LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
+"""Layouts that rotate accepts; without a layout the first one of the same length is meant."""
+_SLACK = 1e-2
+
+
+def radians(angle: np.ndarray) -> np.ndarray:
+    """float64 radians, of float32 precision, of float32 degrees."""
+    return (angle.astype(np.float32) * np.float32(np.pi) / np.float32(180)).astype(np.float64)
+
+
+def rotation_2d(angle: np.ndarray) -> np.ndarray:
+    """Source directions float64[n, 2, 2] of an output step along (x, y), counter-clockwise rotation by `angle` degrees [n]."""
+    theta = radians(angle)
+    cosine, sine = np.cos(theta), np.sin(theta)
+    return np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], 1)
+
+
+def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    """Source directions float64[n, 3, 3] of an output step along (x, y, z); `axis` [n, 3] need not have unit length.
+
+    The inverse (transposed) Rodrigues matrix.
+    """
+    theta = radians(angle)
+    cosine, sine = np.cos(theta)[:, None, None], np.sin(theta)[:, None, None]
+    unit = axis.astype(np.float64)
+    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    x, y, z = unit.T
+    zero = np.zeros_like(x)
+    cross = np.stack([zero, z, -y, -z, zero, x, y, -x, zero], -1).reshape(-1, 3, 3)
+    return cosine * np.eye(3) + sine * cross + (1 - cosine) * unit[:, :, None] * unit[:, None, :]
+
+
+def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) -> np.ndarray:
+    """Output extents int64[n, axes] that hold the rotated input.
+
+    shape    int64[n, axes] input extents in tensor order ([depth,] height, width)
+    matrix   float64[n, axes, axes] from :func:`rotation_2d` or :func:`rotation_3d` (x first)
+    frames   the n are frames of sequences: one canvas holds all frames of a sequence; its parity is that of most of them, else even
+    """
+    extents = shape[:, ::-1]
+    # An output axis receives the input axes with the weights of the matrix's column (the inverse of the inverse map).
+    weights = np.abs(matrix).swapaxes(1, 2)
+    box = np.ceil((weights * extents[:, None, :]).sum(axis=2) - _SLACK).astype(np.int64)
+    odd = _parity_source(extents, weights) & 1
+    if frames is not None:
+        box, odd = frames.largest(box), (2 * frames.mean(odd) > 1).astype(np.int64)
+    return (box + ((box ^ odd) & 1))[:, ::-1]
+
+
+def _parity_source(extents: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """For each output axis the extent of the input axis that contributes most to it.
+
+    In the plane ties are decided by the exact comparison ``|sin| <= |cos|``; in space its own axis wins them.
+    """
+    axes = extents.shape[1]
+    if axes == 2:
+        own = (weights[:, 0, 1] <= weights[:, 0, 0])[:, None]
+        return np.where(own, extents, extents[:, ::-1])
+    favoured = weights + np.eye(axes) * 1e-6
+    return np.take_along_axis(extents, favoured.argmax(axis=2), axis=1)
+
+
+def inverse_maps(shape: np.ndarray, out_shape: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """float64[n, 3, 4]: source position (x, y, z), pixel centres at .5, of an output position (x, y, z, 1).
+
+    Centres of the two canvases coincide. shape, out_shape int64[n, axes] in tensor order; planes have the identity in z.
+    """
+    axes = shape.shape[1]
+    maps = np.zeros((len(shape), 3, 4), np.float64)
+    maps[:, 2, 2] = 1
+    maps[:, :axes, :axes] = matrix
+    middle, out_middle = shape[:, ::-1] / 2, out_shape[:, ::-1] / 2
+    maps[:, :axes, 3] = middle - (matrix @ out_middle[:, :, None])[:, :, 0]
+    return maps

@@ -1,0 +1,258 @@
+"""transforms.*: affine transforms as matrices, [ndim, ndim + 1] float32 per sample (per frame, with a layout F**); known after planning."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..unfolding import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
+
+_LAYOUT = "**"
+_REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")
+_CENTER = Arg("center", "float_list", None, "The point that stays where it is; by default the origin.", tensor=True)
+
+
+def _matrices(batch: Batch, position: int) -> np.ndarray:
+    """Inputs as float32[samples, ndim, ndim + 1]."""
+    shapes = batch.shapes
+    if batch.dtype != DALIDataType.FLOAT:
+        raise ValueError(f"input {position} must be FLOAT, got {batch.dtype.name}")
+    if batch.ndim != 2 or (len(batch) and ((shapes != shapes[0]).any() or shapes[0, 1] != shapes[0, 0] + 1)):
+        found = tuple(shapes[0].tolist()) if len(batch) else ()
+        raise ValueError(f"input {position} must be matrices of one shape (n, n + 1), got {found}")
+    if batch.values is not None:
+        return batch.values
+    return np.stack([batch.sample(i) for i in range(len(batch))]) if len(batch) else np.empty((0, 1, 2), np.float32)
+
+
+def _product(second: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """The transform that applies `first`, then `second`."""
+    result = (second[:, :, :-1] @ first).astype(np.float32)
+    result[:, :, -1] += second[:, :, -1]
+    return result
+
+
+def _affine(linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    return np.concatenate([linear, offset[:, :, None]], axis=2).astype(np.float32)
+
+
+def _around(linear: np.ndarray, center: np.ndarray | None) -> np.ndarray:
+    """The transform with `linear` that leaves `center` where it is."""
+    if center is None:
+        return _affine(linear, np.zeros(linear.shape[:2], np.float32))
+    return _affine(linear, center - (linear @ center[:, :, None])[:, :, 0])
+
+
+def _named(inputs: list[Batch]) -> list[tuple[str, Batch]]:
+    return [(f"input {k}", batch) for k, batch in enumerate(inputs)]
+
+
+def _delivered(matrices: np.ndarray, frames: Frames | None) -> Planned:
+    return Planned([Batch.from_values(matrices, _LAYOUT) if frames is None else folded(matrices, frames, _LAYOUT)])
+
+
+class _Transform(Operator):
+    """A transform made of arguments, after that of the input if there is one."""
+
+    eager = True
+    reads = (0,)
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.FLOAT]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        named = named_arguments(arguments)
+        frames = agreed(_named(inputs), named, True)
+        if frames is not None:
+            inputs, arguments = [unfolded(batch, frames) for batch in inputs], unfolded_arguments(arguments, frames)
+        return _delivered(self._matrices(inputs, arguments), frames)
+
+    def _matrices(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
+        before = _matrices(inputs[0], 0) if inputs else None
+        with np.errstate(all="ignore"):
+            made = self._make(arguments, None if before is None else before.shape[1])
+            if before is not None and len(before):
+                if before.shape != made.shape:
+                    raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
+                made = _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
+        return made
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        """float32[samples, ndim, ndim + 1]; `ndim` is that of the input."""
+        raise TypeError("abstract")
+
+
+def _numbers(arguments: Arguments, name: str, length: int | None = None) -> np.ndarray:
+    """float32[samples, length] of an argument whose samples may have several dimensions."""
+    if arguments.is_input(name) and arguments.batch(name).ndim > 1:
+        batch = arguments.batch(name)
+        return np.stack([batch.sample(i).reshape(-1).astype(np.float32) for i in range(len(batch))])
+    return np.array(arguments.vectors(name, length))
+
+
+def _center(arguments: Arguments, ndim: int) -> np.ndarray | None:
+    return _numbers(arguments, "center", ndim) if arguments.given("center") else None
+
+
+def _schema(name: str, doc: str, *args: Arg, aliases: tuple[str, ...] = ()) -> Schema:
+    doc += "\n\nWith an input, a transform that is applied first, it is their product."
+    return Schema(name=f"transforms.{name}", doc=doc, inputs=(0, 1), args=(*args, _REVERSE), aliases=aliases)
+
+
+@register
+class Translation(_Transform):
+    """See the schema."""
+
+    schema = _schema(
+        "translation", "A translation.", Arg("offset", "float_list", REQUIRED, "By how much, per axis.", tensor=True),
+        aliases=("transform_translation",),
+    )  # fmt: skip
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        offset = _numbers(arguments, "offset")
+        if not offset.shape[1] and len(offset):
+            raise ValueError("`offset` is empty")
+        return _affine(np.tile(np.eye(offset.shape[1], dtype=np.float32), (len(offset), 1, 1)), offset)
+
+
+@register
+class Scale(_Transform):
+    """See the schema."""
+
+    schema = _schema(
+        "scale", "A scaling, about `center`.", _CENTER,
+        Arg("ndim", "int", None, "Number of dimensions, where `scale` is one number for all."),
+        Arg("scale", "float_list", REQUIRED, "Factors, one or one per axis.", tensor=True),
+    )  # fmt: skip
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        factors = _numbers(arguments, "scale")
+        if factors.shape[1] == 1:
+            wanted = arguments.constant("ndim")
+            factors = np.repeat(factors, ndim or wanted or 1, axis=1)
+        count, length = factors.shape
+        linear = np.zeros((count, length, length), np.float32)
+        linear[:, range(length), range(length)] = factors
+        return _around(linear, _center(arguments, length))
+
+
+@register
+class Rotation(_Transform):
+    """See the schema."""
+
+    schema = _schema(
+        "rotation", "A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.",
+        Arg("angle", "float", REQUIRED, "The angle, counterclockwise where the second axis points up.", tensor=True),
+        Arg("axis", "float_list", None, "Direction of the axis, three numbers of any length.", tensor=True), _CENTER,
+    )  # fmt: skip
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        angle = np.deg2rad(arguments.scalars("angle", np.float64))
+        cos, sin = np.cos(angle), np.sin(angle)
+        if not arguments.given("axis"):
+            linear = np.stack([np.stack([cos, -sin], 1), np.stack([sin, cos], 1)], 1)
+            return _around(linear.astype(np.float32), _center(arguments, 2))
+        axis = _numbers(arguments, "axis", 3).astype(np.float64)
+        length = np.sqrt((axis * axis).sum(axis=1))
+        if (length == 0).any():
+            raise SampleError(int(np.flatnonzero(length == 0)[0]), "`axis` has no direction, got zeros")
+        x, y, z = (axis / length[:, None]).T
+        cross = np.zeros((len(axis), 3, 3))
+        cross[:, 0, 1], cross[:, 0, 2], cross[:, 1, 0] = -z, y, z
+        cross[:, 1, 2], cross[:, 2, 0], cross[:, 2, 1] = -x, -y, x
+        linear = np.eye(3) + sin[:, None, None] * cross + (1 - cos)[:, None, None] * (cross @ cross)
+        return _around(linear.astype(np.float32), _center(arguments, 3))
+
+
+@register
+class Shear(_Transform):
+    """See the schema."""
+
+    schema = _schema(
+        "shear", "A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).",
+        Arg("angles", "float_list", None, "Angles in degrees, whose tangents are the factors.", tensor=True), _CENTER,
+        Arg("shear", "float_list", None, "The factors.", tensor=True),
+    )  # fmt: skip
+    _SIZES: ClassVar[dict[int, int]] = {2: 2, 6: 3}
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("angles") == spec.given("shear"):
+            raise ValueError("exactly one of `shear` and `angles` must be given")
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        name = "shear" if arguments.given("shear") else "angles"
+        factors = _numbers(arguments, name)
+        if name == "angles":
+            factors = np.tan(np.deg2rad(factors.astype(np.float64))).astype(np.float32)
+        length = self._SIZES.get(factors.shape[1], 2 if not len(factors) else 0)
+        if not length:
+            raise ValueError(f"`{name}` must have 2 numbers (two dimensions) or 6 (three), got {factors.shape[1]}")
+        linear = np.tile(np.eye(length, dtype=np.float32), (len(factors), 1, 1))
+        if len(factors):
+            linear[:, ~np.eye(length, dtype=bool)] = factors
+        return _around(linear, _center(arguments, length))
+
+
+@register
+class CropTransform(_Transform):
+    """See the schema."""
+
+    schema = _schema(
+        "crop", "The scaling and translation that brings one box onto another.",
+        Arg("absolute", "bool", False, "Whether starts and ends are exchanged where the start is the larger one."),
+        Arg("from_end", "float_list", [1.0], "End of the box that is mapped.", tensor=True),
+        Arg("from_start", "float_list", [0.0], "Its start.", tensor=True),
+        Arg("to_end", "float_list", [1.0], "End of the box that it is mapped to.", tensor=True),
+        Arg("to_start", "float_list", [0.0], "Its start.", tensor=True),
+    )  # fmt: skip
+
+    def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        names = ("from_start", "from_end", "to_start", "to_end")
+        length = max(_numbers(arguments, name).shape[1] for name in names)
+        from_start, from_end, to_start, to_end = (_numbers(arguments, name, length) for name in names)
+        if arguments.constant("absolute"):
+            from_start, from_end = np.minimum(from_start, from_end), np.maximum(from_start, from_end)
+            to_start, to_end = np.minimum(to_start, to_end), np.maximum(to_start, to_end)
+        scale = (to_end - to_start) / (from_end - from_start)
+        linear = np.zeros((len(scale), length, length), np.float32)
+        linear[:, range(length), range(length)] = scale
+        return _affine(linear, to_start - scale * from_start)
+
+
+@register
+class Combine(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="transforms.combine",
+        doc="The product of transforms: the first input is applied first.",
+        inputs=(2, 99),
+        args=(Arg("reverse_order", "bool", False, "Whether the last input is applied first."),),
+    )
+    eager = True
+    reads = tuple(range(99))
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.FLOAT]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        frames = agreed(_named(inputs), (), True)
+        if frames is not None:
+            inputs = [unfolded(batch, frames) for batch in inputs]
+        matrices = [_matrices(batch, k) for k, batch in enumerate(inputs)]
+        for k, matrix in enumerate(matrices):
+            if matrix.shape != matrices[0].shape:
+                raise ValueError(
+                    f"all transforms must have the same shape; input 0 has {matrices[0].shape[1:]}, input {k} {matrix.shape[1:]}"
+                )
+        if arguments.constant("reverse_order"):
+            matrices.reverse()
+        result = matrices[0]
+        for matrix in matrices[1:]:
+            result = _product(matrix, result)
+        return _delivered(result, frames)

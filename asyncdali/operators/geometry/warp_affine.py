@@ -1,0 +1,94 @@
+"""warp_affine: images, sequences and volumes through an affine transform, much as rotate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType, DALIInterpType
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..layouts import input_layout
+from ..unfolding import Frames
+from . import rotate_rules as rules
+from .rotate import Rotate
+
+
+@register
+class WarpAffine(Rotate):
+    """See the schema."""
+
+    schema = Schema(
+        name="warp_affine",
+        doc="""Warps images or volumes by an affine transform.
+
+        The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
+        output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
+        Layouts: HWC, FHWC, DHWC, FDHWC.""",
+        inputs=(1, 2),
+        cpu_inputs=(1,),
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),
+            Arg("fill_value", "float", None, "Value outside the input; by default its border is repeated."),
+            Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_LINEAR or INTERP_NN."),
+            Arg("inverse_map", "bool", True, "Whether the transform maps from the output to the input."),
+            Arg("matrix", "float_list", [], "The transform, row by row.", tensor=True),
+            Arg("output_dtype", "dtype", None, "Deprecated name of `dtype`."),
+            Arg(
+                "size",
+                "float_list",
+                [],
+                "Output extents without frames and channels; by default the input's.",
+                tensor=True,
+            ),
+        ),
+        deprecated={"output_dtype": "dtype"},
+    )
+    reads = (1,)
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if (spec.input_count == 2) == spec.given("matrix"):
+            raise ValueError("exactly one of `matrix` and a second input must be given")
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, rules.LAYOUTS)
+        axes = 3 if "D" in layout else 2
+        spatial = source.shapes[:, -1 - axes : -1]
+        maps = self._maps(axes, inputs, arguments)
+        extents = spatial.copy()
+        if arguments.is_input("size") or self.spec.constant("size"):
+            extents = self._extents(spatial, maps, arguments, frames)
+        return self._warped(source, layout, extents, maps)
+
+    def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
+        """float64[samples, 3, 4]: positions in the input from those in the output."""
+        length, count = axes * (axes + 1), len(inputs[0])
+        if len(inputs) == 2 or arguments.is_input("matrix"):
+            batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
+            if len(batch) != count:
+                raise ValueError(f"{len(batch)} transforms for {count} samples")
+            if batch.dtype != DALIDataType.FLOAT:
+                raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
+            rows = [batch.sample(i).reshape(-1) for i in range(count)]
+        else:
+            rows = [np.array(arguments.constant("matrix"), np.float32)] * count
+        wrong = [i for i, row in enumerate(rows) if len(row) != length or not np.isfinite(row).all()]
+        if wrong:
+            raise SampleError(wrong[0], f"the transform must be {length} finite numbers, got {rows[wrong[0]].tolist()}")
+        matrices = np.array(rows, np.float64).reshape(count, axes, axes + 1)
+        if not self.spec.constant("inverse_map"):
+            matrices = self._inverted(matrices)
+        maps = np.zeros((count, 3, 4), np.float64)
+        maps[:, 2, 2] = 1
+        maps[:, :axes, :axes], maps[:, :axes, 3] = matrices[:, :, :axes], matrices[:, :, axes]
+        return maps
+
+    def _inverted(self, matrices: np.ndarray) -> np.ndarray:
+        linear = matrices[:, :, :-1]
+        flat = np.linalg.det(linear) == 0
+        if flat.any():
+            raise SampleError(int(np.flatnonzero(flat)[0]), "the transform cannot be inverted: its determinant is 0")
+        inverse = np.linalg.inv(linear)
+        return np.concatenate([inverse, -(inverse @ matrices[:, :, -1:])], axis=2)

@@ -1,0 +1,1 @@
+"""What covers parts of a picture."""

@@ -1,0 +1,73 @@
+"""grid_mask: black squares in a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+
+_TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+
+
+@register
+class GridMask(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="grid_mask",
+        doc="""Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
+
+        The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("angle", "float", 0.0, "Angle of the grid in radians.", tensor=True),
+            Arg("ratio", "float", 0.5, "Side of a black square by `tile`.", tensor=True),
+            Arg("shift_x", "float", 0.0, "Horizontal shift in pixels, after turning.", tensor=True),
+            Arg("shift_y", "float", 0.0, "Vertical shift in pixels, after turning.", tensor=True),
+            Arg("tile", "int", 100, "Pixels from one square to the next, positive.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import grid_mask_kernels
+
+        self._kernels = grid_mask_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self._kernels.grid_mask_step(storage_dtype(source).name).compile()
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Unsupported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        geometry = self._geometry(source)
+        tile = arguments.scalars("tile", np.int64)
+        if (tile <= 0).any():
+            i = int(np.flatnonzero(tile <= 0)[0])
+            raise SampleError(i, f"`tile` must be positive, got {tile[i]}")
+        angle, size = arguments.scalars("angle").astype(np.float64), tile.astype(np.float32)
+        rows = np.stack(
+            [
+                np.cos(angle).astype(np.float32) / size, np.sin(angle).astype(np.float32) / size,
+                -(arguments.scalars("shift_x") / size), -(arguments.scalars("shift_y") / size), arguments.scalars("ratio"),
+            ],
+            axis=1,
+        )  # fmt: skip
+        output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
+        return Planned([output], [self._kernels.make_step(source, output, geometry, rows)])
+
+    @staticmethod
+    def _geometry(source: Batch) -> np.ndarray:
+        """int64[samples, 4]: planes (frames, channels before), height, width, channels behind."""
+        layout = source.layout or {2: "HW", 3: "HWC"}.get(source.ndim, "")
+        height = layout.find("H")
+        if height < 0 or layout[height : height + 2] != "HW" or layout[height + 2 :] not in ("", "C"):
+            raise ValueError(f'The layout "{source.layout}" of {source.ndim} dimensions does not tell where H, W and a last C are')
+        parts = (slice(None, height), slice(height, height + 1), slice(height + 1, height + 2), slice(height + 2, None))
+        return np.stack([source.shapes[:, part].prod(axis=1) for part in parts], axis=1)

@@ -1,0 +1,48 @@
+"""Steps around users' functions for Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cfunc, njit
+from numba.core.registry import CPUDispatcher
+
+from ...compiled.intrinsics import load_i64, view_of
+
+
+def jitted(function: Any, name: str) -> Any:
+    """A function as Numba's; TypeError for what is none."""
+    if isinstance(function, CPUDispatcher):
+        return function
+    if not callable(function):
+        raise TypeError(f"`{name}` must be a function, got {type(function).__name__}")
+    return njit(nogil=True)(function)
+
+
+# Context table: for every array, outputs first, two entries: addresses of its samples, and their shapes int64[samples, dimensions].
+_TEMPLATE = """
+def numba_step(context, sample, thread):
+{arrays}
+    try:
+        run({names})
+    except Exception:
+        return 1
+    return 0
+"""
+
+
+def step_of(run: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
+    """A step that calls `run` with arrays over one sample of each output and input; a Numba C function (``.address``)."""
+    lines, names = [], []
+    scope: dict[str, Any] = {"run": run, "load_i64": load_i64}
+    for k, (dtype, ndim) in enumerate(zip(dtypes, ndims)):
+        scope[f"view{k}"] = view_of(dtype)
+        lines.append(f"    shape{k} = load_i64(context + {16 * k + 8}) + {8 * ndim} * sample")
+        extents = [f"load_i64(shape{k} + {8 * axis})" for axis in range(ndim)]
+        lines.append(f"    flat{k} = view{k}(load_i64(load_i64(context + {16 * k}) + 8 * sample), {' * '.join(extents) or '1'})")
+        reshaped = f".reshape(({', '.join(extents)},))" if ndim else ""
+        lines.append(f"    array{k} = flat{k}{reshaped}")
+        names.append(f"array{k}")
+    exec(_TEMPLATE.format(arrays="\n".join(lines), names=", ".join(names)), scope)
+    return cfunc("int64(int64, int64, int64)")(scope["numba_step"])

@@ -1,0 +1,1 @@
+"""Draws: the streams, the operators that give them, noise."""

@@ -1,0 +1,153 @@
+"""noise.gaussian, noise.salt_and_pepper, noise.shot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Step, register
+from .random import StreamOperator
+
+_TYPES = (
+    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
+    DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT,
+)  # fmt: skip
+
+
+class Noise(StreamOperator):
+    """Base of operators that change an input at random: the output has its shape, type and layout."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import noise_kernels
+
+        self._kernels = noise_kernels
+
+    def kernel(self, dtype: str) -> Any:
+        """The compiled step for the numpy name of a dtype."""
+        raise NotImplementedError
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self.kernel(storage_dtype(source).name).compile()
+        return dtypes
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Data type {source.dtype.name} is not supported; supported are {', '.join(kind.name for kind in _TYPES)}")
+        output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
+        return Planned([output], [self.step(source, output, arguments)])
+
+    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+        """The step that fills `output`."""
+        raise NotImplementedError
+
+
+@register
+class GaussianNoise(Noise):
+    """See the schema."""
+
+    schema = Schema(
+        name="noise.gaussian",
+        doc="""Adds normally distributed noise.
+
+        Streams are DALI's for the same seed, bit for bit on glibc. Integers are rounded half away from zero and saturated.""",
+        devices=("cpu", "gpu"),
+        seeded=True,
+        args=(
+            Arg("mean", "float", 0.0, "Mean of the noise.", tensor=True),
+            Arg("stddev", "float", 1.0, "Standard deviation of the noise.", tensor=True),
+        ),
+    )
+
+    def kernel(self, dtype: str) -> Any:
+        return self._kernels.gaussian_step(dtype)
+
+    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+        parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
+        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters)
+
+
+@register
+class ShotNoise(Noise):
+    """See the schema."""
+
+    schema = Schema(
+        name="noise.shot",
+        doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
+
+        As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.""",
+        devices=("cpu", "gpu"),
+        seeded=True,
+        args=(Arg("factor", "float", 12.0, "Size of one event: the larger it is, the more noise.", tensor=True),),
+    )
+
+    def kernel(self, dtype: str) -> Any:
+        return self._kernels.shot_step(dtype)
+
+    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+        parameters = arguments.scalars("factor")[:, None]
+        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters)
+
+
+@register
+class SaltAndPepper(Noise):
+    """See the schema."""
+
+    schema = Schema(
+        name="noise.salt_and_pepper",
+        doc="""Replaces pixels at random by "salt" or "pepper".
+
+        Streams are DALI's, bit for bit, for the same seed.""",
+        devices=("cpu", "gpu"),
+        seeded=True,
+        args=(
+            Arg("pepper_val", "float", None, "Value of pepper; by default the smallest of an integer type, -1 for floats.", tensor=True),
+            Arg(
+                "per_channel", "bool", False,
+                "Whether channels change independently of each other; if not, channels must be the first or last axis of the layout "
+                "(without a layout the last one).",
+            ),
+            Arg("prob", "float", 0.05, "Probability that a pixel changes.", tensor=True),
+            Arg("salt_val", "float", None, "Value of salt; by default the largest of an integer type, 1 for floats.", tensor=True),
+            Arg("salt_vs_pepper", "float", 0.5, "Probability that what changes becomes salt.", tensor=True),
+        ),
+    )  # fmt: skip
+
+    def kernel(self, dtype: str) -> Any:
+        return self._kernels.salt_and_pepper_step(dtype)
+
+    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+        dtype = storage_dtype(source.dtype)
+        chance = arguments.scalars("prob")
+        parameters = np.stack([chance, chance * arguments.scalars("salt_vs_pepper")], axis=1)
+        integers = dtype.kind in "iu"
+        largest, smallest = (np.iinfo(dtype).max, np.iinfo(dtype).min) if integers else (1, -1)
+        values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
+        flavours = np.ascontiguousarray(np.stack(values, axis=1))
+        channels, inner = self._channels(source)
+        return self._kernels.make_step(self.kernel(dtype.name), source, output, self.position, parameters, flavours, channels, inner)
+
+    def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
+        if not arguments.given(name):
+            return np.full(arguments.count, default, dtype)
+        return self._kernels.cast_values(arguments.scalars(name), dtype)
+
+    def _channels(self, source: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """For each sample the elements that change together, and the elements from one of them to the next; int64[samples]."""
+        ones = np.ones(len(source), np.int64)
+        if self.spec.constant("per_channel") or source.ndim == 0:
+            return ones, ones
+        axis = source.layout.find("C") if source.layout else source.ndim - 1
+        if axis not in (0, source.ndim - 1):
+            raise ValueError(
+                "'C' should be the first or the last dimension in the layout, except for empty layouts where channel-last is assumed. "
+                f'Got layout: "{source.layout}"; with per_channel=True any layout will do'
+            )
+        inner = source.shapes[:, 1:].prod(axis=1) if axis == 0 and source.ndim > 1 else ones
+        return np.ascontiguousarray(source.shapes[:, axis]), np.ascontiguousarray(inner)

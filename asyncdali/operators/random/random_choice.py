@@ -1,0 +1,126 @@
+"""random.choice: elements of a list, or numbers below a bound, picked at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from .random import StreamOperator
+
+SUM_TOLERANCE = 1e-4
+"""How far from 1 the sum of probabilities may be."""
+
+
+@register
+class Choice(StreamOperator):
+    """See the schema."""
+
+    reads = (0,)
+    eager = True
+    schema = Schema(
+        name="random.choice",
+        doc="""Random elements of a list.
+
+        The first input is a list (or a tensor, of which slices along its first axis are picked), or a scalar n: it stands for
+        0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
+        that of the second input, or one element; its type is that of the first input.
+        Streams are DALI's, bit for bit, for the same seed.""",
+        inputs=(1, 2),
+        metadata_inputs=(1,),
+        seeded=True,
+        args=(
+            Arg("p", "float_list", None, "Probability of each element; their sum is 1.", tensor=True, stream=True),
+            Arg("shape", "int_list", None, "Shape of the result, in elements.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.input_count == 2 and spec.given("shape"):
+            raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+        from . import random_distributions_kernels as kernels
+
+        self._kernel = kernels.draw_choices
+        self._kernel.compile()
+
+    def infer(self, dtypes: list) -> list:
+        return [dtypes[0]]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        shapes = self._shapes(inputs, arguments)
+        picks = np.ascontiguousarray(shapes.prod(axis=1), np.int64)
+        scalar = source.ndim == 0
+        populations = self._bounds(source) if scalar else np.ascontiguousarray(source.shapes[:, 0], np.int64)
+        empty = (populations < 1) & (picks > 0)
+        if empty.any():
+            i = int(np.flatnonzero(empty)[0])
+            raise SampleError(i, f"there is nothing to choose from: {'the input is' if scalar else 'elements:'} {int(populations[i])}")
+        cumulated, firsts = self._weights(populations, arguments)
+        result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
+        result.place(self.environment.allocate(int(result.sizes().sum())))
+        sizes = np.ascontiguousarray(source.shapes[:, 1:].prod(axis=1) * source.itemsize, np.int64)
+        addresses, position = np.ascontiguousarray(source.addresses), self.position
+        numbers = [position.key, position.hi, position.lo, position.phase]
+        table = np.array(
+            [
+                *np.array(numbers, np.uint64).view(np.int64).tolist(), len(source), int(source.dtype) if scalar else -1, address_of(picks),
+                address_of(populations), address_of(addresses), address_of(sizes), source.ndim > 1,
+                0 if cumulated is None else address_of(cumulated), address_of(firsts), 0 if not len(source) else int(result.addresses[0]),
+            ],
+            np.int64,
+        )  # fmt: skip
+        self._kernel(address_of(table))
+        return Planned([result])
+
+    @staticmethod
+    def _layout(source: Batch, shapes: np.ndarray) -> str:
+        """The input's, where as many axes are as before."""
+        return source.layout if shapes.shape[1] == 1 else ""
+
+    @staticmethod
+    def _shapes(inputs: list[Batch], arguments: Arguments) -> np.ndarray:
+        """int64[samples, ndim] of the picks."""
+        if len(inputs) == 2:
+            return inputs[1].shapes
+        if not arguments.given("shape"):
+            return np.empty((arguments.count, 0), np.int64)
+        shapes = arguments.vectors("shape", None, np.int64)
+        if shapes.size and shapes.min() < 0:
+            i = int(np.flatnonzero((shapes < 0).any(axis=1))[0])
+            raise SampleError(i, f"shape {tuple(shapes[i])} has a negative extent")
+        return shapes
+
+    @staticmethod
+    def _bounds(source: Batch) -> np.ndarray:
+        """The scalars of a batch, int64[samples]."""
+        if storage_dtype(source.dtype).kind not in "iu":
+            raise ValueError(f"a scalar to choose below must be an integer, got {source.dtype.name}")
+        if source.values is not None:
+            return source.values.reshape(-1).astype(np.int64)
+        return np.array([source.sample(i).item() for i in range(len(source))], np.int64)
+
+    @staticmethod
+    def _weights(populations: np.ndarray, arguments: Arguments) -> tuple[np.ndarray | None, np.ndarray]:
+        """Cumulated weights of all samples, float64, and the place of the first one of each, int64[samples + 1]."""
+        if not arguments.given("p"):
+            return None, np.zeros(len(populations) + 1, np.int64)
+        if arguments.is_input("p"):
+            batch = arguments.batch("p")
+            rows = [batch.sample(i).reshape(-1) for i in range(len(batch))]
+        else:
+            rows = [np.asarray(arguments.constant("p"))] * len(populations)
+        cumulated = []
+        for i, (row, population) in enumerate(zip(rows, populations.tolist(), strict=True)):
+            weights = row.astype(np.float32).astype(np.float64)
+            if len(weights) != population:
+                raise SampleError(i, f"`p` has {len(weights)} weights for {population} elements")
+            if not ((weights >= 0) & (weights <= 1)).all() or abs(weights.sum() - 1) > SUM_TOLERANCE:
+                raise SampleError(i, f"`p` must be probabilities whose sum is 1, got {weights.tolist()} with a sum of {weights.sum():g}")
+            ends = np.cumsum(weights / np.cumsum(weights)[-1])
+            ends[-1] = 1.0
+            cumulated.append(ends)
+        firsts = np.cumsum([0, *(len(row) for row in cumulated)]).astype(np.int64)
+        return np.concatenate(cumulated) if cumulated else np.empty(0), firsts

@@ -1,0 +1,142 @@
+"""random_crop_generator and roi_random_crop: where to crop, drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
+from ...types import DALIDataType
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
+from . import random_streams
+from .random import StreamOperator
+
+
+@register
+class RandomCropGenerator(StreamOperator):
+    """See the schema."""
+
+    reads = (0,)
+    eager = True
+    schema = Schema(
+        name="random_crop_generator",
+        doc="""Draws crop windows as ``random_resized_crop`` and ``decoders.image_random_crop`` do.
+
+        Input: shapes of images, (height, width) or with channels, integers.
+        Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
+        Windows are DALI's for the same seed.""",
+        outputs=2,
+        seeded=True,
+        args=(
+            Arg("num_attempts", "int", 10, "Tries before a window is clipped to fit.", stream=True),
+            Arg("random_area", "float_list", [0.08, 1.0], "Range of the window's part of the area.", stream=True),
+            Arg("random_aspect_ratio", "float_list", [0.75, 4 / 3], "Range of width / height of the window.", stream=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
+        self._rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
+        random_streams.crop_windows(self.position, [], [], *self._rules)  # refuses impossible rules
+        random_streams.load_kernels().draw_windows.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.INT32, DALIDataType.INT32]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        sizes = _sizes(inputs[0])
+        anchors, extents = random_streams.crop_windows(self.position, sizes[:, 0], sizes[:, 1], *self._rules)
+        return Planned([Batch.from_values(anchors), Batch.from_values(extents)])
+
+
+@register
+class RoiRandomCrop(StreamOperator):
+    """See the schema."""
+
+    eager = True
+    schema = Schema(
+        name="roi_random_crop",
+        doc="""Draws the start of a window of a given shape that contains as much of a region of interest as it can.
+
+        A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
+        or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.""",
+        inputs=(0, 1),
+        metadata_inputs=(0,),
+        seeded=True,
+        args=(
+            Arg("crop_shape", "int_list", REQUIRED, "Extents of the window.", tensor=True, stream=True),
+            Arg("in_shape", "int_list", None, "Extents of the input; not together with an input.", tensor=True, stream=True),
+            Arg("roi_end", "int_list", None, "End of the region; not together with `roi_shape`.", tensor=True, stream=True),
+            Arg("roi_shape", "int_list", None, "Extents of the region; not together with `roi_end`.", tensor=True, stream=True),
+            Arg("roi_start", "int_list", REQUIRED, "Start of the region.", tensor=True, stream=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("roi_end") == spec.given("roi_shape"):
+            raise ValueError("either `roi_end` or `roi_shape` must be given, and not both")
+        if spec.input_count and spec.given("in_shape"):
+            raise ValueError("`in_shape` is incompatible with an input, whose shape is taken")
+        from .random_windows_kernels import draw_starts
+
+        self._draw = draw_starts
+        self._draw.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.INT64]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        window = arguments.vectors("crop_shape", None, np.int64)
+        axes = window.shape[1]
+        start = arguments.vectors("roi_start", axes, np.int64)
+        if arguments.given("roi_shape"):
+            extents = arguments.vectors("roi_shape", axes, np.int64)
+        else:
+            extents = arguments.vectors("roi_end", axes, np.int64) - start
+        _refuse((window < 0) | (extents < 0), "windows and regions cannot have negative extents", window)
+        low, high = np.minimum(start, start + extents - window), np.maximum(start, start + extents - window)
+        shape = self._shape(inputs, arguments, axes)
+        if shape is not None:
+            _refuse((start < 0) | (start + extents > shape), "the region of interest leaves the input's shape", shape)
+            _refuse(window > shape, "the window is larger than the input's shape", shape)
+            inside = extents != window
+            low = np.where(inside, np.maximum(low, 0), low)
+            high = np.where(inside, np.minimum(high, shape - window), high)
+        low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+        fixed = np.ascontiguousarray(extents == window, np.int64)
+        starts, position = np.empty_like(low), self.position
+        self._draw(
+            position.key, position.hi, position.lo, position.phase, len(low), axes, address_of(low), address_of(high), address_of(fixed),
+            address_of(starts),
+        )  # fmt: skip
+        return Planned([Batch.from_values(starts)])
+
+    @staticmethod
+    def _shape(inputs: list[Batch], arguments: Arguments, axes: int) -> np.ndarray | None:
+        if inputs:
+            if inputs[0].ndim < axes:
+                raise ValueError(f"the window has {axes} axes, the input only {inputs[0].ndim}")
+            return inputs[0].shapes[:, :axes]
+        return arguments.vectors("in_shape", axes, np.int64) if arguments.given("in_shape") else None
+
+
+def _sizes(batch: Batch) -> np.ndarray:
+    """(height, width) of a batch of image shapes, which may have channels behind; int64[samples, 2]."""
+    extents = batch.shapes.prod(axis=1)
+    wrong = (extents < 2) | (extents > 3)
+    if batch.ndim != 1 or wrong.any():
+        i = int(np.argmax(wrong))
+        raise SampleError(i, f"expected shapes of images, (height, width) or with channels behind, got a sample of shape {batch.shapes[i]}")
+    if storage_dtype(batch.dtype).kind not in "iu":
+        raise ValueError(f"expected shapes of images as integers, got {batch.dtype.name}")
+    if batch.values is not None:
+        return batch.values[:, :2].astype(np.int64)
+    return np.array([batch.sample(i)[:2] for i in range(len(batch))], np.int64).reshape(-1, 2)
+
+
+def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
+    if wrong.any():
+        i = int(np.flatnonzero(wrong.any(axis=1))[0])
+        raise SampleError(i, f"{message}: {values[i].tolist()}")

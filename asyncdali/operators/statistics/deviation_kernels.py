@@ -1,0 +1,85 @@
+"""Compiled steps of normalize, after the reductions: variances to factors, and their application."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from ...compiled.intrinsics import load_i64, view_f32, view_i64
+from ...compiled.step import Compiled, inlined, step, step_variant
+from ..arrays.convert_kernels import converter, storage, view
+from ..arrays.strided_kernels import collapse
+
+
+@step
+def factor_step(context, sample, thread):
+    """``scale / sqrt(variance + epsilon)`` in place; 0 for 0.
+
+    Context: addresses of the variances (float32), counts int64[samples], int64[samples] whether there is a variance (else it counts as 0),
+    scale and epsilon as float32[2].
+    """
+    count = load_i64(load_i64(context + 8) + 8 * sample)
+    values = view_f32(load_i64(load_i64(context) + 8 * sample), count)
+    known, numbers = load_i64(load_i64(context + 16) + 8 * sample), view_f32(load_i64(context + 24), 2)
+    scale, epsilon = numbers[0], numbers[1]
+    for i in range(count):
+        x = np.float32(values[i] + epsilon) if known != 0 else epsilon
+        values[i] = np.float32(scale * np.float32(1 / math.sqrt(np.float64(x)))) if x != 0 else np.float32(0)
+    return 0
+
+
+# Context table of apply steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 3, axes], 3 axes, 4 addresses of means,
+# 5 addresses of factors (both float32), 6 shift float32[1].
+# Record: extents, strides in the means, strides in the factors (elements).
+
+
+@cache
+def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
+    """``(in - mean) * factor + shift``, rounded and saturated."""
+    view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+    in_size, out_size = storage(in_dtype).itemsize, storage(out_dtype).itemsize
+
+    @inlined
+    def row(source, out, count, mean, mean_stride, factor, factor_stride, shift):
+        x, y = view_in(source, count), view_out(out, count)
+        means, factors = view_f32(mean, count), view_f32(factor, count)
+        if mean_stride == 0 and factor_stride == 0:
+            m, f = means[0], factors[0]
+            for i in range(count):
+                y[i] = convert(np.float32(np.float32(np.float32(np.float32(x[i]) - m) * f) + shift))
+        else:
+            for i in range(count):
+                centred = np.float32(np.float32(x[i]) - means[i * mean_stride])
+                y[i] = convert(np.float32(np.float32(centred * factors[i * factor_stride]) + shift))
+
+    @step_variant("apply", in_dtype, out_dtype)
+    def apply(context, sample, thread):
+        axes = load_i64(context + 24)
+        at = load_i64(context + 16) + 24 * axes * sample
+        extents, mean_strides, factor_strides = view_i64(at, axes), view_i64(at + 8 * axes, axes), view_i64(at + 16 * axes, axes)
+        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        mean, factor = load_i64(load_i64(context + 32) + 8 * sample), load_i64(load_i64(context + 40) + 8 * sample)
+        shift = view_f32(load_i64(context + 48), 1)[0]
+        left = collapse(extents, mean_strides, factor_strides)
+        if left < 0:
+            return 0
+        if left == 0:
+            row(source, out, 1, mean, 0, factor, 0, shift)
+            return 0
+        width, rows = extents[left - 1], 1
+        mean_stride, factor_stride = mean_strides[left - 1], factor_strides[left - 1]
+        for k in range(left - 1):
+            rows *= extents[k]
+        for r in range(rows):
+            rest, m, f = r, mean, factor
+            for k in range(left - 2, -1, -1):
+                index = rest % extents[k]
+                rest //= extents[k]
+                m += 4 * index * mean_strides[k]
+                f += 4 * index * factor_strides[k]
+            row(source + r * width * in_size, out + r * width * out_size, width, m, mean_stride, f, factor_stride, shift)
+        return 0
+
+    return apply

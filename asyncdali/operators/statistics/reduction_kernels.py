@@ -1,0 +1,388 @@
+"""Compiled steps of reductions over any axes of samples.
+
+Floats are added in DALI's order, so that sums agree to the last bit: up to 32 elements one after the other, axis within axis; more are
+halved along the outermost axis that is longer than 1, and the sums of the halves added. Neighbouring axes that go count as one.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
+from ...compiled.step import Compiled, inlined, step_variant
+from ..arrays.convert_kernels import view
+
+# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 2 * (kept + reduced)], 3 kept axes, 4 reduced axes,
+# 5 what follows the sum (FINISHES), 6 ddof, 7 addresses of means (float32), 8 records int64[samples] of means: 0 one for all, 1 one each,
+# 9 bytes of an output element, 10 whether the output has a sign, 11 whether an empty list of axes was given.
+#
+# Record: extents and strides (bytes) of the kept axes, extents and strides of the reduced ones.
+FINISHES = {"sum": 0, "mean": 1, "root": 2}
+
+MAX_AXES = 32
+_CHUNK = 32
+_indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
+_DEPTH = 256
+_nodes, _sums = local_array(np.int64, 4 * _DEPTH), local_array(np.float32, _DEPTH)
+_view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
+
+
+@inlined
+def _without_ones(extents, strides):
+    """Drop axes of extent 1, in place: how many are left, or -1 if there are no elements."""
+    left = 0
+    for k in range(len(extents)):
+        if extents[k] <= 0:
+            return -1
+        if extents[k] > 1:
+            extents[left], strides[left] = extents[k], strides[k]
+            left += 1
+    return left
+
+
+def _make_walk(view_in, add, merge):
+    """``walk(source, extents, strides, first, axes, count, start, mean, totals, index)``: one element after the other, axis within axis.
+
+    The box is `count` elements along axis `first` and all of the axes after it; `totals`, `index`: arrays to work in.
+    """
+
+    @inlined
+    def walk(source, extents, strides, first, axes, count, start, mean, totals, index):
+        last = axes - 1
+        if first == last:
+            total = start
+            for i in range(count):
+                total = add(total, view_in(source + i * strides[last], 1)[0], mean)
+            return total
+        for k in range(first, axes):
+            totals[k], index[k] = start, 0
+        while True:
+            total = start
+            for i in range(extents[last]):
+                total = add(total, view_in(source + i * strides[last], 1)[0], mean)
+            k = last - 1
+            totals[k] = merge(totals[k], total)
+            index[k] += 1
+            source += strides[k]
+            while index[k] == (count if k == first else extents[k]):
+                if k == first:
+                    return totals[first]
+                source -= strides[k] * extents[k]
+                totals[k - 1] = merge(totals[k - 1], totals[k])
+                totals[k], index[k] = start, 0
+                k -= 1
+                index[k] += 1
+                source += strides[k]
+
+    return walk
+
+
+def _make_tree(view_in, add, walk):
+    """``tree(source, extents, strides, axes, volume, inner, mean, ...)``: the float32 sum in the order described above."""
+    zero = np.float32(0)
+
+    @inlined
+    def four_chunks(source, stride, count, mean):
+        """66 to 128 elements of one axis: four sums at the same time, as an addition takes longer than its turn."""
+        half = count // 2
+        n0, n2 = half // 2, (count - half) // 2
+        b = source + n0 * stride
+        c = source + half * stride
+        d = c + n2 * stride
+        s0 = s1 = s2 = s3 = zero
+        shared = min(n0, n2)
+        for i in range(shared):
+            s0 = add(s0, view_in(source + i * stride, 1)[0], mean)
+            s1 = add(s1, view_in(b + i * stride, 1)[0], mean)
+            s2 = add(s2, view_in(c + i * stride, 1)[0], mean)
+            s3 = add(s3, view_in(d + i * stride, 1)[0], mean)
+        for i in range(shared, n0):
+            s0 = add(s0, view_in(source + i * stride, 1)[0], mean)
+        for i in range(shared, half - n0):
+            s1 = add(s1, view_in(b + i * stride, 1)[0], mean)
+        for i in range(shared, n2):
+            s2 = add(s2, view_in(c + i * stride, 1)[0], mean)
+        for i in range(shared, count - half - n2):
+            s3 = add(s3, view_in(d + i * stride, 1)[0], mean)
+        return np.float32(np.float32(s0 + s1) + np.float32(s2 + s3))
+
+    @inlined
+    def tree(source, extents, strides, axes, inner, mean, totals, index, nodes, sums):
+        # Nodes: axis (-1: add the last two sums), first element, number of elements, address.
+        nodes[0], nodes[1], nodes[2], nodes[3] = 0, 0, extents[0], source
+        left, done = 1, 0
+        while left > 0:
+            left -= 1
+            k, first, count, base = nodes[4 * left], nodes[4 * left + 1], nodes[4 * left + 2], nodes[4 * left + 3]
+            if k < 0:
+                done -= 1
+                sums[done - 1] = sums[done - 1] + sums[done]
+                continue
+            base += first * strides[k]
+            while count == 1 and inner[k] > _CHUNK:
+                k += 1
+                count = extents[k]
+            if inner[k] == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
+                sums[done] = four_chunks(base, strides[k], count, mean)
+                done += 1
+                continue
+            if count * inner[k] <= _CHUNK:
+                sums[done] = walk(base, extents, strides, k, axes, count, zero, mean, totals, index)
+                done += 1
+                continue
+            half = count // 2
+            nodes[4 * left] = -1
+            at = 4 * (left + 1)
+            nodes[at], nodes[at + 1], nodes[at + 2], nodes[at + 3] = k, half, count - half, base
+            nodes[at + 4], nodes[at + 5], nodes[at + 6], nodes[at + 7] = k, 0, half, base
+            left += 3
+        return sums[0]
+
+    return tree
+
+
+@inlined
+def _store(out, index, size, value):
+    """The low bytes of an integer."""
+    if size == 1:
+        view_u8(out + index, 1)[0] = np.uint8(value)
+    elif size == 2:
+        _view_u16(out + 2 * index, 1)[0] = np.uint16(value)
+    elif size == 4:
+        view_u32(out + 4 * index, 1)[0] = np.uint32(value)
+    else:
+        _view_u64(out + 8 * index, 1)[0] = np.uint64(value)
+
+
+@inlined
+def _whole(value, size, signed):
+    """A float as an integer of `size` bytes: without its fraction, saturated; NaN as the processor has it (see ``convert_kernels``)."""
+    x = np.trunc(np.float64(value))
+    bits = 8 * size
+    if x != x:
+        lowest = size == 8 or (size == 4 and signed != 0)
+        return np.int64(-(np.int64(1) << np.int64(bits - 1))) if lowest else np.int64(0)
+    if signed != 0:
+        bound = 2.0 ** (bits - 1)
+        if x >= bound:
+            return np.int64((np.uint64(1) << np.uint64(bits - 1)) - np.uint64(1))
+        return np.int64(max(x, -bound))
+    if x <= 0:
+        return np.int64(0)
+    if x >= 2.0**bits:
+        return np.int64(-1)
+    return np.int64(x) if x < 2.0**63 else np.int64(np.uint64(x))
+
+
+def _values(in_dtype, kind):
+    """``value(element, mean)`` as float32, and the same for exact integers: what is added."""
+    wide = np.uint64 if in_dtype.startswith("u") else np.int64
+    if kind == "deviation":
+
+        @inlined
+        def deviation(element, mean):
+            x = np.float32(np.float32(element) - mean)
+            return np.float32(x * x)
+
+        return deviation, None
+    if kind == "square":
+        if in_dtype == "float32":
+            return inlined(lambda element, mean: np.float32(element * element)), None
+        return (
+            inlined(lambda element, mean: np.float32(wide(wide(element) * wide(element)))),
+            inlined(lambda element, mean: np.int64(wide(wide(element) * wide(element)))),
+        )
+    return inlined(lambda element, mean: np.float32(element)), inlined(lambda element, mean: np.int64(wide(element)))
+
+
+@inlined
+def _outputs(extents, kept):
+    total = 1
+    for k in range(kept):
+        total *= extents[k]
+    return total
+
+
+@inlined
+def _row(extents, strides, kept):
+    """Outputs that follow each other at one distance: how many, and the distance."""
+    if kept == 0:
+        return 1, 0
+    return max(extents[kept - 1], 1), strides[kept - 1]
+
+
+@inlined
+def _place(source, index, extents, strides, kept):
+    """Address of the first element of output number `index`."""
+    for k in range(kept - 1, -1, -1):
+        source += index % extents[k] * strides[k]
+        index //= extents[k]
+    return source
+
+
+@cache
+def float_step(in_dtype: str, kind: str) -> Compiled:
+    """Sums in float32, and what is made of them; kind "value", "square" or "deviation" (from the means)."""
+    view_in = view(in_dtype)
+    value, _ = _values(in_dtype, kind)
+    add = inlined(lambda total, element, mean: np.float32(total + value(element, mean)))
+    merge = inlined(lambda a, b: np.float32(a + b))
+    walk = _make_walk(view_in, add, merge)
+    tree = _make_tree(view_in, add, walk)
+
+    @step_variant("float", in_dtype, kind)
+    def reduce(context, sample, thread):
+        kept, reduced, finish, ddof = load_i64(context + 24), load_i64(context + 32), load_i64(context + 40), load_i64(context + 48)
+        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
+        at += 16 * kept
+        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
+        size, signed = load_i64(context + 72), load_i64(context + 80)
+        totals, index, inner, nodes, sums = _floats(), _indices(), _wholes(), _nodes(), _sums()
+        volume = 1
+        for k in range(reduced):
+            volume *= inner_extents[k]
+        scale = np.float32(1)
+        if finish != 0:
+            scale = np.float32(np.float32(1) / np.float32(volume - ddof))
+        axes = _without_ones(inner_extents, inner_strides)
+        if kind == "deviation" and load_i64(context + 88) != 0:
+            axes, scale = -1, np.float32(1)  # elements do not deviate from themselves, whatever the mean: as DALI has it
+        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        means, each = np.int64(0), np.int64(0)
+        if kind == "deviation":
+            means, each = load_i64(load_i64(context + 56) + 8 * sample), load_i64(load_i64(context + 64) + 8 * sample)
+        reach = 1
+        for k in range(axes - 1, -1, -1):
+            inner[k] = reach
+            reach *= inner_extents[k]
+        row, step = _row(extents, strides, kept)
+        base, along = source, 0
+        for i in range(_outputs(extents, kept)):
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            mean = np.float32(0)
+            if kind == "deviation":
+                mean = view_f32(means + 4 * i * each, 1)[0]
+            total = np.float32(0)
+            if axes == 0:
+                total = value(view_in(base, 1)[0], mean)
+            elif axes == 1 and reach <= _CHUNK:
+                for k in range(reach):
+                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], mean)
+            elif axes > 0:
+                total = tree(base, inner_extents, inner_strides, axes, inner, mean, totals, index, nodes, sums)
+            if finish != 0:
+                total = np.float32(total * scale)
+            if finish == 2:
+                total = np.float32(math.sqrt(total))
+            if size == 0:
+                view_f32(out + 4 * i, 1)[0] = total
+            else:
+                _store(out, i, size, _whole(total, size, signed))
+        return 0
+
+    return reduce
+
+
+@cache
+def whole_step(in_dtype: str, kind: str) -> Compiled:
+    """Sums of integers as 64-bit integers; kind "value" or "square"."""
+    view_in, unsigned = view(in_dtype), in_dtype.startswith("u")
+    _, value = _values(in_dtype, kind)
+    add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
+    merge = inlined(lambda a, b: np.int64(a + b))
+    walk = _make_walk(view_in, add, merge)
+
+    @step_variant("whole", in_dtype, kind)
+    def reduce(context, sample, thread):
+        kept, reduced, finish = load_i64(context + 24), load_i64(context + 32), load_i64(context + 40)
+        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
+        at += 16 * kept
+        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
+        size, signed = load_i64(context + 72), load_i64(context + 80)
+        totals, index = _wholes(), _indices()
+        volume = 1
+        for k in range(reduced):
+            volume *= inner_extents[k]
+        axes = _without_ones(inner_extents, inner_strides)
+        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        row, step = _row(extents, strides, kept)
+        base, along = source, 0
+        for i in range(_outputs(extents, kept)):
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            total = np.int64(0)
+            if axes == 0:
+                total = value(view_in(base, 1)[0], np.float32(0))
+            elif axes == 1:
+                for k in range(inner_extents[0]):
+                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
+            elif axes > 1:
+                total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], np.int64(0), np.float32(0), totals, index)
+            if finish != 0:
+                x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
+                x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
+                total = _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
+            _store(out, i, size, total)
+        return 0
+
+    return reduce
+
+
+@cache
+def extreme_step(dtype: str, largest: bool) -> Compiled:
+    """The largest or the smallest element; NaN is neither. Without elements: the other end of the type."""
+    view_in = view(dtype)
+    bounds = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
+    start = np.dtype(dtype).type(bounds.min if largest else bounds.max)
+    if largest:
+        add = inlined(lambda total, element, mean: element if element > total else total)
+        merge = inlined(lambda a, b: b if b > a else a)
+    else:
+        add = inlined(lambda total, element, mean: element if element < total else total)
+        merge = inlined(lambda a, b: b if b < a else a)
+    walk = _make_walk(view_in, add, merge)
+    make_totals = local_array(np.dtype(dtype), MAX_AXES)
+
+    @step_variant("extreme", dtype, largest)
+    def reduce(context, sample, thread):
+        kept, reduced = load_i64(context + 24), load_i64(context + 32)
+        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
+        at += 16 * kept
+        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
+        totals, index = make_totals(), _indices()
+        axes = _without_ones(inner_extents, inner_strides)
+        source = load_i64(load_i64(context) + 8 * sample)
+        row, step = _row(extents, strides, kept)
+        count, base, along = _outputs(extents, kept), source, 0
+        out = view_in(load_i64(load_i64(context + 8) + 8 * sample), count)
+        for i in range(count):
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            total = start
+            if axes == 0:
+                total = view_in(base, 1)[0] if reduced == 0 else add(total, view_in(base, 1)[0], 0)
+            elif axes == 1:
+                for k in range(inner_extents[0]):
+                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], 0)
+            elif axes > 1:
+                total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], start, 0, totals, index)
+            out[i] = total
+        return 0
+
+    return reduce
