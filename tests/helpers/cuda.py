@@ -6,11 +6,13 @@ staging memory that is overwritten before it was copied shows as wrong data; cop
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import io
 import threading
 from collections import Counter, deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,8 @@ class StandIn:
 
     def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
         self._lock = threading.RLock()
+        self._depth = 0
+        self._freed: list[Any] = []  # by finalisers that ran in the middle of a call
         self._devices = devices
         self._limit = memory_limit
         self._memory: dict[int, np.ndarray] = {}
@@ -50,6 +54,17 @@ class StandIn:
         self._chosen = threading.local()
         self.calls: Counter[str] = Counter()
         self.broken: str | None = None
+
+    @contextlib.contextmanager
+    def _entered(self) -> Iterator[None]:
+        with self._lock:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                while self._freed and not self._depth:
+                    self._freed.pop(0)()
 
     # --- devices
 
@@ -72,7 +87,7 @@ class StandIn:
     # --- memory
 
     def malloc(self, size: int) -> int:
-        with self._lock:
+        with self._entered():
             self._called("malloc")
             if sum(map(len, self._memory.values())) + size > self._limit:
                 raise DeviceMemoryError(f"no {size} bytes of device memory could be had: out of memory")
@@ -81,7 +96,10 @@ class StandIn:
             return memory.ctypes.data
 
     def free(self, address: int) -> None:
-        with self._lock:
+        with self._entered():
+            if self._depth > 1:  # the garbage collector came by
+                self._freed.append(lambda: self.free(address))
+                return
             self.calls["free"] += 1
             for stream in list(self._streams):  # cudaFree waits for the device
                 self._run_all(stream)
@@ -90,14 +108,17 @@ class StandIn:
             self._memory.pop(address)[:] = _POISON
 
     def host_alloc(self, size: int) -> int:
-        with self._lock:
+        with self._entered():
             self._called("host_alloc")
             memory = np.full(size, _POISON, np.uint8)
             self._pinned[memory.ctypes.data] = memory
             return memory.ctypes.data
 
     def host_free(self, address: int) -> None:
-        with self._lock:
+        with self._entered():
+            if self._depth > 1:
+                self._freed.append(lambda: self.host_free(address))
+                return
             for stream in list(self._streams):
                 self._run_all(stream)
             self._pinned.pop(address)[:] = _POISON
@@ -109,14 +130,14 @@ class StandIn:
     # --- streams and events
 
     def stream_create(self) -> int:
-        with self._lock:
+        with self._entered():
             self._called("stream_create")
             self._next += 1
             self._streams[self._next] = deque()
             return self._next
 
     def stream_destroy(self, stream: int) -> None:
-        with self._lock:
+        with self._entered():
             self._run_all(stream)
             del self._streams[stream]
 
@@ -126,19 +147,19 @@ class StandIn:
         self._streams[stream].append(work)
 
     def stream_synchronize(self, stream: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("stream_synchronize")
             self._run_all(stream)
 
     def stream_wait(self, stream: int, event: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("stream_wait")
             marker = self._events[event]
             if marker is not None:
                 self._queue(stream, ("wait", marker))
 
     def event_create(self) -> int:
-        with self._lock:
+        with self._entered():
             self._called("event_create")
             self._next += 1
             self._events[self._next] = None
@@ -148,18 +169,18 @@ class StandIn:
         del self._events[event]
 
     def event_record(self, event: int, stream: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("event_record")
             self._events[event] = marker = _Marker(stream)
             self._queue(stream, marker)
 
     def event_done(self, event: int) -> bool:
-        with self._lock:
+        with self._entered():
             marker = self._events[event]
             return marker is None or marker.done
 
     def event_synchronize(self, event: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("event_synchronize")
             marker = self._events[event]
             if marker is not None:
@@ -187,7 +208,7 @@ class StandIn:
     # --- work
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("copy")
             places = [self._inside(self._memory, address, size) for address in (target, source)]
             pinned = [self._inside(self._pinned, address, size) for address in (target, source)]
@@ -212,7 +233,7 @@ class StandIn:
         return host_kernel(kernel)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
-        with self._lock:
+        with self._entered():
             self._called("launch")
             self._queue(stream, ("launch", lambda: function(context, grid[0], grid[1], block, shared)))
 

@@ -12,6 +12,7 @@ from helpers.cuda import StandIn
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
+from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.types import OperatorConcurrency, StreamPolicy
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -211,18 +212,26 @@ def test_devices_that_do_not_exist(cuda):
         pictures(device_id=3).build()
 
 
+def test_memory_in_a_cycle_of_garbage_is_returned_and_not_freed(cuda):
+    """The collector finalises a whole cycle: the buffer, which gives its block back, and were nobody else to hold it, the block, too."""
+    cuda.use(0)
+    pool = DevicePool(cuda, 0, Events(cuda, 0))
+    stream = cuda.stream_create()
+    cycle = [pool.allocate(1000, stream)]
+    address = cycle[0].address
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    assert cuda.calls["free"] == 0
+    assert pool.allocate(1000, stream).address == address
+
+
 def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):
-    for _ in range(3):
+    for _ in range(6):
         pipe = pictures()
         run(pipe, 2)
         pipe.close()
         del pipe
         gc.collect()
-        created = cuda.calls["stream_create"]
-    again = pictures()
-    run(again, 2)
-    assert cuda.calls["stream_create"] == created
-    again.close()
-    del again
-    gc.collect()
+    assert cuda.calls["stream_create"] <= 4  # two each; other threads may let go of a pipeline when the next one is there already
     assert len(cuda._events) < 100

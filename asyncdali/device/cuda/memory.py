@@ -131,6 +131,9 @@ class DevicePool:
         self._events = events
         self._returned: deque[tuple[_Block, set[int]]] = deque()
         self._free: dict[int, deque[tuple[_Block, list[tuple[int, CudaEvent]]]]] = {}
+        # All there are. When the garbage collector finalises a cycle with a buffer in it, it would also finalise a block that nobody
+        # else refers to, which the buffer has just returned to us.
+        self._blocks: set[_Block] = set()
         self._lock = threading.Lock()
         self.allocations = 0
         """How often the driver was asked for memory: constant in steady state."""
@@ -180,7 +183,7 @@ class DevicePool:
         try:
             block = _Block(self._driver, self._device, size)
         except DeviceMemoryError:
-            self._free.clear()  # sizes of earlier batches; freeing waits for their work
+            self._let_go()  # sizes of earlier batches; freeing waits for their work
             try:
                 block = _Block(self._driver, self._device, size)
             except DeviceMemoryError as error:
@@ -190,7 +193,16 @@ class DevicePool:
                 ) from None
         self.allocations += 1
         self.allocated_bytes += size
+        self._blocks.add(block)
         return block
+
+    def _let_go(self) -> None:
+        """Free what nobody uses."""
+        for blocks in self._free.values():
+            for block, _ in blocks:
+                self._blocks.remove(block)
+                self.allocated_bytes -= block.size
+        self._free.clear()
 
     def held_bytes(self) -> int:
         """Bytes of blocks that are free at the moment."""

@@ -110,10 +110,18 @@ class HardwareDecoder:
             self._device.enter()
             self._queue(state, result, *batch)
         except Exception as error:
-            result.error = error
+            result.error = error.with_traceback(None)  # which would keep the batch's memory
             log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
+            self._settle(state)
         finally:
             result.over()
+
+    def _settle(self, state: _State) -> None:
+        """What a failed call has queued all the same must not write where others will."""
+        try:
+            self._device.driver.stream_synchronize(state.stream)
+        except Exception as error:
+            log.debug("the engines' stream failed, too: %s", error)
 
     def _queue(
         self,
