@@ -105,3 +105,11 @@ def test_random_windows_stay_where_they_may():
             for anchor, shape, start in zip(anchors, shapes, starts, strict=True):
                 assert (anchor >= 0).all() and (anchor + shape <= [40, 60]).all()
                 assert 0 <= start[0] <= 3 and start[0] + 10 >= 7 and 15 <= start[1] <= 30
+
+
+def test_what_is_allowed_and_refused_beyond_dali():
+    rows = [np.arange(4, dtype=np.int32)] * 2
+    found = results(lambda: fn.sequence_rearrange(fn.external_source(lambda: rows, layout="F"), new_order=[3, 0, 0]), batch_size=2)
+    assert [sample.tolist() for sample in found[0]] == [[3, 0, 0]] * 2
+    with pytest.raises(RuntimeError, match=r"negative extents: \[-1, 3\]"):
+        results(lambda: fn.roi_random_crop(crop_shape=[-1, 3], roi_start=[0, 0], roi_end=[5, 5], in_shape=[10, 10]))
