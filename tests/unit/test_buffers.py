@@ -177,13 +177,12 @@ def test_memory_is_reused_when_outputs_are_dropped():
 
 def test_failed_iterations_give_memory_back_too():
     pipe = pipeline_of(lambda: (big(), call(StepProbe, bad=1, elements=20_000)))
-    levels = []
     for _ in range(30):
         with pytest.raises(RuntimeError):
             pipe.run()
         gc.collect()
-        levels.append(pipe._session.executor.pool.allocated_bytes)
-    assert levels[-1] <= levels[8] * 1.5
+    # A few are in flight, and how many is a matter of time.
+    assert pipe._session.executor.pool.allocated_bytes <= 6 * size_class(800_000)
 
 
 def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():

@@ -53,7 +53,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("workers, ahead, depth", [(1, 1, 2), (2, 1, 1), (2, 2, 3), (4, 5, 2)])
+_SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 1, 2), (4, 5, 2))]
+
+
+@pytest.mark.parametrize("workers, ahead, depth", [(2, 1, 1), (2, 2, 3), *_SLOW])
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_stream_as_in_this_process(kind, workers, ahead, depth):
     plain = make(lambda: fn.external_source(**KINDS[kind]()))

@@ -141,7 +141,7 @@ def plans(name, samples, layout, named, **constants):
         output.place(np.zeros(int(output.sizes().sum()), np.uint8))
         for step in planned.steps:
             if gpu:
-                kernels.run_launches(step.launches(), ())
+                kernels.run_launches(step.launches())
             else:
                 run_step(step, len(samples))
         yield [np.array(output.sample(k)) for k in range(len(samples))]
