@@ -184,8 +184,10 @@ EXIT = """
 """
 
 
-@pytest.mark.parametrize("how", ["exit", "kill"])
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+_OTHERS = [pytest.param(method, "exit", marks=pytest.mark.slow) for method in ("spawn", "forkserver")]
+
+
+@pytest.mark.parametrize("method, how", [("fork", "exit"), ("fork", "kill"), ("spawn", "kill"), ("forkserver", "kill"), *_OTHERS])
 def test_no_orphans(method, how):
     """The interpreter ends, or is killed, with busy workers."""
     done = run_script(EXIT, method, how)

@@ -441,7 +441,7 @@ def test_an_unknown_loop_is_refused():
     assert done.returncode == 1 and "ASYNCDALI_LOOP='twisted'" in done.stderr
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", [pytest.param("asyncio", marks=pytest.mark.slow), "uvloop"])
 @pytest.mark.parametrize("leave", ["pass", "sys.exit(3)", "raise ValueError('bye')", "pipeline.close()", "del pipeline"])
 def test_leaving_the_interpreter(leave, loop):
     done = run_script(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=20, ASYNCDALI_LOOP=loop)

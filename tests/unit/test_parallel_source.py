@@ -197,7 +197,7 @@ def test_data_of_the_wrong_type():
 # ----------------------------------------------------------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("kind", ["SampleInfo", "index", "BatchInfo", "async"])
+@pytest.mark.parametrize("kind", ["SampleInfo", pytest.param("index", marks=pytest.mark.slow), "BatchInfo", "async"])
 def test_resume_under_other_workers_and_queues(kind):
     def graph(parallel, **options):
         given = {"source": awaited, "batch": False} if kind == "async" else KINDS[kind]()
@@ -252,7 +252,7 @@ class Counted:
         self.index, self.rounds = state["index"], state["rounds"]
 
 
-@pytest.mark.parametrize("depth, every", [(1, 1), (3, 1), (2, 2)])
+@pytest.mark.parametrize("depth, every", [pytest.param(1, 1, marks=pytest.mark.slow), (3, 1), (2, 2)])
 def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every):
     def graph(parallel):
         return fn.external_source(Counted(), cycle="raise", parallel=parallel, snapshot_every=every)

@@ -69,7 +69,10 @@ def test_results_are_argument_inputs():
     np.testing.assert_allclose(drawn, [picture.mean() for picture in PICTURES], rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64"])
+RARE = [pytest.param(name, marks=pytest.mark.slow) for name in ("uint32", "int64")]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint64", *RARE])
 def test_integers_are_exact(dtype):
     info = np.iinfo(dtype)
     sample = RNG.integers(info.min // 100, info.max // 100, (5, 7, 6), dtype)

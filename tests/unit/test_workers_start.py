@@ -204,8 +204,9 @@ def main_program(method, guard=True, pickler="None"):
     return MAIN.replace("GUARD", condition).replace("METHOD", method).replace("PICKLER", pickler)
 
 
-WAYS = [("spawn", way) for way in ("script", "script without guard", "-c", "stdin", "-m")]
+WAYS = [("spawn", way) for way in ("script without guard", "-c", "stdin", "-m")]
 WAYS += [("forkserver", way) for way in ("script", "-c")]
+WAYS += [pytest.param("spawn", "script", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("method, way", WAYS)
