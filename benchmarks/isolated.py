@@ -45,6 +45,7 @@ print(json.dumps([marks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 10
 
 def _run(code: str, *args: str, environment: dict[str, str] | None = None) -> Any:
     full = {**os.environ, "ASYNCDALI_DEVICE": "host", **(environment or {})}
+    full.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules are a cache that users have
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=full, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
