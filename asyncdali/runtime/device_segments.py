@@ -50,7 +50,10 @@ class DeviceSegmentRun(SegmentRun):
         planned = super()._plan(built, inputs, arguments, iteration)
         if any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
-                raise NotImplementedError(f"{built.planned.spec.schema.name} has no CUDA kernel for these arguments or this input")
+                raise NotImplementedError(
+                    f"{built.planned.spec.schema.name} has no CUDA kernel for these arguments or this input; give it CPU inputs, or set "
+                    "ASYNCDALI_DEVICE=host"
+                )
             split = [step for step in planned.steps if step.hardware is not None]
             if split:
                 self._decoded.append(SplitDecode(built, split[0], planned.outputs[0]))
@@ -81,7 +84,9 @@ class DeviceSegmentRun(SegmentRun):
     def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
         for _, batch in fresh:
             if batch.links:
-                raise NotImplementedError("branches of conditionals on a GPU")
+                raise NotImplementedError(
+                    "branches of conditionals do not run on a GPU yet; give the operators in them CPU inputs, or set ASYNCDALI_DEVICE=host"
+                )
             if batch.owner is not None or batch.alias_of is not None:
                 continue
             sizes = batch.sizes()
