@@ -47,7 +47,7 @@ class AddressView:
         self.owner = owner
         self.__array_interface__ = {
             "data": (address, False),
-            "shape": tuple(int(extent) for extent in shape),
+            "shape": tuple(map(int, shape)),
             "typestr": dtype.str,
             "version": 3,
         }
@@ -59,7 +59,8 @@ class Batch:
     `owner` is what keeps the memory alive (the pooled array, or a list of arrays), None while the batch has no memory.
     `values` is set when the whole batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws,
     constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
-    `reused` says that the memory is used again in other iterations (constants): the user gets a copy.
+    `reused` says of which samples (of all or none, or bool[samples]) the memory is used again in other iterations or belongs to the
+    user (constants, sources that are not copied): outputs get a copy.
 
     In a branch of a conditional a batch is a sub-batch: `rows` int64[samples of the iteration] gives each sample's place in it, or -1.
     `links` are batches whose samples it consists of (what splits and merges make of data that has no memory yet): addresses are
@@ -93,7 +94,7 @@ class Batch:
         self.source_info = source_info
         self.values: np.ndarray | None = None
         self.alias_of: Batch | None = None
-        self.reused = False
+        self.reused: bool | np.ndarray = False
         self.rows: np.ndarray | None = None
         self.links: tuple[Batch, ...] = ()
 
@@ -166,17 +167,26 @@ class Batch:
         view = AddressView(int(self.addresses[index]), self.shapes[index], storage_dtype(self.dtype), self.memory_owner)
         return np.asarray(view)
 
+    def reused_samples(self) -> np.ndarray:
+        """Whether the memory of each sample is used again elsewhere, bool[samples]; see the class."""
+        return np.broadcast_to((self.alias_of or self).reused, len(self))
+
     def private(self) -> Batch:
-        """This batch if its memory is its own, else a copy of it."""
-        if not (self.alias_of or self).reused:
+        """This batch if its memory is its own, else a copy of the samples of which it is not."""
+        reused = self.reused_samples()
+        if not reused.any():
             return self
         if self.values is not None:
             copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
         else:
             copy = Batch(self.shapes, self.dtype, self.layout)
-            copy.place(np.empty(int(self.sizes().sum()), np.uint8))
-            for k in range(len(self)):
+            sizes = np.where(reused, self.sizes(), 0)
+            copy.place(np.empty(int(sizes.sum()), np.uint8), sizes=sizes)
+            for k in np.flatnonzero(reused).tolist():
                 copy.sample(k)[...] = self.sample(k)
+            if not reused.all():
+                copy.addresses[~reused] = self.addresses[~reused]
+                copy.owner, copy.contiguous = [copy.owner, self.memory_owner], False
         copy.device, copy.source_info = self.device, self.source_info
         return copy
 
@@ -184,7 +194,7 @@ class Batch:
     def memory_owner(self) -> Any:
         """What keeps the memory alive: its own owner, or that of the batch it aliases."""
         root = self.alias_of or self
-        return [source.memory_owner for source in root.links] if root.links else root.owner
+        return [root.owner, *(source.memory_owner for source in root.links)] if root.links else root.owner
 
     @property
     def is_placed(self) -> bool:

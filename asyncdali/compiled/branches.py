@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .intrinsics import call3, load_i64, store_i64
+from .intrinsics import call3, copy_bytes, load_i64, store_i64
 from .step import inlined, step
 
 
@@ -42,4 +42,19 @@ def slot_step(context, sample, thread):
     place = place_of(load_i64(context + 8), sample)
     if place >= 0:
         store_i64(load_i64(context) + 8 * place, load_i64(thread) + load_i64(context + 16))
+    return 0
+
+
+@step
+def own_step(context, sample, thread):
+    """0 addresses, 1 rows, 2 targets, 3 sizes (0: leave it): the sample moves to its target."""
+    place = place_of(load_i64(context + 8), sample)
+    if place < 0:
+        return 0
+    size = load_i64(load_i64(context + 24) + 8 * place)
+    if size > 0:
+        address = load_i64(context) + 8 * place
+        target = load_i64(load_i64(context + 16) + 8 * place)
+        copy_bytes(target, load_i64(address), size)
+        store_i64(address, target)
     return 0

@@ -60,6 +60,8 @@ class Segment:
     producers: set[int] = field(default_factory=set)
     consumed_outside: set[int] = field(default_factory=set)
     """Edges of this segment that another segment or the user reads."""
+    returned: set[int] = field(default_factory=set)
+    """Those that the user gets."""
 
 
 @dataclass
@@ -263,4 +265,5 @@ def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], f
                 home[edge].consumed_outside.add(edge)
     for edge in outputs:
         home[edge].consumed_outside.add(edge)
+        home[edge].returned.add(edge)
     return list(segments.values())

@@ -1,6 +1,7 @@
 """What conditionals are made of: batches are split by a condition and merged again; no sample is copied.
 
 Samples keep their order. Where data has no memory yet (it is made in the same segment) the parts are linked to it, see ``Batch.links``.
+On a GPU everything has its memory while it is planned: a part is a table of addresses.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
     """The sub-batch of the chosen samples, over the same memory."""
     places = np.flatnonzero(chosen)
     part = _over(batch.shapes[places], batch, (batch,), lambda: batch.addresses[places])
+    part.reused = _all_or_each(batch.reused_samples()[places])
     part.rows = rows_of(batch.rows, chosen)
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
         part.values = batch.values if len(places) == len(batch) else batch.values[places]
@@ -94,7 +96,6 @@ def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
 def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses: Any) -> Batch:
     """A batch whose samples are those of other batches; linked unless all of them have their memory."""
     made = Batch(shapes, like.dtype, like.layout, device=like.device)
-    made.reused = any((source.alias_of or source).reused for source in sources)
     if all(source.is_placed for source in sources):
         made._addresses = addresses()
         made.owner = [source.memory_owner for source in sources]
@@ -102,6 +103,11 @@ def _over(shapes: np.ndarray, like: Batch, sources: tuple[Batch, ...], addresses
         made.links = sources
         made.owner = ()
     return made
+
+
+def _all_or_each(reused: np.ndarray) -> bool | np.ndarray:
+    """``Batch.reused``, in short where all samples are alike."""
+    return bool(reused.any()) if reused.all() or not reused.any() else reused
 
 
 @register
@@ -117,6 +123,8 @@ class Split(Operator):
         args=(_PREDICATE,),
     )
 
+    on_cuda = True
+    hands_out_samples = True
     passes_on = True
     skips_empty = False
     scope_argument = "predicate"
@@ -151,6 +159,8 @@ class Merge(Operator):
         args=(_PREDICATE,),
     )
 
+    on_cuda = True
+    hands_out_samples = True
     passes_on = True
     skips_empty = False
     scope_argument = "predicate"
@@ -202,6 +212,10 @@ def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], chosen: np.ndarray
         return found
 
     merged = _over(shapes, like, tuple(filled), addresses)
+    reused = np.zeros(len(chosen), bool)
+    for batch, where in zip(inputs, places):
+        reused[where] = batch.reused_samples()
+    merged.reused = _all_or_each(reused)
     values = _merged_values(inputs, filled, places, len(chosen))
     if values is not None:
         merged.values, merged.owner, merged._addresses, merged.links = values, values, None, ()

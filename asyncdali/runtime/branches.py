@@ -5,13 +5,14 @@ The `rows` of a sub-batch say where the iteration's samples are in it; see ``Bat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.memory import address_of
 from ..operators.base import Step, context_table, no_explanation
 from ..types import DALIDataType
 
@@ -63,6 +64,19 @@ def _slot(batch: Batch, offset: int) -> Step:
 
     table, keep = context_table([batch.addresses, _rows(batch), offset])
     return Step(slot_step.address, table, no_explanation, keep=keep)
+
+
+def taken_over(batch: Batch, allocate: Callable[[int], Any]) -> Step:
+    """The step that copies those samples of a linked batch whose memory is used again elsewhere; from now on the memory is its own."""
+    from ..compiled.branches import own_step
+
+    sizes = np.where(batch.reused_samples(), batch.sizes(), 0)
+    memory = allocate(int(sizes.sum()))
+    targets = np.cumsum(sizes) - sizes + address_of(memory)
+    table, keep = context_table([batch.addresses, _rows(batch), targets, sizes])
+    batch.owner = [memory]
+    batch.reused = False
+    return Step(own_step.address, table, no_explanation, keep=keep)
 
 
 def _rows(batch: Batch) -> np.ndarray | int:

@@ -52,6 +52,7 @@ class BuiltSegment:
         self.instant = all(built.operator.instant for built in operators)
         self.stateful = [built for built in operators if built.operator.stateful]
         self.kept = segment.consumed_outside
+        self.returned = segment.returned
         self.counters: SegmentCounters | None = None
 
     def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
@@ -97,6 +98,7 @@ class SegmentRun:
                     lap.planned()
             self._note_memory()
             slots, scratch = self._place(fresh)
+            self._take_over(steps)
         finally:
             self.segment.commit_positions(self.record, produced)
             self.committed = True
@@ -190,6 +192,15 @@ class SegmentRun:
                     self._scratch_places[id(batch)] = offset
                 offset += -(-largest // 64) * 64
         return slots, offset
+
+    def _take_over(self, steps: list) -> None:
+        """Samples that a branch left where they were, in memory of others: outputs get copies, made with the pixels and only of these."""
+        for edge in self.segment.returned:
+            batch = self.record.edges[edge]
+            root = batch.alias_of or batch
+            if root.links and root.reused_samples().any():
+                built = next(item for item in self.segment.operators if edge in item.outputs)
+                steps.append((built, branches.taken_over(root, self.executor.allocate)))
 
     def _note_memory(self) -> None:
         statistics = self.executor.memory

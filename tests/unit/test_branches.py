@@ -234,3 +234,42 @@ def test_image_derived_conditions():
 
     pipe = pipeline_of(graph, batch_size=SIZE)
     assert filled(pipe.run()[0]) == [0, 101, 2, 103, 4, 105]
+
+
+OWNERSHIP = {
+    "made here": lambda true, false, chosen, other: merge(fn.flip(true), false, predicate=chosen),
+    "nothing done": lambda true, false, chosen, other: merge(true, false, predicate=chosen),
+    "another view": lambda true, false, chosen, other: fn.reshape(merge(fn.flip(true), false, predicate=chosen), shape=[-1], layout=""),
+    "nested": lambda true, false, chosen, other: merge(
+        merge(*(f(part) for f, part in zip((fn.flip, fn.copy), split(true, predicate=split(other, predicate=chosen)[0]))),
+              predicate=split(other, predicate=chosen)[0]), false, predicate=chosen),
+    "one branch": lambda true, false, chosen, other: false,
+    "split again": lambda true, false, chosen, other: split(merge(fn.flip(true), false, predicate=chosen), predicate=other)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OWNERSHIP)
+def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind):
+    """Outputs do not change with the source's memory, and only samples in it are copied."""
+    memory = np.zeros((SIZE, 100, 40, 3), np.uint8)
+
+    def source(k):
+        memory[...] = (10 * k + np.arange(SIZE, dtype=np.uint8))[:, None, None, None]
+        return memory
+
+    def graph():
+        data = fn.external_source(source, batch=True, no_copy=True, layout="HWC")
+        chosen = condition(0b001101)
+        true, false = split(data, predicate=chosen)
+        made = OWNERSHIP[kind](true, false, chosen, condition(0b011010))
+        return made, made, data
+
+    pipe = pipeline_of(graph, batch_size=SIZE, prefetch_queue_depth=1, num_threads=2)
+    held = [pipe.run() for _ in range(4)]
+    for k, (one, other, data) in enumerate(held):
+        everything = [10 * k + j for j in range(SIZE)]
+        wanted = {"one branch": [not b for b in bits(0b001101, k)], "split again": bits(0b011010, k)}.get(kind, [True] * SIZE)
+        assert filled(data) == everything
+        assert filled(one) == filled(other) == [x for x, taken in zip(everything, wanted) if taken]
+    inside = range(memory.ctypes.data, memory.ctypes.data + memory.nbytes)
+    assert not any(sample.data_ptr() in inside for outputs in held for batch in outputs for sample in batch)
