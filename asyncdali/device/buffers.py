@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..compiled.memory import address_of
+
 SMALL = 64 * 1024
 """Smaller blocks come straight from the C library."""
 
@@ -27,7 +29,7 @@ class PooledBuffer:
         self._memory = memory
         self._returned = returned
         self._pid = os.getpid()
-        self.__array_interface__ = {"data": (memory.ctypes.data, False), "shape": (size,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {"data": (address_of(memory), False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def __del__(self) -> None:
         # In a forked child the pool's memory belongs to the parent's pool: leave it alone.

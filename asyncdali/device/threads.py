@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..compiled import THREAD_FIELDS
+from ..compiled.memory import address_of
 
 log = logging.getLogger("asyncdali")
 
@@ -25,18 +26,22 @@ class WorkerState:
         self.record = np.zeros(len(THREAD_FIELDS), np.int64)
         self.scratch = np.empty(0, np.uint8)
         self.times = np.empty(0, np.int64)
+        self._address = address_of(self.record)
+        self._scratch_bytes = self._words = 0  # of both: every job asks
 
     def record_for(self, scratch_bytes: int, times: int = 0) -> int:
         """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch and `times` words for times."""
-        if times > len(self.times):
+        if times > self._words:
             self.times = np.empty(2 * times, np.int64)
-            self.record[4] = self.times.ctypes.data
-        if scratch_bytes > self.record[1]:
+            self.record[4] = address_of(self.times)
+            self._words = len(self.times)
+        if scratch_bytes > self._scratch_bytes:
             self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
-            start = -self.scratch.ctypes.data % 64
-            self.record[0] = self.scratch.ctypes.data + start
-            self.record[1] = len(self.scratch) - start
-        return self.record.ctypes.data
+            at = address_of(self.scratch)
+            start = -at % 64
+            self.record[0] = at + start
+            self.record[1] = self._scratch_bytes = len(self.scratch) - start
+        return self._address
 
 
 Calls: TypeAlias = "queue.SimpleQueue[Callable[[WorkerState], Any] | None]"

@@ -23,7 +23,8 @@ import operator as _op
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -404,8 +405,7 @@ class Arguments:
         raise ValueError(message) if sample is None else SampleError(sample, message)
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """What an operator may know about the iteration it plans.
 
     `fed`: external input -> its batch, or the error to raise in its place.
@@ -413,7 +413,7 @@ class Iteration:
 
     index: int
     batch_size: int
-    fed: Mapping[str, Any] = field(default_factory=dict)
+    fed: Mapping[str, Any] = MappingProxyType({})
 
 
 class Operator:
@@ -430,6 +430,9 @@ class Operator:
     """Must be a segment of its own (user Python)."""
     on_cuda: ClassVar[bool] = False
     """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. A pipeline with one that does not is refused."""
+
+    hands_out_samples: ClassVar[bool] = False
+    """Outputs are samples of the inputs where they lie, in batches of other samples."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec

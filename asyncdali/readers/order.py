@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ..compiled.memory import address_of
 from ..operators.random.random_streams import seed_sequence
 
 # Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
@@ -124,7 +125,7 @@ class _BufferedVisit:
         return int(self._table[0])
 
     def read(self, out: np.ndarray) -> None:
-        load_kernels().draw_shuffled(self._table_address, len(out), out.ctypes.data)
+        load_kernels().draw_shuffled(self._table_address, len(out), address_of(out))
 
     def skip(self, count: int) -> None:
         load_kernels().draw_shuffled(self._table_address, count, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import threading
 import time
@@ -104,6 +105,14 @@ class Job:
             raise self._failure
 
 
+@functools.cache
+def _driver() -> Callable[[int, int], int]:
+    """Compiled code that takes part in a job; it needs Numba, so it is imported late."""
+    from ..compiled.driver import run_job
+
+    return run_job
+
+
 class CompiledSamples(Job):
     """Compiled steps over a range of samples; one entry into the interpreter per thread."""
 
@@ -155,9 +164,7 @@ class CompiledSamples(Job):
         self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
 
     def _run(self, thread: WorkerState) -> None:
-        from ..compiled.driver import run_job
-
-        run_job(self._address, thread.record_for(self.scratch_bytes, self._own_times))
+        _driver()(self._address, thread.record_for(self.scratch_bytes, self._own_times))
 
     def times(self) -> JobTimes | None:
         if self._times is None:

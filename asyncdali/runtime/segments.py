@@ -79,6 +79,7 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
+        self._iteration = Iteration(record.index, record.batch_size, record.fed)
         self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
 
     def phases(self) -> Iterator[Job]:
@@ -134,7 +135,7 @@ class SegmentRun:
             self._skip(built, produced, rows)
             return
         arguments = Arguments(built.planned.spec, named, count)
-        iteration = Iteration(record.index, record.batch_size, record.fed)
+        iteration = self._iteration
         for wanted in operator.prepare(inputs, arguments, iteration):
             job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
             if lap is not None:

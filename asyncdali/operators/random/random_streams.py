@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -94,7 +94,7 @@ class StreamPosition:
 
     def advanced(self, samples: int) -> StreamPosition:
         """The position of the next iteration, after one that produced `samples` samples."""
-        return replace(self, hi=(self.hi + samples) & _MASK64)
+        return StreamPosition(self.key, (self.hi + samples) & _MASK64, self.lo, self.phase)
 
     def slot(self, sample: int, element: int = 0) -> StreamPosition:
         """Where element `element` of sample `sample` of this iteration draws its first word.
