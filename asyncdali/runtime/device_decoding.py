@@ -19,11 +19,12 @@ from . import branches
 
 
 class SplitDecode:
-    """One decoder in one iteration; `built` is the operator, `batch` its output."""
+    """One decoder in one iteration; `built` is the operator, `batch` its output, `branch` the rows of the branch that it is in, if any."""
 
     images: DecodedImages
 
-    def __init__(self, built: Any, step: Step, batch: Batch):
+    def __init__(self, built: Any, step: Step, batch: Batch, branch: np.ndarray | None = None):
+        self._branch = np.arange(len(batch)) if branch is None else branch
         assert step.hardware is not None
         self._built, self._step, self._batch = built, step, batch
         self._plan = step.hardware
@@ -52,7 +53,8 @@ class SplitDecode:
         sizes = np.where(rows, self._sizes, 0)
         self._pinned = device.staging.allocate(int(sizes.sum()))
         self._plan.targets[:] = np.cumsum(sizes) - sizes + address_of(self._pinned)
-        return [(self._built, branches.in_branch(self._step, np.where(rows, np.arange(len(rows)), -1)))]
+        places = self._branch
+        return [(self._built, branches.in_branch(self._step, np.where((places >= 0) & rows[places], places, -1)))]
 
     def gather(self, device: CudaDevice, stream: CudaStream) -> list[Any]:
         """Queue what brings both parts together, behind the engines' work; returns what must be kept meanwhile."""

@@ -1,8 +1,9 @@
 """One segment on a GPU: planned as on the CPU, then queued on its stream; nobody waits for the device.
 
-Everything planned is placed in device memory. What operators know already (draws, constants) and what `.gpu()` moves is uploaded, the
-steps' launches follow with one upload of all their tables, and an event behind them tells when the outputs are there. A mixed
-operator whose steps have no launches makes its pixels on the worker threads, in pinned memory, and is uploaded then.
+Everything planned is placed in device memory at once, so that the parts of a batch that a condition splits are addresses in it. What
+operators know already (draws, constants) and what `.gpu()` moves is uploaded, the steps' launches follow with one upload of all their
+tables, and an event behind them tells when the outputs are there. A mixed operator whose steps have no launches makes its pixels on the
+worker threads, in pinned memory, and is uploaded then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
+from ..device.cuda.arrays import buffers_of, pieces
 from ..device.cuda.device import CudaStream
+from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import DeviceBuffer
 from ..device.launch import Launch
 from ..graph.plan import TRANSFER
@@ -36,10 +39,12 @@ class DeviceSegmentRun(SegmentRun):
         self._by_host: list[Batch] = []  # made on the worker threads
         self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
         self._made: list[DeviceBuffer] = []
+        self._split: set[int] = set()  # address arrays (by id) whose samples other batches have, too
 
     def phases(self) -> Iterator[Job]:
         self._device.enter()
         self._stream.throttle()
+        self._order_inputs()
         yield from super().phases()
 
     # --- planning
@@ -48,6 +53,8 @@ class DeviceSegmentRun(SegmentRun):
         if built.planned.spec.schema.name == TRANSFER:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
+        if built.operator.hands_out_samples:
+            self._split.update(id(batch.addresses) for batch in inputs)
         if any(step.launches is None for step in planned.steps):
             if built.planned.spec.device != "mixed":
                 raise NotImplementedError(
@@ -56,45 +63,42 @@ class DeviceSegmentRun(SegmentRun):
                 )
             split = [step for step in planned.steps if step.hardware is not None]
             if split:
-                self._decoded.append(SplitDecode(built, split[0], planned.outputs[0]))
+                self._decoded.append(SplitDecode(built, split[0], planned.outputs[0], self._rows(built)))
             else:
                 self._by_host.extend(batch for batch in planned.outputs if batch.owner is None)
         planned.outputs = [self._on_device(batch) for batch in planned.outputs]
+        for batch in planned.outputs:
+            if batch.owner is None and batch.alias_of is None:
+                self._find_place(batch)
         return planned
 
     def _moved(self, source: Batch, to: str) -> Batch:
-        moved = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
-        on_device = isinstance(_buffer(source), DeviceBuffer)
-        if on_device == (to == "gpu"):
+        if _is_on_device(source) == (to == "gpu"):
             return Batch.alias(source, source.shapes, source.dtype, source.layout)
-        if on_device:
+        moved = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
+        if to == "gpu":
+            self._uploads.append((moved, source))
+            self._to_device(moved)
+        else:
             self._downloads.append((moved, source))
             moved.place(self._device.staging.allocate(int(source.sizes().sum())))
-        else:
-            self._uploads.append((moved, source))
         return moved
 
     def _on_device(self, batch: Batch) -> Batch:
         """The batch itself, or if its contents are known on the host, one that will be uploaded."""
-        root = batch.alias_of or batch
-        if root.owner is None or isinstance(root.owner, DeviceBuffer):
+        if (batch.alias_of or batch).owner is None or _is_on_device(batch):
             return batch
         return self._moved(batch, "gpu")
 
-    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
-        for _, batch in fresh:
-            if batch.links:
-                raise NotImplementedError(
-                    "branches of conditionals do not run on a GPU yet; give the operators in them CPU inputs, or set ASYNCDALI_DEVICE=host"
-                )
-            if batch.owner is not None or batch.alias_of is not None:
-                continue
+    def _find_place(self, batch: Batch) -> None:
+        if any(batch is made for made in self._by_host):
             sizes = batch.sizes()
-            if any(batch is made for made in self._by_host):
-                batch.place(self._device.staging.allocate(int(sizes.sum())), sizes=sizes)
-            else:
-                self._to_device(batch, sizes)
-        return [], 0
+            batch.place(self._device.staging.allocate(int(sizes.sum())), sizes=sizes)
+        else:
+            self._to_device(batch)
+
+    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
+        return [], 0  # everything has its place
 
     def _to_device(self, batch: Batch, sizes: np.ndarray | None = None) -> None:
         sizes = batch.sizes() if sizes is None else sizes
@@ -105,7 +109,8 @@ class DeviceSegmentRun(SegmentRun):
     # --- queueing
 
     def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Any) -> Iterator[Job]:
-        by_host = [(built, step) for built, step in steps if isinstance(step, Step) and step.launches is None and step.hardware is None]
+        steps = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
+        by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._stream))
         yield from super()._pixels(by_host, fresh, slots, scratch, lap)
@@ -116,7 +121,6 @@ class DeviceSegmentRun(SegmentRun):
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
         self._device.enter()  # this is the worker thread that finished last, if there was work
         keep: list[Any] = [self._uploads, self._downloads, steps]
-        self._order_inputs()
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
             host.place(batch.owner)
@@ -126,9 +130,11 @@ class DeviceSegmentRun(SegmentRun):
             keep.extend(self._copy(batch, source))
         for decode in self._decoded:
             keep.extend(decode.gather(self._device, self._stream))
-        launches = [launch for _, step in steps if step.launches is not None for launch in step.launches()]
-        if launches:
-            keep.extend(self._device.run(self._fused(launches), self._stream))
+        launches = self._fused([launch for _, step in steps if step.launches is not None for launch in step.launches()])
+        together, scattered = self._gathered()
+        keep.extend(scattered)
+        if launches or together:
+            keep.extend(self._device.run([*launches, *together], self._stream))
         event = self._stream.record()
         for buffer in self._made:
             buffer.ready = event
@@ -138,7 +144,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _fused(self, launches: list[Launch]) -> list[Launch]:
         """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
-        kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept}
+        kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
         for producer in [launch for launch in launches if launch.offers is not None]:
             assert producer.offers is not None
             target = producer.offers.target
@@ -151,14 +157,16 @@ class DeviceSegmentRun(SegmentRun):
     def _order_inputs(self) -> None:
         """The stream waits for what other streams make, and those for it before the memory is used again."""
         waited: set[int] = set()
-        for built in self.segment.operators:
-            for edge in built.inputs:
-                buffer = _buffer(self.record.edges[edge])
-                if isinstance(buffer, DeviceBuffer) and id(buffer) not in waited:
-                    waited.add(id(buffer))
-                    buffer.readers.add(self._stream.handle)
-                    if buffer.ready is not None and buffer.stream != self._stream.handle:
-                        self._stream.wait(buffer.ready)
+        own = {edge for built in self.segment.operators for edge in built.outputs}
+        for edge in {edge for built in self.segment.operators for edge in built.inputs} - own:
+            batch = self.record.edges[edge]
+            for buffer in () if batch is None else buffers_of(batch.memory_owner):
+                if id(buffer) in waited:
+                    continue
+                waited.add(id(buffer))
+                buffer.readers.add(self._stream.handle)
+                if buffer.ready is not None and buffer.stream != self._stream.handle:
+                    self._stream.wait(buffer.ready)
 
     def _copy(self, target: Batch, source: Batch) -> list[Any]:
         """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
@@ -174,13 +182,29 @@ class DeviceSegmentRun(SegmentRun):
         if source.contiguous:
             driver.copy(start, int(source.addresses[0]), size, handle)
             return [source.memory_owner]
-        for to, at, part in zip(target.addresses.tolist(), source.addresses.tolist(), target.sizes().tolist(), strict=True):
-            if part:
-                driver.copy(to, at, part, handle)
+        for to, at, part in pieces(start, source):
+            driver.copy(to, at, part, handle)
         return [source.memory_owner]
 
+    def _gathered(self) -> tuple[list[Launch], list[Any]]:
+        """Outputs of the pipeline that lie about (parts of several batches) and can be a tensor are brought together, here and now: later
+        the host would have to wait for it. Returns the launches, and what must be kept meanwhile."""
+        launches, keep = [], []
+        for edge in self.segment.kept & set(self.executor.outputs):
+            batch = self.record.edges[edge]
+            if batch is None or batch.contiguous or not len(batch) or not _is_on_device(batch) or (batch.shapes != batch.shapes[0]).any():
+                continue
+            dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
+            dense.rows = batch.rows
+            self._to_device(dense)
+            rows = np.maximum(batch.shapes[:, 0] if batch.ndim else np.ones(len(batch), np.int64), 1)
+            row_bytes = batch.sizes() // rows
+            launches.append(gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses))
+            keep.append(batch.memory_owner)
+            self.record.edges[edge] = dense
+        return launches, keep
 
-def _buffer(batch: Batch) -> Any:
-    """What owns the memory of a batch."""
-    return batch.memory_owner
+
+def _is_on_device(batch: Batch) -> bool:
+    return bool(buffers_of(batch.memory_owner))
 

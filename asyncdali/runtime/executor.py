@@ -235,7 +235,7 @@ class Executor:
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
         self._pid = os.getpid()
-        self._outputs: list[int] = []
+        self.outputs: list[int] = []
         self._edge_count = 0
 
     def environment(
@@ -251,7 +251,7 @@ class Executor:
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""
         self._segments = segments
-        self._outputs = outputs
+        self.outputs = outputs
         self._edge_count = edge_count
         self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
         for segment in segments:
@@ -278,7 +278,7 @@ class Executor:
 
     def output_stream(self) -> int | None:
         """Handle of the stream of the last segment that makes GPU outputs; None without a GPU."""
-        outputs = set(self._outputs)
+        outputs = set(self.outputs)
         for segment, stream in reversed(list(zip(self._segments, self._segment_streams))):
             if self._on_gpu(segment) and outputs & segment.kept:
                 return stream.handle
@@ -359,7 +359,7 @@ class Executor:
             record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:
-                record.outputs = [record.edges[edge] for edge in self._outputs]  # type: ignore[misc]
+                record.outputs = [record.edges[edge] for edge in self.outputs]  # type: ignore[misc]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()

@@ -55,6 +55,16 @@ class HostMemory:
         """Copy bytes between addresses of this memory, in the order of `stream` where there are streams."""
         ctypes.memmove(target, source, size)
 
+    @staticmethod
+    def copy_samples(target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
+        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream` where there are streams."""
+        sizes = batch.sizes()
+        if batch.contiguous:
+            sizes = sizes.sum(keepdims=True)
+        for source, size in zip(batch.addresses.tolist(), sizes.tolist(), strict=False):
+            ctypes.memmove(target, source, size)
+            target += size
+
 
 HOST = HostMemory()
 

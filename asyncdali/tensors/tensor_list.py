@@ -132,13 +132,7 @@ class TensorList:
 
     def _copy_samples(self, target: int, **how: Any) -> None:
         """Copy all samples, one after another, to `target`."""
-        batch, sizes = self._batch, self._batch.sizes()
-        if is_contiguous(batch):
-            sizes = sizes.sum(keepdims=True)
-        for source, size in zip(batch.addresses.tolist(), sizes.tolist(), strict=False):
-            if size:
-                self._memory.copy(target, source, size, **how)
-            target += size
+        self._memory.copy_samples(target, self._batch, **how)
 
     def _copy_out(self, ptr: Any, **how: Any) -> None:
         self._copy_samples(pointer(ptr, int(self._batch.sizes().sum())), **how)
@@ -157,13 +151,18 @@ class TensorList:
         shapes = self._batch.shapes
         return (len(shapes), *(shapes[0].tolist() if len(shapes) else [0] * shapes.shape[1]))
 
-    def _as_tensor(self) -> Any:
+    def _as_one(self) -> Any:
+        """An array [samples, ...] over this memory."""
         batch = self._batch
         if not is_uniform(batch):
             raise RuntimeError(f"The batch must be representable as a tensor - it must have uniform shape: {listed_shapes(batch)}")
         if batch.dtype is DALIDataType.NO_TYPE:
             raise RuntimeError("An empty list of no type cannot become a tensor.")
-        return self._view(self._array_of(self._dense_shape()), f"N{batch.layout}" if batch.layout else "")
+        return self._array_of(self._dense_shape())
+
+    def _as_tensor(self) -> Any:
+        layout = self._batch.layout
+        return self._view(self._as_one(), f"N{layout}" if layout else "")
 
     def _as_reshaped_tensor(self, shape: Sequence[int]) -> Any:
         extents = checked_extents(shape)

@@ -115,3 +115,27 @@ def test_wrong_arguments(nvjpeg):
         run(files, decoder="turbo")
     with pytest.raises(ValueError, match="hw_decoder_load"):
         run(files, hw_decoder_load=1.5)
+
+
+def test_decoders_in_branches(nvjpeg):
+    """Each decodes its part of the batch, in both lanes."""
+
+    def body(device):
+        @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, enable_conditionals=True)
+        def graph():
+            data = fn.external_source(files, batch=False)
+            if fn.external_source(lambda info: np.bool_(info.idx_in_epoch % 3 > 0), batch=False):
+                images = fn.decoders.image_random_crop(data, device=device, hw_decoder_load=0.5)
+            else:
+                images = fn.decoders.image(data, device=device, hw_decoder_load=0.5)
+            return images
+
+        pipe = graph()
+        pipe.build()
+        batches = [pipe.run()[0] for _ in range(3)]
+        pipe.close()
+        return [np.array(sample) for batch in batches for sample in (batch.as_cpu() if device == "mixed" else batch)]
+
+    for expected, found in zip(body("cpu"), body("mixed"), strict=True):
+        np.testing.assert_array_equal(expected, found)
+    assert nvjpeg.driver.calls["nvjpegDecodeBatched"] > 3

@@ -117,6 +117,28 @@ class CudaMemory:
         if blocking or stream is None:
             driver.stream_synchronize(handle)
 
+    def copy_samples(self, target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
+        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream`, as :meth:`copy` does."""
+        driver, handle = self.device.driver, self.device.copy_stream if stream is None else stream
+        driver.use(self.device.index)
+        self.device.order([batch], handle)
+        for to, at, size in pieces(target, batch):
+            driver.copy(to, at, size, handle)
+        if blocking or stream is None:
+            driver.stream_synchronize(handle)
+
+
+def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
+    """(to, from, bytes) of the copies that lay the samples of `batch` out at `target`: neighbours go together."""
+    sizes = batch.sizes()
+    filled = np.flatnonzero(sizes)
+    sources, sizes = batch.addresses[filled], sizes[filled]
+    ends = np.cumsum(sizes)
+    first = np.flatnonzero(np.append(True, sources[1:] != sources[:-1] + sizes[:-1])) if len(filled) else filled
+    begins = ends[first] - sizes[first]
+    lengths = np.diff(np.append(begins, ends[-1:]))
+    return list(zip((begins + target).tolist(), sources[first].tolist(), lengths.tolist(), strict=True))
+
 
 def buffers_of(owner: Any) -> list[DeviceBuffer]:
     """The device buffers behind an owner: itself, or those of a list of owners."""
