@@ -70,18 +70,23 @@ DEVICE float32 half_to_float(float16 value) {
 #endif
 }
 
+// The nearest one, of two the even one.
+DEVICE float16 float_to_nearest_half(float32 value) {
+    float16 out;
+#ifdef HOST_BUILD
+    out.bits = host_float_to_half(value);
+#else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
+#endif
+    return out;
+}
+
 // The nearest one, of two the one away from zero: with the lowest bit set nothing lies in the middle any more. Infinity would become NaN.
 DEVICE float16 float_to_half(float32 value) {
     union { float32 real; uint32 bits; } both;
     both.real = value;
     if ((both.bits & 0x7fffffffu) != 0x7f800000u) both.bits |= 1;
-    float16 out;
-#ifdef HOST_BUILD
-    out.bits = host_float_to_half(both.real);
-#else
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(both.real));
-#endif
-    return out;
+    return float_to_nearest_half(both.real);
 }
 
 // ------------------------------------------------------------------------------------------------------- conversions (convert_kernels.py)

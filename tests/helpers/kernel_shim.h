@@ -1,22 +1,17 @@
-// What a kernel needs of CUDA, for the system's C++ compiler: the threads of a block run one after another, or, in a kernel that waits for
-// others (__syncthreads), as threads of the system.
+// What a kernel needs of CUDA, for the system's C++ compiler.
 #pragma once
 #include <cmath>
 #include <cstring>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 struct Dim { unsigned x, y, z; };
-static thread_local Dim blockIdx, threadIdx;
-static Dim gridDim, blockDim;
+static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 
 #define KERNEL extern "C" void
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 #define __restrict__ __restrict
-#define __shared__ static
+#define __shared__ static thread_local
 #define __ldg(p) (*(p))
 
 static inline float host_half_to_float(unsigned short bits) {
@@ -31,53 +26,102 @@ static inline unsigned short host_float_to_half(float value) {
     return bits;
 }
 
-class Barrier {
-    std::mutex mutex;
-    std::condition_variable turn;
-    unsigned waiting = 0, round = 0;
+// The threads of a block take turns on one thread of the system: in a kernel that waits for others (__syncthreads) each has a stack of its
+// own, and runs until it waits or ends. So a run is deterministic; a thread that does not come to a barrier is found.
+#ifdef USES_BARRIER
+#include <ucontext.h>
+#include <cstdio>
+#include <cstdlib>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#define LEAVE(kept, bottom, size) __sanitizer_start_switch_fiber(kept, bottom, size)
+#define ARRIVE(kept, bottom, size) __sanitizer_finish_switch_fiber(kept, bottom, size)
+#else
+#define LEAVE(kept, bottom, size) (void)0
+#define ARRIVE(kept, bottom, size) (void)0
+#endif
+
+class Block {
+    static const size_t STACK = 256 << 10;
+    struct Fiber { ucontext_t at; char *stack; bool ended; void *fake; };
+    std::vector<Fiber> fibers;
+    ucontext_t host;
+    void *host_fake = nullptr;
+    const void *host_bottom = nullptr;
+    size_t host_size = 0;
+    void (*kernel)(const long long *) = nullptr;
+    const long long *context = nullptr;
+    unsigned current = 0;
+
+    static void enter() {
+        Block &block = the();
+        ARRIVE(nullptr, &block.host_bottom, &block.host_size);
+        block.kernel(block.context);
+        Fiber &mine = block.fibers[block.current];
+        mine.ended = true;
+        LEAVE(nullptr, block.host_bottom, block.host_size);
+        swapcontext(&mine.at, &block.host);
+    }
 
   public:
-    unsigned expected = 0;
+    ~Block() {
+        for (Fiber &fiber : fibers) std::free(fiber.stack);
+    }
+    static Block &the() {
+        static thread_local Block block;
+        return block;
+    }
     void wait() {
-        std::unique_lock<std::mutex> lock(mutex);
-        const unsigned mine = round;
-        if (++waiting == expected) {
-            waiting = 0;
-            ++round;
-            turn.notify_all();
-        } else {
-            turn.wait(lock, [&] { return round != mine; });
+        Fiber &mine = fibers[current];
+        LEAVE(&mine.fake, host_bottom, host_size);
+        swapcontext(&mine.at, &host);
+        ARRIVE(mine.fake, &host_bottom, &host_size);
+    }
+    void run(void (*what)(const long long *), const long long *table, unsigned threads) {
+        kernel = what;
+        context = table;
+        while (fibers.size() < threads) fibers.push_back({{}, (char *)std::malloc(STACK), false, nullptr});
+        for (unsigned t = 0; t < threads; ++t) {
+            Fiber &fiber = fibers[t];
+            fiber.ended = false;
+            getcontext(&fiber.at);
+            fiber.at.uc_stack.ss_sp = fiber.stack;
+            fiber.at.uc_stack.ss_size = STACK;
+            fiber.at.uc_link = nullptr;
+            makecontext(&fiber.at, enter, 0);
+        }
+        for (unsigned ended = 0; ended < threads;) {
+            for (current = 0; current < threads; ++current) {
+                threadIdx = {current, 0, 0};
+                LEAVE(&host_fake, fibers[current].stack, STACK);
+                swapcontext(&host, &fibers[current].at);
+                ARRIVE(host_fake, nullptr, nullptr);
+                ended += fibers[current].ended;
+            }
+            if (ended && ended < threads) {
+                std::fprintf(stderr, "%u of %u threads of a block ended before a barrier that the others wait at\n", ended, threads);
+                std::abort();
+            }
         }
     }
 };
-static Barrier barrier;
-static bool waits = false;
-#define __syncthreads() barrier.wait()
-
-#ifdef USES_BARRIER
-#define TOGETHER true
+#define __syncthreads() Block::the().wait()
+#define RUN_BLOCK(kernel, context, threads) Block::the().run(kernel, context, threads)
 #else
-#define TOGETHER false
+#define RUN_BLOCK(kernel, context, threads)                                                                              \
+    for (unsigned t = 0; t < threads; ++t) {                                                                             \
+        threadIdx = {t, 0, 0};                                                                                           \
+        kernel(context);                                                                                                 \
+    }
 #endif
 
 #define HOST_ENTRY(kernel)                                                                                               \
     extern "C" void run_##kernel(const long long *context, long long grid_x, long long grid_y, long long block, long long) { \
         gridDim = {(unsigned)grid_x, (unsigned)grid_y, 1};                                                               \
         blockDim = {(unsigned)block, 1, 1};                                                                              \
-        barrier.expected = (unsigned)block;                                                                              \
         for (unsigned y = 0; y < grid_y; ++y)                                                                            \
             for (unsigned x = 0; x < grid_x; ++x) {                                                                      \
-                auto one = [=](unsigned t) {                                                                             \
-                    blockIdx = {x, y, 0};                                                                                \
-                    threadIdx = {t, 0, 0};                                                                               \
-                    kernel(context);                                                                                     \
-                };                                                                                                       \
-                if (!TOGETHER) {                                                                                         \
-                    for (unsigned t = 0; t < block; ++t) one(t);                                                         \
-                } else {                                                                                                 \
-                    std::vector<std::thread> threads;                                                                    \
-                    for (unsigned t = 0; t < block; ++t) threads.emplace_back(one, t);                                   \
-                    for (auto &thread : threads) thread.join();                                                          \
-                }                                                                                                        \
+                blockIdx = {x, y, 0};                                                                                    \
+                RUN_BLOCK(kernel, context, (unsigned)block);                                                             \
             }                                                                                                            \
     }

@@ -48,7 +48,8 @@ def _library(kernel: Kernel) -> ctypes.CDLL:
     """All kernels of a source with some macros."""
     source = source_of(kernel)
     entries = "".join(f"HOST_ENTRY({entry})\n" for entry in re.findall(r"^KERNEL (\w+)\(", source, re.MULTILINE))
-    text = f'#include "{_SHIM}"\n{source}\n{entries}'
+    waits = "#define USES_BARRIER\n" if "__syncthreads" in source else ""
+    text = f'{waits}#include "{_SHIM}"\n{source}\n{entries}'
     digest = hashlib.sha256("\0".join([text, _SHIM.read_text(), *_FLAGS, *EXTRA_FLAGS]).encode()).hexdigest()[:24]
     library = _folder() / f"{kernel.source.stem}-{digest}.so"
     if not library.exists():

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from asyncdali.device.launch import COMPILE_OPTIONS, Kernel, source_of
+from asyncdali.operators.expressions.cuda_code import make_kernel
+from asyncdali.operators.expressions.programs import single
+from asyncdali.operators.expressions.types import FLOATS, OPERANDS, OPERATIONS
+from asyncdali.types import DALIDataType
 
 ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
 SOURCES = sorted(ROOT.rglob("*.cu"))
@@ -17,10 +21,22 @@ ARCHITECTURES = {12: (70, 75, 80, 86, 89, 90), 13: (75, 80, 86, 89, 90, 100, 120
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = ("normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu")
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
+
+
+def expressions():
+    """Every operation, each of other types."""
+    kinds = sorted(OPERANDS)
+    for k, (name, operation) in enumerate(OPERATIONS.items()):
+        allowed = [kind for kind in kinds if kind is not DALIDataType.BOOL and (operation.rule != "bits" or kind not in FLOATS)]
+        chosen = [allowed[(k + step) % len(allowed)] for step in range(operation.operands)]
+        yield make_kernel(single(name, list(range(operation.operands))), chosen).defines
+
+
 MACROS = {
     "normalize_kernels.cu": [(("RESIZED", 0),), (("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", 3))],
     "resize_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
+    "kernels.cu": list(expressions()),
 }
 """Macros beside IN and OUT, one tuple per variant."""
 

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...device.launch import Kernel
 from ...errors import Explanation
 from ...types import DALIDataType
 from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from .cuda_code import make_kernel, make_launch
 from .programs import Program, single
 from .shapes import walk
 
@@ -41,6 +43,7 @@ class _Dense:
 class ArithmeticGenericOp(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="_arithmetic_generic_op",
         doc="An arithmetic expression.",
@@ -59,10 +62,12 @@ class ArithmeticGenericOp(Operator):
         super().__init__(spec, environment)
         program = spec.constant("program")
         self.program: Program = single(spec.constant("op"), spec.constant("operands")) if program is None else program
-        self._early: bool = spec.constant("early")
+        # What comes from a GPU is never there while planning.
+        self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
         self._ready: Batch | None = None
         self._dense: dict[Any, _Dense] = {}
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
+        self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
         from . import code as expressions_code
         from . import kernels as expressions_kernels
 
@@ -125,7 +130,14 @@ class ArithmeticGenericOp(Operator):
         step = self._kernels.make_expression_step(
             plan, [batch.addresses for batch in inputs], output.addresses, itemsizes, output.itemsize, self._explain
         )
+        step.launches = lambda: [make_launch(self._cuda_kernel(kinds), plan, inputs, output)]
         return Planned([output], [step])
+
+    def _cuda_kernel(self, kinds: tuple[DALIDataType, ...]) -> Kernel:
+        found = self._cuda.get(kinds)
+        if found is None:
+            found = self._cuda[kinds] = make_kernel(self.program, kinds)
+        return found
 
     def _checked(self, inputs: list[Batch]) -> tuple[tuple[DALIDataType, ...], DALIDataType, str]:
         """Types of the inputs, type and layout of the result; refuses what does not go together."""

@@ -34,7 +34,7 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
     """How inputs of `shapes` (each int64[samples, ndim]) combine; SampleError for shapes that cannot be broadcast."""
     first = shapes[0]
     if all(other is first or (other.shape == first.shape and (other == first).all()) for other in shapes[1:]):
-        return _alike(first, len(shapes))
+        return _alike(first, itemsizes)
     padded = _padded(shapes)
     result = _broadcast(padded)
     unit = result == 1
@@ -57,11 +57,12 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
     return Walk(result, records, count, variants)
 
 
-def _alike(shapes: np.ndarray, inputs: int) -> Walk:
+def _alike(shapes: np.ndarray, itemsizes: Sequence[int]) -> Walk:
     """All inputs of the same shapes: one row."""
-    records = np.zeros((len(shapes), RECORD_HEAD + 2 * (1 + inputs)), np.int64)
+    records = np.zeros((len(shapes), RECORD_HEAD + 2 * (1 + len(itemsizes))), np.int64)
     records[:, RECORD_HEAD] = 1
     records[:, RECORD_HEAD + 1] = shapes.prod(axis=1)
+    records[:, RECORD_HEAD + 3 :: 2] = itemsizes
     return Walk(shapes, records, 2, [(0, slice(None))])
 
 

@@ -1,0 +1,196 @@
+// Arithmetic: a whole expression, computed in registers in one pass over its inputs. The expression comes as macros (cuda_code.py):
+//   OUT                     element type of the result
+//   INPUTS                  number of inputs
+//   EACH_INPUT(DO)          DO(k, T) for each input k and its element type
+//   PARAMETERS, EXPRESSION  what `evaluate` takes (a register for each input) and how it goes on
+//   ARGUMENTS(j)            its arguments: element j of the pack x<k> of each input
+// Table: 0 output addresses, 1 records (shapes.py), 2 width of a record, 3 groups, 4 samples, from 5 the addresses of each input.
+#include "kernel.cuh"
+
+// -------------------------------------------------------------------------------------------------------------- operations on registers
+
+template <class T> struct Unsigned { typedef uint32 type; };
+template <> struct Unsigned<int64> { typedef uint64 type; };
+template <> struct Unsigned<uint64> { typedef uint64 type; };
+template <class T> struct Signed { typedef int32 type; };
+template <> struct Signed<int64> { typedef int64 type; };
+
+template <class T> DEVICE constexpr bool signed_type() { return (T)-1 < (T)0; }
+
+// Half floats are computed as float32 and rounded (to even) after each operation.
+DEVICE float32 half_rounded(float32 value) { return half_to_float(float_to_nearest_half(value)); }
+
+DEVICE bool in_register(boolean element) { return element.bits != 0; }
+DEVICE float32 in_register(float16 element) { return half_to_float(element); }
+template <class T> DEVICE T in_register(T element) { return element; }
+
+template <class T, class R> DEVICE T in_memory(R value) {
+    if constexpr (Kind<T>::is_bool) return T{(uint8)value};
+    else if constexpr (Kind<T>::is_half) return float_to_nearest_half(value);
+    else return value;
+}
+
+// What is not a finite number cannot be written down.
+DEVICE float32 float_of_bits(uint32 bits) {
+    union { uint32 bits; float32 number; } both;
+    both.bits = bits;
+    return both.number;
+}
+DEVICE float64 double_of_bits(uint64 bits) {
+    union { uint64 bits; float64 number; } both;
+    both.bits = bits;
+    return both.number;
+}
+
+// Integers wrap around.
+#define WRAPPING(name, symbol)                                                                                           \
+    template <class T> DEVICE T name(T a, T b) {                                                                         \
+        if constexpr (Kind<T>::is_float) return a symbol b;                                                              \
+        else return (T)((typename Unsigned<T>::type)a symbol (typename Unsigned<T>::type)b);                             \
+    }
+WRAPPING(add, +)
+WRAPPING(sub, -)
+WRAPPING(mul, *)
+
+template <class T> DEVICE T negated(T a) {
+    if constexpr (Kind<T>::is_float) return -a;
+    else return (T)(0 - (typename Unsigned<T>::type)a);
+}
+template <class T> DEVICE T absolute(T a) { return a < (T)0 ? negated(a) : a; }  // -0.0 stays
+template <class T> DEVICE T inverted(T a) { return (T)~(typename Unsigned<T>::type)a; }
+DEVICE bool inverted(bool a) { return !a; }
+
+// Of two numbers that are not ordered the second.
+template <class T> DEVICE T least(T a, T b) { return a < b ? a : b; }
+template <class T> DEVICE T greatest(T a, T b) { return b < a ? a : b; }
+template <class T> DEVICE T clamped(T value, T low, T high) {
+    const T raised = value < low ? low : value;
+    return high < raised ? high : raised;
+}
+
+// Towards zero; the smallest number divided by -1 wraps. Divided by zero: 0, for a kernel cannot raise an error for its sample.
+template <class T> DEVICE T quotient(T a, T b) {
+    if (b == (T)0) return 0;
+    if (signed_type<T>() && b == (T)-1) return negated(a);
+    return a / b;
+}
+template <class T> DEVICE T remainder_of(T a, T b) {
+    if (b == (T)0 || (signed_type<T>() && b == (T)-1)) return 0;
+    return a % b;
+}
+
+// Narrow types are shifted as 32-bit integers; of the count the lowest 5 (of 64 bits: 6) bits are used.
+template <class T> DEVICE T shifted_left(T a, T count) {
+    const int bits = sizeof(T) == 8 ? 63 : 31;
+    return (T)((typename Unsigned<T>::type)a << ((int)count & bits));
+}
+template <class T> DEVICE T shifted_right(T a, T count) {
+    const int n = (int)count & (sizeof(T) == 8 ? 63 : 31);
+    if constexpr (signed_type<T>()) return (T)((typename Signed<T>::type)a >> n);
+    else return (T)((typename Unsigned<T>::type)a >> n);
+}
+
+// By squaring; 0 for negative exponents.
+template <class T> DEVICE T power(T base, T exponent) {
+    if (signed_type<T>() && exponent < (T)0) return 0;
+    typename Unsigned<T>::type result = 1, factor = base, rest = exponent;
+    for (; rest; rest >>= 1) {
+        if (rest & 1) result *= factor;
+        factor *= factor;
+    }
+    return (T)result;
+}
+
+DEVICE auto evaluate(PARAMETERS) { EXPRESSION }
+
+// -------------------------------------------------------------------------------------------------------------------------- elements
+
+#define PACK 4
+template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
+
+// Elements i, i + 1, ... of a row of `count`; `step` 0: there is one element for all.
+template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
+    Pack<T> pack = {};
+    if (step == 0) {
+        const T element = *at<const T>(source);
+        for (int j = 0; j < PACK; ++j) pack.element[j] = element;
+        return pack;
+    }
+    const int64 begin = source + i * (int64)sizeof(T);
+    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) return *at<const Pack<T>>(begin);
+    for (int j = 0; j < PACK; ++j)
+        if (i + j < count) pack.element[j] = at<const T>(begin)[j];
+    return pack;
+}
+
+template <class T> DEVICE void put(int64 out, int64 i, int64 count, const Pack<T> &pack) {
+    const int64 begin = out + i * (int64)sizeof(T);
+    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) {
+        *at<Pack<T>>(begin) = pack;
+        return;
+    }
+    for (int j = 0; j < PACK; ++j)
+        if (i + j < count) at<T>(begin)[j] = pack.element[j];
+}
+
+// Where element `i` of the result finds its operands: bytes from the begin of each input. Returns its place within the innermost group.
+DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 groups, int64 *places) {
+    int64 rest = i, column = 0;
+    #pragma unroll
+    for (int k = 0; k < INPUTS; ++k) places[k] = 0;
+    for (int64 g = groups - 1; g >= 0; --g) {
+        const int64 index = g ? take(rest, extents[g]) : rest;
+        if (g == groups - 1) column = index;
+        #pragma unroll
+        for (int k = 0; k < INPUTS; ++k) places[k] += index * strides[k * groups + g];
+    }
+    return column;
+}
+
+#define SOURCE(k, T) const int64 source##k = address(context, 5 + k, sample);
+#define ROW_PACK(k, T) const Pack<T> x##k = row_pack<T>(source##k, strides[k * groups + groups - 1], i, count);
+#define EMPTY_PACK(k, T) Pack<T> x##k = {};
+#define GATHER(k, T) x##k.element[j] = *at<const T>(source##k + places[k]);
+
+KERNEL expression(const int64 *context) {
+    const int64 width = context[2], groups = context[3];
+    FOR_SAMPLES(sample, context[4]) {
+        const int64 *extents = array<int64>(context, 1) + sample * width + 2, *strides = extents + groups;
+        const int64 inner = extents[groups - 1], out = address(context, 0, sample);
+        int64 outer = 1;
+        for (int64 g = 0; g < groups - 1; ++g) outer *= extents[g];
+        const int64 count = outer * inner;
+        EACH_INPUT(SOURCE)
+        Pack<OUT> result;
+        if (outer == 1) {
+            FOR_ITEMS(item, (count + PACK - 1) / PACK) {
+                const int64 i = item * PACK;
+                EACH_INPUT(ROW_PACK)
+                #pragma unroll
+                for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
+                put(out, i, count, result);
+            }
+        } else {
+            FOR_ITEMS(item, (count + PACK - 1) / PACK) {
+                const int64 i = item * PACK;
+                EACH_INPUT(EMPTY_PACK)
+                int64 places[INPUTS];
+                int64 column = locate(i, extents, strides, groups, places);
+                #pragma unroll
+                for (int j = 0; j < PACK; ++j) {
+                    if (i + j >= count) break;
+                    EACH_INPUT(GATHER)
+                    if (++column == inner) {
+                        column = locate(i + j + 1, extents, strides, groups, places);
+                    } else {
+                        #pragma unroll
+                        for (int k = 0; k < INPUTS; ++k) places[k] += strides[k * groups + groups - 1];
+                    }
+                }
+                #pragma unroll
+                for (int j = 0; j < PACK; ++j) result.element[j] = in_memory<OUT>(evaluate(ARGUMENTS(j)));
+                put(out, i, count, result);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+"""On a GPU: further operators beside their CPU twins, each within the bound that docs/gpu.md states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_operators import gpu, samples_of  # noqa: F401
+
+from asyncdali import fn, math, pipeline_def, types
+
+pytestmark = pytest.mark.gpu
+BATCH = 8
+
+
+def results(body, source, layout, on_gpu, iterations=2):
+    @pipeline_def(batch_size=BATCH, num_threads=4, device_id=0, seed=7)
+    def graph():
+        data = fn.external_source(source, batch=False, layout=layout)
+        return body(data.gpu() if on_gpu else data)
+
+    pipe = graph()
+    pipe.build()
+    made = [[samples_of(output) for output in pipe.run()] for _ in range(iterations)]
+    pipe.close()
+    return made
+
+
+def ulps(a, b):
+    """How many floats lie between two (NaN equals NaN)."""
+    kind = {2: np.int16, 4: np.int32, 8: np.int64}[a.itemsize]
+    bits = [np.where(x.view(kind) < 0, np.iinfo(kind).min - x.view(kind).astype(np.int64), x.view(kind)) for x in (a, b)]
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0, np.abs(bits[0].astype(np.float64) - bits[1].astype(np.float64)))
+
+
+def compare(body, source, layout="", most_ulps=0, relative=0.0, steps=0):
+    """Floats within `most_ulps`, or `relative` to the largest of the sample; integers within `steps`."""
+    for a, b in zip(results(body, source, layout, False), results(body, source, layout, True), strict=True):
+        for one, other in zip(a, b, strict=True):
+            for x, y in zip(one, other, strict=True):
+                assert x.shape == y.shape and x.dtype == y.dtype
+                if x.dtype.kind in "iub":
+                    assert np.abs(x.astype(np.float64) - y.astype(np.float64)).max(initial=0) <= steps
+                elif relative:
+                    finite = x[np.isfinite(x)].astype(np.float64)
+                    np.testing.assert_allclose(y.astype(np.float64), x, rtol=relative, atol=relative * np.abs(finite).max(initial=0))
+                else:
+                    assert ulps(x, y).max(initial=0) <= most_ulps
+
+
+def images(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return rng.integers(0, 255, (*rng.integers(20, 90, 2), 3), np.uint8)
+
+
+def reals(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    values = rng.normal(0, 4, rng.integers(1, 3000)).astype(np.float32)
+    values[:: 50] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38][info.idx_in_epoch % 7]
+    return values
+
+
+FACTORS = np.array([1.5, 2.0, 3.0], np.float32)
+EXACT = {
+    "a tree": lambda x: (x * 2.5 - 7) / FACTORS,
+    "integers": lambda x: ((x + 3) * x - (x >> 2)) // 7 % 5 ^ (x << 1),
+    "comparisons": lambda x: (x > 100) & (x != 120) | (x <= 3),
+    "choices": lambda x: math.clamp(math.max(x, 30) - 128, -5, 100),
+    "half floats": lambda x: fn.cast(x, dtype=types.FLOAT16) * 0.1 + 3,
+    "double": lambda x: math.sqrt(fn.cast(x, dtype=types.FLOAT64)) / 3,
+    "powers": lambda x: fn.cast(x, dtype=types.INT32) ** 5,
+    "with a draw": lambda x: x * fn.random.uniform(range=(0.0, 2.0)) + fn.random.normal(),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_arithmetic_is_equal_bit_for_bit(name):
+    compare(EXACT[name], images, "HWC")
+
+
+BOUNDS = {"pow": 10, "tan": 6, "sinh": 6, "asinh": 6, "acosh": 6, "atanh": 6}
+
+
+@pytest.mark.parametrize("name", [
+    "sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "fabs", "floor", "ceil", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh",
+])  # fmt: skip
+def test_functions(name):
+    exact = name in ("sqrt", "rsqrt", "fabs", "floor", "ceil")
+    function = getattr(math, name)
+    compare(function, reals, most_ulps=0 if exact else BOUNDS.get(name, 4))
+    compare(lambda x: function(fn.cast(x, dtype=types.FLOAT64)), reals, most_ulps=0 if exact else 4)
+
+
+def test_functions_of_two():
+    compare(lambda x: math.fabs(x) ** 1.7, reals, most_ulps=BOUNDS["pow"])
+    compare(lambda x: math.atan2(x, 1.5 - x), reals, most_ulps=6)
+    compare(lambda x: x % 1.7, reals)

@@ -1,0 +1,61 @@
+"""One plan of an operator by its compiled steps and by its kernels (compiled for the host), to be compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from asyncdali.batch import Batch
+from asyncdali.operators.base import Arguments, CompiledJob, Iteration
+
+from . import kernels
+from .operators import batch_of, make, run_step
+
+GUARD = 64
+
+
+def both(
+    name: str,
+    samples: list[np.ndarray],
+    layout: str = "",
+    per_sample: dict[str, Any] | None = None,
+    more: tuple[list[np.ndarray], ...] = (),
+    **constants: Any,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """First output by the compiled steps and by the kernels."""
+    by_steps, by_kernels = (outputs_of(name, [samples, *more], layout, per_sample, gpu, **constants)[0] for gpu in (False, True))
+    return by_steps, by_kernels
+
+
+def outputs_of(
+    name: str, inputs: list[list[np.ndarray]], layout: str, per_sample: dict[str, Any] | None, gpu: bool, **constants: Any
+) -> list[list[np.ndarray]]:
+    """All outputs of an operator over arrays, by compiled steps or by kernels; checks that nothing around them is written to."""
+    count = len(inputs[0])
+    named = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
+    sources = [batch_of(samples, layout) for samples in inputs]
+    operator = make(name, count, constants, named, len(sources))
+    if gpu:
+        operator = type(operator)(replace(operator.spec, device="gpu"), replace(operator.environment, gpu=cast(Any, object())))
+    arguments, iteration = Arguments(operator.spec, named, count), Iteration(0, count)
+    for job in operator.prepare(sources, arguments, iteration):
+        assert isinstance(job, CompiledJob)
+        for step in job.steps:
+            run_step(step, count)
+    planned = operator.plan(sources, arguments, iteration)
+    memories = []
+    for output in planned.outputs:
+        memory = np.full(int(output.sizes().sum()) + 2 * GUARD, 0xA5, np.uint8)
+        output.place(memory[GUARD:-GUARD])
+        memories.append(memory)
+    for step in planned.steps:
+        if gpu:
+            assert step.launches is not None
+            kernels.run_launches(step.launches())
+        else:
+            run_step(step, count)
+    for memory in memories:
+        assert (memory[:GUARD] == 0xA5).all() and (memory[-GUARD:] == 0xA5).all(), "something left its output"
+    return [[np.array(output.sample(i)) for i in range(count)] for output in planned.outputs]

@@ -1,0 +1,217 @@
+"""Kernels of arithmetic: random expressions, compiled for the host, give what the compiled steps give, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn
+from helpers.operators import batch_of, make
+from helpers.twins import both
+
+from asyncdali import fn, math, pipeline_def
+from asyncdali.batch import storage_dtype
+from asyncdali.device import select
+from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.expressions.cuda_code import make_kernel
+from asyncdali.operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result
+from asyncdali.operators.expressions.types import FLOATS, FUNCTIONS, OPERANDS, OPERATIONS
+from asyncdali.types import DALIDataType as T
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+SLOW = pytest.mark.slow  # each expression is a kernel to be compiled
+KINDS = sorted(OPERANDS)
+NAME = "_arithmetic_generic_op"
+
+
+def program(*items: tuple[str, list[Operand]]) -> Program:
+    return Program(tuple(Instruction(name, tuple(operands)) for name, operands in items))
+
+
+def elements(rng: np.random.Generator, kind: T, shape: tuple[int, ...]) -> np.ndarray:
+    """Random elements, and those that are hard to calculate with."""
+    dtype = storage_dtype(kind)
+    if kind is T.BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    if kind in FLOATS:
+        some = np.array([0.0, -0.0, 0.5, -1.5, 1e-7, 6e-8, 300.0, 65504.0, -65520.0, np.inf, -np.inf, np.nan, 1.0])
+        with np.errstate(over="ignore"):
+            return np.where(rng.random(shape) < 0.3, rng.choice(some, shape), rng.normal(0, 20, shape)).astype(dtype)
+    info = np.iinfo(dtype)
+    edges = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 7, 31, 33], dtype)
+    near = rng.integers(max(info.min, -100), 100, shape).astype(dtype)
+    return np.where(rng.random(shape) < 0.4, rng.choice(edges, shape), near)
+
+
+def literal(rng: np.random.Generator, kind: T) -> Literal:
+    value = elements(rng, kind, ()).item()
+    return Literal(value, kind)
+
+
+def random_program(rng: np.random.Generator, kinds: list[T], length: int) -> Program:
+    """Instructions over these inputs that take their operands; what is divided by is odd."""
+    items: list[tuple[str, list[Operand]]] = []
+    types: list[T] = []
+
+    def one_of() -> tuple[Operand, T]:
+        choice = rng.random()
+        if types and choice < 0.5:
+            k = int(rng.integers(len(types)))
+            return Result(k), types[k]
+        if choice < 0.85:
+            k = int(rng.integers(len(kinds)))
+            return Input(k), kinds[k]
+        made = literal(rng, KINDS[rng.integers(len(KINDS))])
+        return made, made.dtype
+
+    def add(name: str, operands: list[Operand], own: list[T]) -> None:
+        types.append(OPERATIONS[name].result(own))
+        items.append((name, operands))
+
+    while len(items) < length:
+        name = str(rng.choice(sorted(OPERATIONS)))
+        operands, own = (list(item) for item in zip(*(one_of() for _ in range(OPERATIONS[name].operands))))
+        try:
+            result = OPERATIONS[name].result(own)
+        except RuntimeError:
+            continue
+        if name in ("fdiv", "mod") and result not in FLOATS:
+            add("or", [operands[1], Literal(1, own[1])], [own[1]] * 2)
+            operands[1] = Result(len(items) - 1)
+        add(name, operands, own)
+    return program(*items)
+
+
+def assert_same(expected: list[np.ndarray], found: list[np.ndarray]) -> None:
+    for a, b in zip(expected, found, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_array_equal(b, a)
+
+
+SHAPES = [
+    [(7, 5, 3), (3,)], [(6, 1, 4), (5, 1)], [(1000,), (1000,)], [(33, 3), (1, 3)], [(2, 3, 4, 5), (3, 1, 5)], [(), (7,)], [(0, 3), (1, 3)],
+]  # fmt: skip
+
+
+def check(rng: np.random.Generator, what: Program, kinds: list[T]) -> None:
+    """Over batches of several shapes, samples of which broadcast differently."""
+    for shapes in SHAPES:
+        # Of three samples the last one has its shapes the other way round.
+        inputs = [[elements(rng, kind, shapes[place]) for place in (k, k, 1 - k)] for k, kind in enumerate(kinds)]
+        if len(shapes[0]) == len(shapes[1]):
+            assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=what))
+        assert_same(*both(NAME, inputs[0][:2], more=(inputs[1][:2],), program=what))
+
+
+@pytest.mark.parametrize("seed", [0, 1, *[pytest.param(seed, marks=SLOW) for seed in range(2, 60)]])
+def test_random_expressions(seed):
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[k] for k in rng.integers(0, len(KINDS), 2)]
+    check(rng, random_program(rng, kinds, 10), kinds)
+
+
+def whole(kind: T) -> Program:
+    """Every operation of integers, each with an influence on the result."""
+    a, b, odd = Input(0), Input(1), Result(0)
+    items: list[tuple[str, list[Operand]]] = [("or", [b, Literal(1, kind)])]
+    parts: list[int] = []
+    for name, operands in [
+        ("add", [a, b]), ("sub", [a, b]), ("mul", [a, b]), ("fdiv", [a, odd]), ("mod", [a, odd]), ("pow", [a, b]), ("and", [a, b]),
+        ("xor", [a, b]), ("lshift", [a, b]), ("rshift", [a, b]), ("min", [a, b]), ("max", [a, b]), ("neg", [a]), ("abs", [a]),
+        ("invert", [a]), ("clamp", [a, b, Literal(5, kind)]), ("pow", [a, Literal(3, kind)]),
+    ]:  # fmt: skip
+        parts.append(len(items))
+        items.append((name, operands))
+    total = parts[0]
+    for part in parts[1:]:
+        items.append(("mul", [Result(total), Literal(31, kind)]))
+        items.append(("add", [Result(len(items) - 1), Result(part)]))
+        total = len(items) - 1
+    return program(*items)
+
+
+@pytest.mark.parametrize("kind", [T.INT8, *[pytest.param(k, marks=SLOW) for k in KINDS if k not in FLOATS and k not in (T.BOOL, T.INT8)]])
+def test_operations_of_integers(kind):
+    rng = np.random.default_rng(int(kind))
+    inputs = [[elements(rng, kind, (2000,))] for _ in range(2)]
+    assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=whole(kind)))
+
+
+@pytest.mark.parametrize("kinds", [(T.INT64, T.UINT64), *[pytest.param(k, marks=SLOW) for k in ((T.UINT64, T.INT8), (T.INT16, T.FLOAT16))]])
+def test_comparisons(kinds):
+    rng = np.random.default_rng(1)
+    items: list[tuple[str, list[Operand]]] = []
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        items.append((name, [Input(0), Input(1)]))
+    total: Operand = Literal(0, T.INT32)
+    for k in range(6):
+        items.append(("mul", [total, Literal(2, T.INT32)]))
+        items.append(("add", [Result(len(items) - 1), Result(k)]))
+        total = Result(len(items) - 1)
+    inputs = [[elements(rng, kind, (3000,))] for kind in kinds]
+    assert_same(*both(NAME, inputs[0], more=(inputs[1],), program=program(*items)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [T.FLOAT16, T.FLOAT, T.FLOAT64, T.UINT8])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name, kind):
+    rng = np.random.default_rng(2)
+    with np.errstate(all="ignore"):
+        assert_same(*both(NAME, [elements(rng, kind, (500,))], program=program((name, [Input(0)]))))
+
+
+@pytest.mark.parametrize("kind", [T.INT32, pytest.param(T.UINT16, marks=SLOW), pytest.param(T.INT64, marks=SLOW)])
+def test_divided_by_zero_there_is_zero(kind):
+    """On the CPU it is an error of its sample; a kernel has no way to raise one (docs/differences.md)."""
+    what = program(("fdiv", [Input(0), Input(1)]), ("mod", [Input(0), Input(1)]), ("add", [Result(0), Result(1)]))
+    a, b = np.array([7, 9, 8], storage_dtype(kind)), np.array([0, 2, 0], storage_dtype(kind))
+    output, step = planned(what, [[a], [b]])
+    assert step.launches is not None
+    kernels.run_launches(step.launches())
+    assert output.sample(0).tolist() == [0, 5, 0]
+
+
+def planned(what, inputs):
+    """The output batch with memory, and the step."""
+    sources = [batch_of(samples) for samples in inputs]
+    operator = make(NAME, 1, {"program": what}, {}, len(sources))
+    made = operator.plan(sources, Arguments(operator.spec, {}, 1), Iteration(0, 1))
+    made.outputs[0].place(np.zeros(int(made.outputs[0].sizes().sum()), np.uint8))
+    return made.outputs[0], made.steps[0]
+
+
+def test_numbers_that_cannot_be_written_down():
+    values = [float("inf"), float("-inf"), float("nan"), 2.0**-140, -0.0]
+    for kind in (T.FLOAT, T.FLOAT64):
+        text = dict(make_kernel(program(*[("add", [Input(0), Literal(value, kind)]) for value in values]), [kind]).defines)["EXPRESSION"]
+        assert text.count("_of_bits(") == 3 and "-0x0.0p+0" in text
+    what = program(("min", [Input(0), Literal(float("inf"), T.FLOAT)]), ("max", [Result(0), Literal(float("nan"), T.FLOAT)]))
+    assert_same(*both(NAME, [np.array([1.0, np.inf, -np.inf], np.float32)], program=what))
+
+
+def test_in_a_pipeline(monkeypatch):
+    """Operands of GPU and CPU, numbers and arrays; draws that are known while planning; equal to the CPU bit for bit."""
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", StandIn())
+
+    def source(info):
+        rng = np.random.default_rng(info.idx_in_epoch)
+        return rng.integers(0, 255, (*rng.integers(1, 9, 2), 3), np.uint8)
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=0, seed=4)
+    def graph(gpu):
+        images = fn.external_source(source, batch=False, layout="HWC")
+        images = images.gpu() if gpu else images
+        noise = fn.random.uniform(range=(0.5, 1.5), device="gpu" if gpu else "cpu")
+        shift = fn.random.uniform(range=(-9.0, 9.0))
+        one = math.clamp(images * noise + shift, 0.0, 200.0) / np.array([1.5, 2.0, 3.0], np.float32)
+        return one, noise * 2 + shift, (images >> 2) // 3 == 7
+
+    def run(pipe):
+        return [[[np.array(sample) for sample in output.as_cpu()] for output in pipe.run()] for _ in range(3)]
+
+    expected, found = run(graph(False)), run(graph(True))
+    for a, b in zip(expected, found, strict=True):
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
