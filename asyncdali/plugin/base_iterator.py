@@ -6,7 +6,7 @@ A framework's iterator derives from :class:`BaseIterator` and says in `_converte
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._notices import warn
@@ -64,7 +64,7 @@ class BaseIterator:
         self.output_map = _checked_names(self._pipes, output_map)
         for pipe in self._pipes:  # processes are forked before anything else happens
             pipe.start_py_workers()
-        self._feeds = [_Feed(pipe) for pipe in self._pipes]
+        self._feeds = [_Feed(pipe, self._stream) for pipe in self._pipes]
         self._padded = last_batch_padded
         self._reader_name, self._given_size = reader_name, size
         self._epochs = self._new_epochs()
@@ -101,6 +101,11 @@ class BaseIterator:
     def _collected(self, converted: list[Any]) -> Any:
         """What becomes of all pipelines' results: what `next` returns."""
         return converted
+
+    def _stream(self, device: int) -> int | None:
+        """Handle of the stream on which the framework's work on GPU `device` is queued now: outputs are ordered on it, and nobody waits for
+        them. None, where the framework has none: `next` waits until they are complete."""
+        return None
 
     # --- iteration
 
@@ -339,8 +344,13 @@ class BaseIterator:
 class _Feed:
     """One pipeline, asked for a batch at a time; as many as its queue is deep are in flight while the consumer works."""
 
-    def __init__(self, pipe: Pipeline):
+    def __init__(self, pipe: Pipeline, stream: Callable[[int], int | None]):
+        """`stream`: the consumer's on a GPU, see :meth:`BaseIterator._stream`."""
+        from ..pipeline.debug import DebugPipeline
+
         self._pipe = pipe
+        self._stream = stream
+        self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
         pipe.build()
 
@@ -348,11 +358,11 @@ class _Feed:
     def session(self) -> Session:
         return self._pipe._built()
 
-    @property
-    def _debug(self) -> bool:
-        from ..pipeline.debug import DebugPipeline
-
-        return isinstance(self._pipe, DebugPipeline)
+    def _consumer(self, session: Session) -> int | None:
+        """The stream that outputs are ordered on; None: they are to be complete."""
+        if session.gpu is None or not self._pipe.exec_dynamic:  # only the default executor hands out what is not complete
+            return None
+        return self._stream(session.gpu.index)
 
     def output_count(self) -> int | None:
         """Outputs of the pipeline; None if that is not known before it runs."""
@@ -374,7 +384,7 @@ class _Feed:
             self._pipe._launch()
         record = session.in_flight[0] if session.in_flight else None
         try:
-            self._result = session.fetch()
+            self._result = session.fetch(self._consumer(session))
         except StopIteration:
             raise
         except Exception as error:

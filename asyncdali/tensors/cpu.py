@@ -207,6 +207,21 @@ class TensorListCPU(TensorList):
             return np.asarray(self.as_array(), dtype)
         return np.array(self._array_of(self._dense_shape()), dtype, copy=copy)
 
+    def __dlpack__(
+        self,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """As that of `as_tensor()`, without one in between: iterators ask in every iteration. Raises RuntimeError if the samples differ in
+        shape."""
+        check_readable(self._batch.dtype)
+        return export(self._as_one(), max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU_DEVICE
+
     def __reduce__(self) -> tuple[Any, ...]:
         batch = self._gathered()
         data = np.asarray(batch.owner)

@@ -40,13 +40,16 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
     if isinstance(output, _LISTS):
         if output.dtype is DALIDataType.NO_TYPE:
             return torch.empty(0)
-        if not output.is_dense_tensor():
+        try:
+            return torch.from_dlpack(output)
+        except RuntimeError as error:
+            if output.is_dense_tensor():
+                raise
             shapes = sorted(set(output.shape()))
             raise RuntimeError(
                 f"output {name!r}: samples of different shapes ({shapes[0]}, {shapes[1]}, ...) cannot be one tensor: crop or pad them, "
                 "or use DALIRaggedIterator"
-            )
-        output = output.as_tensor()
+            ) from error
     return torch.from_dlpack(output)
 
 

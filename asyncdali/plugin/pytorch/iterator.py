@@ -11,10 +11,18 @@ from ..base_iterator import BaseIterator, LastBatchPolicy
 from .convert import sample_tensors, tensor_of, to_torch_type
 
 
-class DALIGenericIterator(BaseIterator):
+class _TorchIterator(BaseIterator):
+    """What the iterators of this module share."""
+
+    def _stream(self, device: int) -> int | None:
+        return torch.cuda.current_stream(device).cuda_stream if torch.backends.cuda.is_built() else None
+
+
+class DALIGenericIterator(_TorchIterator):
     """Every `next` returns a list with a dict {name: tensor [samples, ...]} for each pipeline.
 
     Tensors are views of the pipeline's memory, without a copy; they stay valid as long as they are referenced. PARTIAL batches are slices.
+    Those on a GPU are ordered on torch's current stream, `next` does not wait for them.
 
     Arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`. `dynamic_shape` is accepted for programs
     written for older versions: shapes may always change. RuntimeError for samples that differ in shape.
@@ -63,7 +71,7 @@ class DALIClassificationIterator(DALIGenericIterator):
         )  # fmt: skip
 
 
-class DALIRaggedIterator(BaseIterator):
+class DALIRaggedIterator(_TorchIterator):
     """As :class:`DALIGenericIterator`, for outputs whose samples differ in shape.
 
     `output_types` says for each output what it becomes: DENSE_TAG, a tensor [samples, ...]; SPARSE_LIST_TAG, a list of tensors, one per
@@ -122,4 +130,4 @@ def _sparse(output: Any, name: str) -> torch.Tensor:
     rows = torch.repeat_interleave(torch.arange(len(samples)), lengths)
     columns = torch.arange(total) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
     values = torch.cat(samples) if samples else torch.empty(0, dtype=to_torch_type.get(output.dtype))
-    return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (len(samples), longest), check_invariants=False)
+    return torch.sparse_coo_tensor(torch.stack([rows, columns]).to(values.device), values, (len(samples), longest), check_invariants=False)
