@@ -30,7 +30,7 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "inputs", "operator", "outputs", "planned")
+    __slots__ = ("arguments", "counters", "inputs", "operator", "output_device", "outputs", "planned", "sources")
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -38,6 +38,10 @@ class BuiltOperator:
         self.inputs = planned.inputs
         self.arguments = list(planned.arguments.items())
         self.outputs = planned.outputs
+        self.output_device = operator.output_device
+        scope = operator.scope_argument
+        self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
+        """Edges that tell in which branch of a conditional it is."""
         self.counters: OperatorCounters | None = None
 
 
@@ -129,7 +133,8 @@ class SegmentRun:
         edges = record.edges
         inputs = [edges[edge] for edge in built.inputs]
         named = {name: edges[edge] for name, edge in built.arguments}
-        count = len(inputs[0]) if inputs else (len(next(iter(named.values()))) if named else record.batch_size)
+        first = inputs[0] if inputs else next(iter(named.values())) if named else None
+        count = record.batch_size if first is None else len(first.shapes)
         rows = self._rows(built)
         if rows is not None and count == 0 and operator.skips_empty:
             self._skip(built, produced, rows)
@@ -146,8 +151,8 @@ class SegmentRun:
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
-            batch.device = operator.output_device
-            if batch.source_info is None and inputs and len(inputs[0]) == len(batch):
+            batch.device = built.output_device
+            if batch.source_info is None and inputs and len(batch.shapes) == count:
                 batch.source_info = inputs[0].source_info
             if batch.rows is None:
                 batch.rows = rows
@@ -156,7 +161,8 @@ class SegmentRun:
             if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
                 steps.append((built, batch))  # its addresses are handed over while the pixels are made
         produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
-        steps.extend((built, step if rows is None else branches.in_branch(step, rows)) for step in planned.steps)
+        for step in planned.steps:
+            steps.append((built, step if rows is None else branches.in_branch(step, rows)))
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         return built.operator.plan(inputs, arguments, iteration)
@@ -165,7 +171,7 @@ class SegmentRun:
         """An operator in a branch that no sample takes: it is not asked, its outputs are empty."""
         for edge in built.outputs:
             batch = branches.nothing(rows)
-            batch.device = built.operator.output_device
+            batch.device = built.output_device
             self.record.edges[edge] = batch
         produced[id(built.operator)] = 0
 
@@ -224,10 +230,8 @@ class SegmentRun:
 
     def _rows(self, built: BuiltOperator) -> np.ndarray | None:
         """The branch of a conditional that an operator is in; None outside of branches."""
-        edges, scope = self.record.edges, built.operator.scope_argument
-        if scope is not None:
-            return next(edges[edge].rows for name, edge in built.arguments if name == scope)  # type: ignore[union-attr]
-        for edge in (*built.inputs, *(edge for _, edge in built.arguments)):
+        edges = self.record.edges
+        for edge in built.sources:
             rows = edges[edge].rows  # type: ignore[union-attr]
             if rows is not None:
                 return rows
