@@ -123,7 +123,10 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
     """
 
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
-    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in."""
+    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.
+
+    On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+    """
 
 def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Picks frames out of sequences: one output for each index in `element_map`.
@@ -287,6 +290,9 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
 
     The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
     nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
+    stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
     """
 
 def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:

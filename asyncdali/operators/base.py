@@ -35,8 +35,8 @@ from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
 
 if TYPE_CHECKING:
-    from ..device.cuda.device import CudaDevice
-    from .decode.decoder_lanes import HardwareImages
+    from ..device.cuda.device import CudaDevice, CudaStream
+    from .decode.decoder_lanes import GpuImages
 
 
 class _Required:
@@ -294,8 +294,8 @@ class Step:
     """The step that this one calls, if it takes another's place."""
     launches: Callable[[], list[Launch]] | None = None
     """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
-    hardware: HardwareImages | None = None
-    """The samples that a GPU's engines decode instead."""
+    hardware: GpuImages | None = None
+    """The samples that a GPU's decoders take instead."""
 
     def place_scratch(self, offset: int) -> None:
         """Tell the step where its scratch begins in the thread's."""
@@ -408,12 +408,13 @@ class Arguments:
 class Iteration(NamedTuple):
     """What an operator may know about the iteration it plans.
 
-    `fed`: external input -> its batch, or the error to raise in its place.
+    `fed`: external input -> its batch, or the error to raise in its place; `stream`: that of a GPU which the operator's work is queued on.
     """
 
     index: int
     batch_size: int
     fed: Mapping[str, Any] = MappingProxyType({})
+    stream: CudaStream | None = None
 
 
 class Operator:

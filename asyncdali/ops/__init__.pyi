@@ -178,7 +178,10 @@ class CropMirrorNormalize:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class DlTensorPythonFunction:
-    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in."""
+    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.
+
+    On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+    """
 
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
@@ -429,6 +432,9 @@ class PythonFunction:
 
     The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
     nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+
+    On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
+    stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
     """
 
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
@@ -67,15 +68,17 @@ for _name in (
 
 
 def calling(pipeline: Pipeline, seed: int | None) -> Callable[[], AbstractContextManager[None]]:
-    """A context manager for calls of the user's functions, in which `pipeline` is current; `seed` is the one it uses."""
+    """A context manager for calls of the user's functions, one at a time, in which `pipeline` is current; `seed` is the one it uses."""
     called = CalledPipeline(pipeline, seed)
+    one_at_a_time = threading.Lock()  # segments of the CPU and of GPU streams have threads of their own
 
     @contextmanager
     def within() -> Iterator[None]:
-        context.push(called)
-        try:
-            yield
-        finally:
-            context.pop()
+        with one_at_a_time:
+            context.push(called)
+            try:
+                yield
+            finally:
+                context.pop()
 
     return within

@@ -159,12 +159,12 @@ class Converter:
         if len(types) > 1 or first.dtype not in _KNOWN:
             arrays = [self._sample(array, k) for k, array in enumerate(arrays)]
             first = arrays[0]
-            _check_types(arrays)
+            check_types(arrays)
         shapes = {array.shape for array in arrays}
         if len(shapes) == 1:
             batch = self._equal(arrays, first)
         else:
-            _check_ranks(arrays)
+            check_ranks(arrays)
             batch = self._ragged(arrays)
         batch.layout = layout
         if kind is not None:
@@ -273,7 +273,8 @@ def _refuse_mixed_capsules(items: Sequence[Any]) -> None:
         raise InvalidData("DLPack capsules and other objects cannot be mixed in one batch")
 
 
-def _check_types(arrays: Sequence[np.ndarray]) -> None:
+def check_types(arrays: Sequence[Any]) -> None:
+    """RuntimeError unless all arrays (their `dtype` is asked for) are of one element type."""
     for k, array in enumerate(arrays):
         if array.dtype != arrays[0].dtype:
             raise RuntimeError(
@@ -281,10 +282,11 @@ def _check_types(arrays: Sequence[np.ndarray]) -> None:
             )
 
 
-def _check_ranks(arrays: Sequence[np.ndarray]) -> None:
+def check_ranks(arrays: Sequence[Any]) -> None:
+    """RuntimeError unless all arrays (their `shape` is asked for) have one number of dimensions."""
     for k, array in enumerate(arrays):
-        if array.ndim != arrays[0].ndim:
+        if len(array.shape) != len(arrays[0].shape):
             raise RuntimeError(
                 "all samples of a batch must have the same number of dimensions: "
-                f"sample 0 has {arrays[0].ndim} (shape {arrays[0].shape}), sample {k} has {array.ndim} (shape {array.shape})"
+                f"sample 0 has {len(arrays[0].shape)} (shape {arrays[0].shape}), sample {k} has {len(array.shape)} (shape {array.shape})"
             )

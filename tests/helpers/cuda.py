@@ -11,6 +11,7 @@ import ctypes
 import functools
 import io
 import threading
+import weakref
 from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,8 @@ class _Marker:
 
 class StandIn:
     """Implements ``asyncdali.device.cuda.driver.Driver``. `calls` counts calls by name; `memory_limit` bytes can be allocated."""
+
+    connections = 32
 
     def __init__(self, devices: int = 1, memory_limit: int = 1 << 40):
         self._lock = threading.RLock()
@@ -239,7 +242,79 @@ class StandIn:
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         self.calls["export"] += 1
-        return ("capsule", array)
+        return PyCapsule(self.view(array))
+
+    # --- arrays
+
+    def view(self, array: Any) -> LazyArray:
+        return LazyArray(self, array.address, array.shape, array.dtype, array)
+
+    def dense(self, value: Any, device: int) -> LazyArray:
+        if isinstance(value, PyCapsule):
+            return value.array
+        return value.map(lambda data: data)
+
+    @contextlib.contextmanager
+    def on_stream(self, device: int, stream: int) -> Iterator[None]:
+        before, self._chosen.stream = getattr(self._chosen, "stream", None), stream
+        try:
+            yield
+        finally:
+            self._chosen.stream = before
+
+    def current_stream(self) -> int:
+        """The calling thread's, for arrays; Misuse on a thread that has none."""
+        found = getattr(self._chosen, "stream", None)
+        if found is None:
+            raise Misuse("an array is used outside of a function that the pipeline calls")
+        return found
+
+
+class PyCapsule:
+    """What stands for a DLPack capsule."""
+
+    def __init__(self, array: LazyArray):
+        self.array = array
+
+
+class LazyArray:
+    """What stands for a CuPy array: device memory, and functions of its contents that run when the current stream comes to them.
+
+    Its memory is freed as CuPy's pool does it: in the order of the stream that it was allocated on, whoever else reads it.
+    `strides` makes one that is not dense.
+    """
+
+    def __init__(self, driver: StandIn, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any, stream: int | None = None):
+        self._driver, self.address, self.shape, self.dtype, self._owner = driver, address, tuple(shape), np.dtype(dtype), owner
+        self._stream = stream
+        self.strides: tuple[int, ...] | None = None
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "version": 3, "strides": self.strides,
+            "stream": self._stream,
+        }  # fmt: skip
+
+    def map(self, function: Any, shape: tuple[int, ...] | None = None, dtype: Any = None, stream: int | None = None) -> LazyArray:
+        """``function(contents)``, later; of `shape` and `dtype` (by default as this one), on `stream` (by default the current one)."""
+        driver = self._driver
+        stream = driver.current_stream() if stream is None else stream
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        shape = self.shape if shape is None else shape
+        memory = np.full(max(int(np.prod(shape)) * dtype.itemsize, 1), _POISON, np.uint8)
+        driver._memory[memory.ctypes.data] = memory
+        made = LazyArray(driver, memory.ctypes.data, shape, dtype, memory, stream)
+
+        def work() -> None:
+            source = np.frombuffer(ctypes.string_at(self.address, int(np.prod(self.shape)) * self.dtype.itemsize), self.dtype)
+            data = np.asarray(function(source.reshape(self.shape)), dtype, order="C")
+            assert data.shape == tuple(shape)
+            memory[: data.nbytes] = data.reshape(-1).view(np.uint8)
+
+        driver._queue(stream, ("function", work))
+        weakref.finalize(made, driver._queue, stream, ("free", lambda: memory.fill(_POISON))).atexit = False
+        return made
 
 
 class StandInNvjpeg:

@@ -20,6 +20,7 @@ from .arrays import CudaMemory, buffers_of
 from .driver import Driver
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_array
+from .user_arrays import UserArrays
 
 _ALIGNMENT = 64
 _SPARE = 8.0
@@ -142,6 +143,10 @@ class CudaDevice(Device):
                 if buffer.ready is not None and id(buffer.ready) not in waited:
                     waited.add(id(buffer.ready))
                     self.driver.stream_wait(handle, buffer.ready.handle)
+
+    def user_arrays(self, stream: CudaStream) -> UserArrays:
+        """What users' functions on `stream` take and return."""
+        return UserArrays(self, stream)
 
     def function(self, kernel: Kernel) -> Any:
         """The compiled kernel; compiled when first asked for."""

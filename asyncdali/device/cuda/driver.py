@@ -6,6 +6,9 @@ Everything above this module deals in integers: addresses, stream and event hand
 
 from __future__ import annotations
 
+import ctypes
+import os
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +18,12 @@ from ..launch import COMPILE_OPTIONS, Kernel, source_of
 
 
 class Driver(Protocol):
-    """One process's way to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`."""
+    """One process's way to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`.
+
+    connections   queues between the process and a GPU: work of streams that share one waits for each other
+    """
+
+    connections: int
 
     def device_count(self) -> int: ...
     def use(self, device: int) -> None: ...
@@ -37,6 +45,26 @@ class Driver(Protocol):
     def load(self, kernel: Kernel) -> Any: ...
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None: ...
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
+    def view(self, array: Any) -> Any: ...
+    def dense(self, value: Any, device: int) -> Any: ...
+    def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]: ...
+
+
+_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+_DEFAULT_CONNECTIONS, _MOST_CONNECTIONS = 8, 32
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
+
+
+def _widen_connections() -> int:
+    """Ask for as many connections as there can be, unless the user has said how many or CUDA is in use already; returns their number."""
+    given = os.environ.get(_CONNECTIONS, "")
+    if given.isdigit():
+        return int(given)
+    current = ctypes.c_void_p()
+    if ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(current)) != _NOT_INITIALIZED:
+        return _DEFAULT_CONNECTIONS
+    os.environ[_CONNECTIONS] = str(_MOST_CONNECTIONS)
+    return _MOST_CONNECTIONS
 
 
 class DeviceMemoryError(MemoryError):
@@ -54,6 +82,7 @@ class CupyDriver:
     def __init__(self) -> None:
         import cupy
 
+        self.connections = _widen_connections()
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
@@ -118,7 +147,47 @@ class CupyDriver:
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         """A DLPack capsule over a device array that is already ordered before its consumer."""
+        return self.view(array).__dlpack__(stream=-1, **options)
+
+    def view(self, array: Any) -> Any:
+        """The same memory as CuPy's array, which keeps `array` alive."""
         cupy = self._cupy
         memory = cupy.cuda.UnownedMemory(array.address, max(array.nbytes, 1), array, array.device)
-        viewed = cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
-        return viewed.__dlpack__(stream=-1, **options)
+        return cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
+
+    def dense(self, value: Any, device: int) -> Any:
+        """A C-contiguous CuPy array of what is on the device: an array, a DLPack object or capsule. Work goes to the current stream."""
+        cupy = self._cupy
+        if not hasattr(value, "__cuda_array_interface__"):
+            value = cupy.from_dlpack(value if hasattr(value, "__dlpack__") else _Exported(value, device))
+        return cupy.ascontiguousarray(value)
+
+    def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
+        """Within it CuPy works on the stream."""
+        kind = self._cupy.cuda.Stream
+        if hasattr(kind, "from_external"):
+            return kind.from_external(_Handle(stream))
+        return self._cupy.cuda.ExternalStream(stream, device)
+
+
+class _Handle:
+    """A stream for libraries that ask for `__cuda_stream__`."""
+
+    def __init__(self, handle: int):
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+class _Exported:
+    """A capsule for libraries that take objects only."""
+
+    def __init__(self, capsule: Any, device: int):
+        self._capsule, self._device = capsule, device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._device  # kDLCUDA

@@ -18,9 +18,9 @@ class Copy(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from .copy_kernels import copy_launches, copy_step
+        from .copy_kernels import copy_step
 
-        self._step, self._launches = copy_step, copy_launches
+        self._step = copy_step
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._step.compile()
@@ -29,8 +29,15 @@ class Copy(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         result = Batch(source.shapes, source.dtype, source.layout, device=source.device)
-        sizes = np.ascontiguousarray(source.sizes())
-        context, keep = context_table([source.addresses, result.addresses, sizes])
-        step = Step(self._step.address, context, no_explanation, keep=keep)
-        step.launches = lambda: self._launches(source.addresses, result.addresses, sizes)
-        return Planned([result], [step])
+        return Planned([result], [copied(source.addresses, result)])
+
+
+def copied(sources: np.ndarray, result: Batch) -> Step:
+    """The step that fills `result` from addresses, int64[samples]; ``copy_kernels.copy_step`` has to be compiled."""
+    from .copy_kernels import copy_launches, copy_step
+
+    sizes = np.ascontiguousarray(result.sizes())
+    context, keep = context_table([sources, result.addresses, sizes])
+    step = Step(copy_step.address, context, no_explanation, keep=keep)
+    step.launches = lambda: copy_launches(sources, result.addresses, sizes)
+    return step

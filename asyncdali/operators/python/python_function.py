@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...batch import Batch
+from ...batch import Batch, from_numpy_dtype
 from ...errors import SampleError
-from ...tensors.data import Converter
+from ...tensors.data import Converter, check_ranks, check_types
+from ...types import DALIDataType
+from ..arrays.copy import copied
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+
+if TYPE_CHECKING:
+    from ...device.cuda.user_arrays import Result, UserArrays
 
 
 class CallbackError(RuntimeError):
@@ -30,6 +35,9 @@ class _PythonOperator(Operator):
 
     barrier = True
     eager = True
+    on_cuda = True
+    _waits = False
+    """Whether the GPU has made a function's arguments when it is called; else they are ordered on the current stream."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -38,24 +46,67 @@ class _PythonOperator(Operator):
             raise TypeError(f"`function` must be callable, got {type(self._function).__name__}")
         self._layouts = [*(spec.constant("output_layouts") or []), *[""] * spec.output_count]
         self._converter = Converter(environment.allocate, None, no_copy=False)
+        if spec.device == "gpu" and environment.gpu is not None:
+            from ..arrays.copy_kernels import copy_step
+
+            copy_step.compile()
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         with self.environment.calling():
-            return self._planned(inputs, arguments.count)
+            if iteration.stream is None:
+                return self._planned(self._results(inputs, arguments.count, self._given))
+            assert self.environment.gpu is not None
+            arrays = self.environment.gpu.user_arrays(iteration.stream)
+            with arrays.current(self._function):
+                if self._waits:
+                    arrays.wait()
+                results = self._results(inputs, arguments.count, lambda batch, k: self._given_on_gpu(arrays, batch, k))
+                return self._planned_on_gpu(results, arrays)
 
-    def _planned(self, inputs: list[Batch], count: int) -> Planned:
-        columns = [[self._given(batch.sample(k)) for k in range(len(batch))] for batch in inputs]
+    def _planned(self, results: Sequence[Any]) -> Planned:
+        return Planned([self._laid_out(self._batch(samples), layout) for samples, layout in zip(results, self._layouts)])
+
+    def _planned_on_gpu(self, results: Sequence[Any], arrays: UserArrays) -> Planned:
+        """What the function returned is copied on the stream: its memory is a framework's, which may use it again at once."""
+        planned = Planned([])
+        for samples, layout in zip(results, self._layouts):
+            found = self._found(samples, arrays)
+            batch = _batch_like(found)
+            planned.outputs.append(self._laid_out(batch, layout))
+            step = copied(np.array([result.address for result in found], np.int64), batch)
+            step.keep = [step.keep, found]
+            planned.steps.append(step)
+        return planned
+
+    def _found(self, samples: Any, arrays: UserArrays) -> list[Result]:
+        if self.spec.constant("batch_processing") and not isinstance(samples, (list, tuple)):
+            whole = arrays.result(samples)
+            if not whole.shape:
+                raise ValueError("a batch has at least one dimension, the Python function returned a scalar")
+            return whole.samples()
+        found = []
+        for k, sample in enumerate(samples):
+            try:
+                found.append(arrays.result(sample))
+            except TypeError as error:
+                raise SampleError(k, str(error)) from error
+        return found
+
+    def _results(self, inputs: list[Batch], count: int, given: Callable[[Batch, int], Any]) -> Sequence[Any]:
+        """What the function returns, one entry per output."""
+        columns = [[given(batch, k) for k in range(len(batch))] for batch in inputs]
         if self.spec.constant("batch_processing"):
-            results = self._of_batch(self._call(None, columns))
-        else:
-            rows = list(zip(*columns, strict=True)) if inputs else [()] * count
-            answers = [self._outputs(self._call(k, row), k) for k, row in enumerate(rows)]
-            results = [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
-        return Planned([self._batch(samples, layout) for samples, layout in zip(results, self._layouts)])
+            return self._of_batch(self._call(None, columns))
+        rows = list(zip(*columns, strict=True)) if inputs else [()] * count
+        answers = [self._outputs(self._call(k, row), k) for k, row in enumerate(rows)]
+        return [[answer[j] for answer in answers] for j in range(self.spec.output_count)]
 
-    def _given(self, sample: np.ndarray) -> Any:
+    def _given(self, batch: Batch, sample: int) -> Any:
         """What the function gets for a sample."""
-        return sample
+        return batch.sample(sample)
+
+    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
+        return arrays.array(batch, sample)
 
     def _call(self, sample: int | None, arguments: Sequence[Any]) -> Any:
         try:
@@ -86,16 +137,27 @@ class _PythonOperator(Operator):
             return [answer]
         return list(self._outputs(answer, None))
 
-    def _batch(self, samples: Any, layout: str) -> Batch:
+    def _batch(self, samples: Any) -> Batch:
         if self.spec.constant("batch_processing") and not isinstance(samples, (list, tuple)):
-            batch = self._converter.batch(samples)
-        else:
-            batch = self._converter.samples(samples)
+            return self._converter.batch(samples)
+        return self._converter.samples(samples)
+
+    @staticmethod
+    def _laid_out(batch: Batch, layout: str) -> Batch:
         if layout:
             if len(layout) != batch.ndim and len(batch):
                 raise ValueError(f"layout {layout!r} has {len(layout)} letters, the results have {batch.ndim} dimensions")
             batch.layout = layout
         return batch
+
+
+def _batch_like(found: list[Result]) -> Batch:
+    """The batch, without memory, of what lies elsewhere; RuntimeError if samples differ in type or number of dimensions."""
+    if not found:
+        return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE)
+    check_types(found)
+    check_ranks(found)
+    return Batch(np.array([result.shape for result in found], np.int64), from_numpy_dtype(found[0].dtype))
 
 
 @register
@@ -107,7 +169,10 @@ class PythonFunction(_PythonOperator):
         doc="""Calls a Python function for each sample (or batch), in order, one call at a time.
 
         The function gets numpy arrays, which are the pipeline's memory: to be read, not changed. It returns arrays. It is called also if
-        nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.""",
+        nothing uses its outputs. An exception fails the iteration: RuntimeError, with the original chained.
+
+        On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
+        stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.""",
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
@@ -122,13 +187,30 @@ class DLTensorPythonFunction(_PythonOperator):
 
     schema = Schema(
         name="dl_tensor_python_function",
-        doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.""",
+        doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.
+
+        On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.""",
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
         no_prune=True,
-        args=(*_ARGS, Arg("synchronize_stream", "bool", True, "GPU: wait for the data before the function is called.")),
+        args=(
+            *_ARGS,
+            Arg(
+                "synchronize_stream",
+                "bool",
+                True,
+                "GPU: wait for the data before the function is called; else they are ordered on CuPy's stream.",
+            ),
+        ),
     )
 
-    def _given(self, sample: np.ndarray) -> Any:
-        return sample.__dlpack__()
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._waits = bool(spec.constant("synchronize_stream"))
+
+    def _given(self, batch: Batch, sample: int) -> Any:
+        return batch.sample(sample).__dlpack__()
+
+    def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
+        return arrays.capsule(batch, sample)

@@ -19,6 +19,11 @@ class _TorchFunction:
             raise TypeError(f"`function` must be callable, got {type(function).__name__}")
         self.function = function
 
+    @staticmethod
+    def on_stream(stream: int, device: int) -> Any:
+        """Within it torch works on a stream of the GPU (the pipeline's): there the arguments are ordered, and what the function returns."""
+        return torch.cuda.stream(torch.cuda.ExternalStream(stream, device=device))
+
     def __call__(self, *arguments: Any) -> Any:
         return _exported(self.function(*map(_imported, arguments)))
 
@@ -44,8 +49,9 @@ def torch_python_function(
     """Call a function of torch tensors, in order, one call at a time.
 
     With `batch_processing` (as in DALI the default here) it gets a list of tensors per input and returns a list (or a tensor
-    [samples, ...]) per output; otherwise it is called for each sample. Tensors are the pipeline's memory: to be read, not changed. Other
-    arguments are those of ``fn.dl_tensor_python_function``. An exception fails the iteration: RuntimeError, with the original chained.
+    [samples, ...]) per output; otherwise it is called for each sample. Tensors are the pipeline's memory: to be read, not changed. On a GPU
+    torch's current stream is the pipeline's while the function runs. Other arguments are those of ``fn.dl_tensor_python_function``. An
+    exception fails the iteration: RuntimeError, with the original chained.
     """
     return _fn.dl_tensor_python_function(
         *inputs, function=_TorchFunction(function), num_outputs=num_outputs, batch_processing=batch_processing, **arguments

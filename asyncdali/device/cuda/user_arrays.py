@@ -1,0 +1,108 @@
+"""Device memory as the arrays that users' functions take and return: CuPy's, DLPack's, and whatever has `__cuda_array_interface__`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import DeviceArray
+from .memory import LEGACY_STREAM
+
+if TYPE_CHECKING:
+    from ...batch import Batch
+    from .device import CudaDevice, CudaStream
+
+
+class Result:
+    """Where an array that a function returned lies: address, shape, element type; `keep` keeps it there."""
+
+    __slots__ = ("address", "dtype", "keep", "shape")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: Any):
+        self.address, self.shape, self.dtype, self.keep = address, shape, dtype, keep
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def samples(self) -> list[Result]:
+        """The arrays along the first axis."""
+        step = math.prod(self.shape[1:]) * self.dtype.itemsize
+        return [Result(self.address + k * step, self.shape[1:], self.dtype, self.keep) for k in range(self.shape[0])]
+
+
+class UserArrays:
+    """What functions called on `stream` are given, and what they give back."""
+
+    def __init__(self, device: CudaDevice, stream: CudaStream):
+        self._device = device
+        self._driver = device.driver
+        self._stream = stream
+
+    def _array(self, batch: Batch, sample: int) -> DeviceArray:
+        array = self._device.memory.sample(batch, sample)
+        self._device.memory.seen(array, LEGACY_STREAM)  # the function may keep it, and use it where frameworks work by default
+        return array
+
+    def array(self, batch: Batch, sample: int) -> Any:
+        """A sample as an array of CuPy's."""
+        return self._driver.view(self._array(batch, sample))
+
+    def capsule(self, batch: Batch, sample: int) -> Any:
+        """A sample as a DLPack capsule."""
+        return self._driver.export(self._array(batch, sample), {})
+
+    @contextlib.contextmanager
+    def current(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Within it the stream is CuPy's current one, and that of the framework which `function` knows (its method ``on_stream``)."""
+        handle, index = self._stream.handle, self._device.index
+        on_stream = getattr(function, "on_stream", None)
+        with self._driver.on_stream(index, handle), on_stream(handle, index) if on_stream is not None else contextlib.nullcontext():
+            yield
+
+    def wait(self) -> None:
+        """Block (the interpreter lock released) until everything before is done."""
+        self._driver.stream_synchronize(self._stream.handle)
+
+    def result(self, value: Any) -> Result:
+        """An array that a function returned; TypeError if it is not in device memory.
+
+        The stream waits for the one that the array names, if it is another one.
+        """
+        interface = _interface(value)
+        if interface is None or not _is_dense(interface):
+            if isinstance(value, np.ndarray) or (interface is None and not _is_dlpack(value)):
+                raise TypeError(
+                    "a Python function on the GPU returns arrays in its memory (CuPy's, DLPack, __cuda_array_interface__), "
+                    f"got {type(value).__name__}"
+                )
+            value = self._driver.dense(value, self._device.index)
+            interface = value.__cuda_array_interface__
+        other = interface.get("stream")
+        if other is not None and other != self._stream.handle:
+            self._stream.wait(self._device.events.record(int(other)))
+        return Result(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), value)
+
+
+def _interface(value: Any) -> dict[str, Any] | None:
+    return None if isinstance(value, np.ndarray) else getattr(value, "__cuda_array_interface__", None)
+
+
+def _is_dlpack(value: Any) -> bool:
+    return hasattr(value, "__dlpack__") or type(value).__name__ == "PyCapsule"
+
+
+def _is_dense(interface: dict[str, Any]) -> bool:
+    strides = interface.get("strides")
+    if strides is None:
+        return True
+    expected = np.dtype(interface["typestr"]).itemsize
+    for extent, stride in zip(reversed(interface["shape"]), reversed(strides)):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
