@@ -1,6 +1,6 @@
-"""A batch that the GPU's JPEG engines and the CPU's threads decode together.
+"""A batch that the GPU's decoders and the CPU's threads decode together.
 
-The engines leave whole images in device memory, the threads windows in pinned memory; one kernel gathers both into the batch.
+The former leave whole images in device memory, the threads windows in pinned memory; one kernel gathers all into the batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from . import branches
 class SplitDecode:
     """One decoder in one iteration; `built` is the operator, `batch` its output, `branch` the rows of the branch that it is in, if any."""
 
-    images: DecodedImages
+    images: list[DecodedImages]
+    """What each lane of the GPU will have made."""
 
     def __init__(self, built: Any, step: Step, batch: Batch, branch: np.ndarray | None = None):
         self._branch = np.arange(len(batch)) if branch is None else branch
@@ -32,18 +33,27 @@ class SplitDecode:
         self._pinned = np.empty(0, np.uint8)
 
     def start(self, device: CudaDevice, stream: CudaStream) -> list[tuple[Any, Step]]:
-        """Give the engines their part; returns the steps for the rest."""
-        plan, chosen = self._plan, self._plan.chosen
-        whole = plan.windows[chosen] == np.stack([np.zeros_like(plan.extents[chosen]), plan.extents[chosen]], axis=1)
-        targets = None
-        if whole.all():  # straight to where they belong
-            targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
-        self._in_place = targets is not None
-        self.images = plan.decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets)
-        return self._by_host(device, ~chosen)
+        """Give the GPU's decoders their parts; returns the steps for the rest."""
+        plan = self._plan
+        origins = np.zeros_like(plan.extents)
+        whole = (plan.windows == np.stack([origins, plan.extents], axis=1)).all(axis=(1, 2))
+        self._in_place = np.zeros(len(whole), bool)
+        self.images = []
+        for decoder, chosen in plan.lanes:
+            targets = None
+            if whole[chosen].all():  # straight to where they belong
+                self._in_place |= chosen
+                targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
+            self.images.append(decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets))
+        return self._by_host(device, ~plan.chosen)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a lane could not decode its part: a broken file fails all that are decoded with it."""
+        return any(images.error is not None for images in self.images)
 
     def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
-        """The steps for the whole batch, when the engines could not."""
+        """The steps for the whole batch, when a decoder of the GPU could not."""
         self._plan.chosen[:] = False
         return self._by_host(device, ~self._plan.chosen)
 
@@ -57,9 +67,8 @@ class SplitDecode:
         return [(self._built, branches.in_branch(self._step, np.where((places >= 0) & rows[places], places, -1)))]
 
     def gather(self, device: CudaDevice, stream: CudaStream) -> list[Any]:
-        """Queue what brings both parts together, behind the engines' work; returns what must be kept meanwhile."""
+        """Queue what brings both parts together, behind the GPU decoders' work; returns what must be kept meanwhile."""
         plan, batch = self._plan, self._batch
-        moved = np.ones(len(batch), bool)
         rows, row_bytes = batch.shapes[:, 0].copy(), batch.shapes[:, 1] * batch.shapes[:, 2]
         sources, pitches = np.empty(len(batch), np.int64), row_bytes.copy()
         keep: list[Any] = [self._pinned, self._step]
@@ -70,15 +79,18 @@ class SplitDecode:
             device.driver.copy(copy.address, address_of(self._pinned), size, stream.handle)
             sources[by_host] = plan.targets[by_host] - address_of(self._pinned) + copy.address
             keep.append(copy)
-        if plan.chosen.any():
-            buffer = self.images.buffer
-            assert buffer is not None and self.images.ready is not None
-            stream.wait(self.images.ready)
+        moved = by_host | ~self._in_place
+        for (_, chosen), images in zip(plan.lanes, self.images):
+            buffer = images.buffer
+            if buffer is None or images.ready is None:  # failed
+                continue
+            stream.wait(images.ready)  # also where the CPU decoded all again: nobody else writes then
             buffer.readers.add(stream.handle)
-            moved = ~plan.chosen if self._in_place else moved
-            pitches[plan.chosen] = 3 * plan.extents[plan.chosen, 1]
-            anchors = plan.windows[plan.chosen, 0]
-            sources[plan.chosen] = self.images.addresses + anchors[:, 0] * pitches[plan.chosen] + 3 * anchors[:, 1]
+            if not plan.chosen.any():
+                continue
+            pitches[chosen] = 3 * plan.extents[chosen, 1]
+            anchors = plan.windows[chosen, 0]
+            sources[chosen] = images.addresses + anchors[:, 0] * pitches[chosen] + 3 * anchors[:, 1]
             keep.append(buffer)
         if moved.any():
             tables = [np.ascontiguousarray(table[moved]) for table in (sources, pitches, rows, row_bytes, batch.addresses)]

@@ -115,9 +115,10 @@ class DeviceSegmentRun(SegmentRun):
             by_host.extend(decode.start(self._device, self._stream))
         yield from super()._pixels(by_host, fresh, slots, scratch, lap)
         for decode in self._decoded:
-            if not decode.images.done():
-                yield Waiting(decode.images)
-            if decode.images.error is not None:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
+            for images in decode.images:
+                if not images.done():
+                    yield Waiting(images)
+            if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
         self._device.enter()  # this is the worker thread that finished last, if there was work
         keep: list[Any] = [self._uploads, self._downloads, steps]

@@ -63,7 +63,10 @@ def run(source, device="mixed", iterations=3, crop=False, **arguments):
 
 
 @pytest.mark.parametrize("crop", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"hw_decoder_load": 0.5}, {"decoder": "hardware"}, {"decoder": "cpu", "output_type": types.BGR}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"hw_decoder_load": 0.5}, {"decoder": "hardware"}, {"decoder": "hybrid"}, {"decoder": "cpu", "output_type": types.BGR}],
+)
 def test_lanes_share_a_batch(nvjpeg, crop, arguments):
     expected = run(files, "cpu", crop=crop, **{k: v for k, v in arguments.items() if k == "output_type"})
     found = run(files, crop=crop, **arguments)
@@ -139,3 +142,58 @@ def test_decoders_in_branches(nvjpeg):
     for expected, found in zip(body("cpu"), body("mixed"), strict=True):
         np.testing.assert_array_equal(expected, found)
     assert nvjpeg.driver.calls["nvjpegDecodeBatched"] > 3
+
+
+@pytest.fixture
+def sizes(nvjpeg, monkeypatch):
+    """Which lane took which file sizes: a list of (hybrid, sizes) in the order of calls."""
+    from asyncdali.device.cuda.nvjpeg import BatchDecoder
+
+    calls = []
+    start = BatchDecoder.start
+
+    def noted(self, sources, sizes, *rest):
+        calls.append((self.engines == 0, sizes.tolist()))
+        return start(self, sources, sizes, *rest)
+
+    monkeypatch.setattr(BatchDecoder, "start", noted)
+    return calls
+
+
+def large_batch(load=None, **arguments):
+    """Runs two batches of 128 files of many sizes; returns them."""
+    names = {} if load is None else {"hw_decoder_load": load}
+
+    @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=1)
+    def graph():
+        data = fn.external_source(lambda info: jpeg(info.idx_in_epoch % 40), batch=False)
+        return fn.decoders.image(data, device="mixed", **names, **arguments)
+
+    pipe = graph()
+    pipe.build()
+    batches = [[np.array(image) for image in pipe.run()[0].as_cpu()] for _ in range(2)]
+    pipe.close()
+    return batches
+
+
+def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
+    """Their batch takes as long as its largest file; the engines and the CPU share the rest."""
+    first, second = large_batch()
+    files = sorted(len(jpeg(k % 40)) for k in range(128))
+    hybrid = [taken for is_hybrid, taken in sizes if is_hybrid]
+    engines = [taken for is_hybrid, taken in sizes if not is_hybrid]
+    assert len(hybrid) >= 2 and len(engines) >= 2
+    assert sorted(hybrid[0]) == files[: len(hybrid[0])] and len(hybrid[0]) >= 52
+    assert 0 < len(engines[0]) < 128 - len(hybrid[0]) + 1
+    for k in (0, 52, 127):
+        np.testing.assert_array_equal(first[k], np.asarray(Image.open(io.BytesIO(jpeg(k % 40).tobytes())).convert("RGB")))
+        np.testing.assert_array_equal(second[k], np.asarray(Image.open(io.BytesIO(jpeg((k + 128) % 40).tobytes())).convert("RGB")))
+
+
+@pytest.mark.parametrize("fewer", ["files", "connections"])
+def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch, fewer):
+    """A process that began to use CUDA with few connections, or batches of fewer files than the multiprocessors are worth."""
+    if fewer == "connections":
+        monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
+    large_batch(load=0.9 if fewer == "files" else None)
+    assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)

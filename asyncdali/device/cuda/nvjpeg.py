@@ -1,15 +1,17 @@
-"""The JPEG engines of a GPU, by nvJPEG's batched interface.
+"""JPEG decoders of a GPU, by nvJPEG's batched interface: its JPEG engines, and its multiprocessors.
 
-nvJPEG's call for a batch returns when the engines are nearly through, so a thread of its own makes it; nobody waits for that thread
-but the iteration whose pictures it decodes. Two states take turns, each with a thread and a stream, so that the engines have the next batch
-when they are through with one.
+nvJPEG's call for a batch on the engines spins until they are nearly through, so a thread of its own makes it; nobody waits for that thread
+but the iteration whose pictures it decodes. A second state would occupy a second processor and decode nothing more.
+
+On the multiprocessors a thread of the GPU decodes a picture's entropy code, so a batch takes as long as its largest file (some 0.15 ms for
+each KB), however many there are, and next to no processor time: several states take turns, so that several batches are under way.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
-_STATES = 2
+_ENGINE_STATES, _HYBRID_STATES = 1, 4
+HYBRID_MINIMUM = 52
+"""Of fewer pictures in a batch nvJPEG decodes the entropy code on the CPU, on the calling thread."""
+_HYBRID_CONNECTIONS = 32
 _444 = 0
 _warned: set[str] = set()
 
@@ -34,7 +39,7 @@ Targets: TypeAlias = "tuple[np.ndarray, DeviceBuffer, CudaEvent]"
 
 
 class DecodedImages(Event):
-    """What :meth:`HardwareDecoder.start` will have made.
+    """What :meth:`BatchDecoder.start` will have made.
 
     addresses   int64[images], of whole images, rows without gaps;  buffer  owns them;  ready  the event behind the work
     error       why there are none
@@ -68,23 +73,38 @@ class _State:
         self.last: CudaEvent | None = None
 
 
-class HardwareDecoder:
-    """One pipeline's use of the engines; `engines` is their number."""
+class DecoderOptions(NamedTuple):
+    """What decoders are made with.
 
-    def __init__(
-        self, device: CudaDevice, library: nvjpeg.Library, fancy: bool, batch: int, sizes: tuple[int, ...], paddings: tuple[int, int]
-    ):
+    fancy      smooth chroma upsampling;  batch  pictures at most
+    sizes      width and height that memory is taken for at once (0: none);  paddings  of device and of pinned memory, in bytes
+    """
+
+    fancy: bool
+    batch: int
+    sizes: tuple[int, int]
+    paddings: tuple[int, int]
+
+
+class BatchDecoder:
+    """One pipeline's use of the GPU's JPEG engines, or with `hybrid` of its multiprocessors; `engines` is the number of the former."""
+
+    def __init__(self, device: CudaDevice, library: nvjpeg.Library, options: DecoderOptions, hybrid: bool = False):
         self._device = device
         self._library = library
-        flags = nvjpeg.FLAG_FANCY_UPSAMPLING if fancy else 0
-        self._handle = library.handle("CreateEx", nvjpeg.BACKEND_HARDWARE, None, None, flags)
+        flags = nvjpeg.FLAG_FANCY_UPSAMPLING if options.fancy else 0
+        backend = nvjpeg.BACKEND_GPU_HYBRID if hybrid else nvjpeg.BACKEND_HARDWARE
+        self._handle = library.handle("CreateEx", backend, None, None, flags)
         counts = np.zeros(2, np.uint32)
-        library.call("GetHardwareDecoderInfo", self._handle, counts.ctypes.data, counts.ctypes.data + 4)
+        if not hybrid:
+            library.call("GetHardwareDecoderInfo", self._handle, counts.ctypes.data, counts.ctypes.data + 4)
         self.engines, self.cores = (int(count) for count in counts)
-        library.call("SetDeviceMemoryPadding", paddings[0], self._handle)
-        library.call("SetPinnedMemoryPadding", paddings[1], self._handle)
-        self._states = [_State(device, library, self._handle, number) for number in range(_STATES)]
-        if all(sizes):
+        library.call("SetDeviceMemoryPadding", options.paddings[0], self._handle)
+        library.call("SetPinnedMemoryPadding", options.paddings[1], self._handle)
+        states = range(_HYBRID_STATES if hybrid else _ENGINE_STATES)
+        self._states = [_State(device, library, self._handle, number) for number in states]
+        if all(options.sizes) and not hybrid:
+            batch, sizes = options.batch, options.sizes
             for state in self._states:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
         self._turn = 0
@@ -175,28 +195,31 @@ class HardwareDecoder:
         return ended
 
 
-def hardware_decoder(
-    device: CudaDevice, fancy: bool, batch: int, sizes: tuple[int, ...], paddings: tuple[int, int], demanded: bool
-) -> HardwareDecoder | None:
-    """The engines of `device`, or None with one warning where there is no library (RuntimeError if they are `demanded`).
+def batch_decoder(device: CudaDevice, options: DecoderOptions, demanded: bool, hybrid: bool = False) -> BatchDecoder | None:
+    """The engines of `device` (with `hybrid`: its multiprocessors), or None with one warning where there is no library (RuntimeError if
+    they are `demanded`).
 
-    A GPU without engines is silent: the CPU decodes.
+    A GPU without engines is silent: others decode. So is a process that began to use CUDA before, with too few connections for a hybrid
+    decoder beside other work (see ``Driver.connections``).
     """
+    name, what = ("hybrid", "hybrid decoder") if hybrid else ("hardware", "JPEG engines")
     library = nvjpeg.load()
     if library is None:
         reason = "nvJPEG was not found (it comes with asyncdali[cuda12] and asyncdali[cuda13])"
+    elif hybrid and not demanded and device.driver.connections < _HYBRID_CONNECTIONS:
+        return None
     else:
         try:
             device.enter()
-            decoder = HardwareDecoder(device, library, fancy, batch, sizes, paddings)
+            decoder = BatchDecoder(device, library, options, hybrid)
             device.parts.append(decoder)
             return decoder
         except nvjpeg.NvjpegError as error:
             if error.status == nvjpeg.ARCH_MISMATCH and not demanded:
                 return None
-            reason = f"this GPU's JPEG engines cannot be used: {error}"
+            reason = f"this GPU's {what} cannot be used: {error}"
     if demanded:
-        raise RuntimeError(f"decoder='hardware': {reason}")
+        raise RuntimeError(f"decoder={name!r}: {reason}")
     if reason not in _warned:
         _warned.add(reason)
         warn(f"{reason}; JPEGs are decoded on the CPU", RuntimeWarning)

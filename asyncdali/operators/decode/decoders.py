@@ -43,7 +43,8 @@ DECODER_ARGS = (
     Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
     Arg(
         "decoder", "str", "",
-        'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "cpu", or "" (both, split by `hw_decoder_load`).',
+        'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
+        'or "" (all, split by `hw_decoder_load`).',
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes that the GPU's decoder keeps in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
@@ -101,7 +102,7 @@ class ImageDecoder(Operator):
         self._lanes: Lanes | None = None
         if spec.device == "mixed" and environment.gpu is not None:
             self._lanes = Lanes(spec, environment)
-            if self._lanes.hardware is not None:
+            if self._lanes.any:
                 from . import jpeg_lane_kernels
 
                 compile_all(jpeg_lane_kernels)
