@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, frozen, holds_data
-from .paths import Leaf, gather, leaves
+from .paths import Fork, Joined, Leaf, Merger, gather, kept, leaves
 from .writes import MISSING, Log, Place
 
 if TYPE_CHECKING:
@@ -94,21 +94,31 @@ def write_merged(
             return leaf.writes[key][1] if key in leaf.writes else default
 
         every = [value(leaf) for leaf in ends]
-        if all(item is every[0] for item in every) and (key not in own or not holds_data(every[0])):
+        same = all(item is every[0] for item in every)
+        if same and ((key not in own and kept(root, key)) or not holds_data(every[0])):
             if place.read() is not every[0]:
                 assign(place, every[0])
             continue
 
-        def merge(
-            values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, place: Place = place
-        ) -> Any:
-            if values[0] is MISSING or values[1] is MISSING:
-                raise one_sided(place.describe(), values[0] is MISSING, 0)
-            return scopes.merge(values, within, predicate, home, place.describe())
-
-        assign(place, gather(scopes, root, chosen, value, merge).value)
+        assign(place, gather(scopes, root, chosen, value, merger_of(scopes, place)).value)
     for leaf in done:
         leaf.done = True
+
+
+def merger_of(scopes: Conditionals, place: Place) -> Merger:
+    """How the values that two leaves have for an item or attribute become one."""
+    key = place.identity()
+
+    def merge(
+        values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Fork | Joined
+    ) -> Any:  # fmt: skip
+        if values[0] is values[1] and where.keeps(key):
+            return values[0]
+        if values[0] is MISSING or values[1] is MISSING:
+            raise one_sided(place.describe(), values[0] is MISSING, 0)
+        return scopes.merge(values, within, predicate, home, place.describe())
+
+    return merge
 
 
 def one_sided(name: str, first_missing: bool, line: int) -> RuntimeError:

@@ -6,11 +6,12 @@ the values of the others are kept here until they are needed: at the end of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from ...data_node import DataNode
 from ..conditionals import Conditionals, Scope, cut
+from .writes import Log
 
 
 class Leaf:
@@ -31,23 +32,37 @@ class Leaf:
 
 
 class Fork:
-    """A condition, in a scope; the ways of the samples for which it is true (in ``regions[0]``), and of the others."""
+    """A condition, in a scope; the ways of the samples for which it is true (in ``regions[0]``), and of the others.
+
+    `met`: what the sides assign was merged when they had been traced; from then on leaves hold the merged values.
+    """
 
     def __init__(self, scope: Scope, predicate: DataNode, regions: tuple[Scope, Scope], sides: tuple[Tree, Tree]):
         self.scope = scope
         self.predicate = predicate
         self.regions = regions
         self.sides = sides
+        self.met = False
+
+    def keeps(self, what: Any) -> bool:
+        """Whether a variable (its name) or place (its identity) that is the same on both sides is not merged (again)."""
+        return self.met
 
 
 class Joined:
     """Leaves of `inner` were joined into one: samples with `mask` are at `leaf`, the others at the leaves that are left.
 
-    `flag`: the opposite of `mask`, where that is whether samples wait at a ``continue``.
+    `flag`: the opposite of `mask`, where that is whether samples wait at a ``continue``. `assigned`: the variables that the statements
+    assign which follow in the same block, whose `log` tells of items and attributes (those noted from number `since` on).
     """
 
-    def __init__(self, scope: Scope, inner: Tree, mask: DataNode, leaf: Leaf, flag: DataNode | None = None):
+    def __init__(
+        self, scope: Scope, inner: Tree, mask: DataNode, leaf: Leaf, log: Log, flag: DataNode | None = None, assigned: Container[str] = ()
+    ):
         self.flag = flag
+        self.assigned = assigned
+        self.log = log
+        self.since = log.count
         self.scope = scope
         self.inner = inner
         self.mask = mask
@@ -55,9 +70,14 @@ class Joined:
         self.regions[0].twin = leaf.scope
         self.leaf = leaf
 
+    def keeps(self, what: Any) -> bool:
+        """As for a `Fork`: DALI merges what is assigned in the statements that some samples skip, be it to itself."""
+        return what not in self.assigned and self.log.last.get(what, -1) < self.since
+
 
 Tree = Leaf | Fork | Joined
-Merger = Callable[[tuple[Any, Any], tuple[Scope, Scope], DataNode, Scope], Any]
+Merger = Callable[[tuple[Any, Any], tuple[Scope, Scope], DataNode, Scope, Fork | Joined], Any]
+"""``merge(values, their scopes, predicate, scope of the result, where)``."""
 
 
 class Found:
@@ -102,6 +122,15 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
         yield tree
 
 
+def kept(tree: Tree, what: Any) -> bool:
+    """Whether a variable or place that is the same at all leaves needs no merging; see ``Fork.keeps``."""
+    if isinstance(tree, Leaf):
+        return tree.then is None or kept(tree.then, what)
+    if isinstance(tree, Fork):
+        return all(kept(side, what) for side in tree.sides)
+    return tree.keeps(what) and kept(tree.leaf, what) and kept(tree.inner, what)
+
+
 def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], value: Callable[[Leaf], Any], merge: Merger) -> Found:
     """The values of the chosen leaves, merged in the order of the samples."""
     if isinstance(tree, Leaf):
@@ -144,13 +173,13 @@ def _combined(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, tr
     if true.none and false.none:
         return Found(False)
     if true.all and false.all:
-        return Found(True, merge((true.value, false.value), (true.scope, false.scope), predicate, tree.scope), tree.scope)
+        return Found(True, merge((true.value, false.value), (true.scope, false.scope), predicate, tree.scope, tree), tree.scope)
     if true.none or false.none:
         found = false if true.none else true
         return Found(lambda: _mask(scopes, tree, predicate, true, false), found.value, found.scope)
     mask = _mask(scopes, tree, predicate, true, false)
     region = cut(tree.scope, mask)[0]
-    value = merge((true.value, false.value), (true.scope, false.scope), scopes.bring(predicate, region), region)
+    value = merge((true.value, false.value), (true.scope, false.scope), scopes.bring(predicate, region), region, tree)
     return Found(mask, value, region)
 
 

@@ -14,14 +14,14 @@ control goes on to the next step.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ...data_node import DataNode
 from .. import conditionals
 from ..conditionals import Conditionals, Scope, cut, frozen, holds_data
-from .blocks import UNDEFINED, Block, Open, assign, check_predicate, one_sided, state_of, unsupported, write_merged
-from .paths import Fork, Found, Joined, Leaf, continued, gather, leaves
+from .blocks import UNDEFINED, Block, Open, assign, check_predicate, merger_of, one_sided, state_of, unsupported, write_merged
+from .paths import Fork, Found, Joined, Leaf, Merger, continued, gather, leaves
 
 
 class Step:
@@ -52,11 +52,19 @@ class Call(Open):
 
     # --- constructs
 
-    def branches(self, test: Any, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int) -> Any:
-        """The steps of an ``if``."""
+    def branches(
+        self,
+        test: Any,
+        names: tuple[str, ...],
+        live: tuple[str, ...],
+        global_names: tuple[str, ...],
+        line: int,
+        after: tuple[str, ...] = (),
+    ) -> Any:
+        """The steps of an ``if``. `after`: what the statements behind it assign; told where samples can leave early."""
         if not isinstance(test, DataNode):
             return _TRUE if test else _FALSE
-        return Branches(self, test, names, live, global_names, line)
+        return Branches(self, test, names, live, global_names, line, after)
 
     def body(self, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int) -> Any:
         """The steps of one pass through the body of a loop."""
@@ -165,7 +173,7 @@ class Call(Open):
             )
         log.undo()
 
-        def merge(values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope) -> Any:
+        def merge(values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Any) -> Any:
             return self.scopes.merge(values, within, predicate, home, "the returned value")
 
         found = gather(self.scopes, root, lambda leaf: True, lambda leaf: leaf.value, merge)
@@ -264,16 +272,18 @@ class Construct(Open):
     def __iter__(self) -> Construct:
         return self
 
-    def _merge_states(self, keep_same: bool) -> Callable[..., dict[str, Any]]:
+    def _merge_states(self) -> Merger:
         """How the variables of two leaves become one: those that are read later are merged, the others have no value."""
 
-        def merge(states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope) -> dict[str, Any]:
+        def merge(
+            states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Fork | Joined
+        ) -> dict[str, Any]:
             merged = {}
             for name in self.names:
                 first, second = states[0][name], states[1][name]
                 if name not in self.live or (first is UNDEFINED and second is UNDEFINED):
                     merged[name] = UNDEFINED
-                elif keep_same and first is second:
+                elif first is second and where.keeps(name):
                     merged[name] = first
                 elif first is UNDEFINED or second is UNDEFINED:
                     raise one_sided(name, first is UNDEFINED, self.line)
@@ -290,9 +300,10 @@ class Branches(Construct):
 
     symbolic = True
 
-    def __init__(self, call: Call, test: DataNode, names: Any, live: Any, global_names: Any, line: int):
+    def __init__(self, call: Call, test: DataNode, names: Any, live: Any, global_names: Any, line: int, after: tuple[str, ...]):
         check_predicate(test, "an `if` condition")
         super().__init__(call, names, live, global_names, line)
+        self.after = after
         self.test = self.scopes.bring(test)
         self.sides = cut(self.outer, self.test)
         self.blocks: list[Block] = []
@@ -357,10 +368,11 @@ class Branches(Construct):
         self._meet(fork)
         found = self._found(fork, falls)
         state = found.value
-        leaf = self._region(fork, found)
-        around.fall = leaf
-        self.scopes.current = leaf.scope
-        write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=self._written())
+        joined = self._region(fork, found)
+        around.fall = joined.leaf
+        self.scopes.current = joined.leaf.scope
+        write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=() if fork.met else self._written())
+        joined.since = around.log.count
         return self._values(state)
 
     def _written(self) -> set[Any]:
@@ -374,12 +386,14 @@ class Branches(Construct):
             return
         read = {*self.live, *(name for leaf in ends if leaf.loop is not None for name in leaf.loop.live)}
 
-        def merge(states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope) -> dict[str, Any]:
+        def merge(
+            states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Fork | Joined
+        ) -> dict[str, Any]:
             merged = {}
             for name in self.names:
                 first, second = states[0].get(name, UNDEFINED), states[1].get(name, UNDEFINED)
-                merged[name] = UNDEFINED
-                if name in read and first is not UNDEFINED and second is not UNDEFINED and holds_data(first):
+                merged[name] = first if first is second and where.keeps(name) else UNDEFINED
+                if merged[name] is UNDEFINED and name in read and first is not UNDEFINED and second is not UNDEFINED and holds_data(first):
                     try:
                         merged[name] = self.scopes.merge((first, second), within, predicate, home, f"the variable '{name}'")
                     except (ValueError, TypeError, RuntimeError):
@@ -389,24 +403,42 @@ class Branches(Construct):
         state = gather(self.scopes, fork, lambda leaf: True, lambda leaf: leaf.value, merge).value
         for leaf in ends:
             leaf.value.update({name: value for name, value in state.items() if value is not UNDEFINED})
+        self._meet_places(fork, ends)
+        fork.met = True
 
-    def _region(self, fork: Fork, found: Found) -> Leaf:
+    def _meet_places(self, fork: Fork, ends: list[Leaf]) -> None:
+        """The same for items and attributes."""
+        written = {key: place for leaf in ends for key, (place, _) in leaf.writes.items() if key in self._written()}
+        for key, place in written.items():
+            every = [leaf.writes[key][1] if key in leaf.writes else place.read() for leaf in ends]
+            if not all(holds_data(value) for value in every):
+                continue
+            values = {id(leaf): value for leaf, value in zip(ends, every)}
+            value_at = lambda leaf, values=values: values[id(leaf)]  # noqa: E731
+            try:
+                value = gather(self.scopes, fork, lambda leaf: True, value_at, merger_of(self.scopes, place)).value
+            except (ValueError, TypeError, RuntimeError):
+                continue  # it stays apart
+            for leaf in ends:
+                leaf.writes[key] = (place, value)
+
+    def _region(self, fork: Fork, found: Found) -> Joined:
+        around = self.scopes.open[-1].block
+        assert around.fall is not None
         flag = None
         if any(leaf.kind == RETURN for leaf in leaves(fork)):
             mask = found.mask()
         else:
             flag = continued(self.scopes, fork)
             mask = self.scopes.logical_not(flag, self.outer)
-        joined = Joined(self.outer, fork, mask, Leaf(found.scope), flag)
+        joined = Joined(self.outer, fork, mask, Leaf(found.scope), around.log, flag, self.after)
         scope = joined.regions[0]
         joined.leaf.scope = scope
-        around = self.scopes.open[-1].block
-        assert around.fall is not None
         around.fall.then = joined
-        return joined.leaf
+        return joined
 
     def _found(self, fork: Fork, falls: list[Leaf]) -> Found:
-        return gather(self.scopes, fork, lambda leaf: leaf in falls, lambda leaf: leaf.value, self._merge_states(False))
+        return gather(self.scopes, fork, lambda leaf: leaf in falls, lambda leaf: leaf.value, self._merge_states())
 
     def _values(self, state: dict[str, Any] | None) -> tuple[Any, ...]:
         """Variables to go on with; those that nobody reads are as they were."""
@@ -454,9 +486,9 @@ class Body(Construct):
             return Step(False, False, None)
         self.block.log.undo()
         self.scopes.current = self.outer
-        found = gather(self.scopes, root, lambda leaf: leaf in chosen, lambda leaf: leaf.value, self._merge_states(True))
+        found = gather(self.scopes, root, lambda leaf: leaf in chosen, lambda leaf: leaf.value, self._merge_states())
         if not found.all:
-            joined = Joined(self.outer, root, found.mask(), Leaf(found.scope))
+            joined = Joined(self.outer, root, found.mask(), Leaf(found.scope), around.log)
             joined.leaf.scope = joined.regions[0]
             around.fall.then = joined
             around.fall = joined.leaf

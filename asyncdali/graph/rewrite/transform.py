@@ -208,6 +208,8 @@ class Rewriter:
         """The constructs around: "if", "body" (a loop's body that may continue), "loop" (any other loop)."""
         self.liveness: Liveness | None = None
         self.globals: set[str] = set()
+        self.following: Sequence[ast.stmt] = ()
+        """The statements behind the one that is being rewritten, in its block."""
         self.traces = True
         """Whether `if` statements are rewritten: not in generators and coroutines."""
         self.guards = False
@@ -282,7 +284,8 @@ class Rewriter:
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
-        for statement in body:
+        for k, statement in enumerate(body):
+            self.following = body[k + 1 :]
             for item in self.statement(statement):
                 made.append(ast.fix_missing_locations(ast.copy_location(item, statement)) if not hasattr(item, "lineno") else item)
         return made
@@ -340,6 +343,7 @@ class Rewriter:
         parts = [*node.body, *node.orelse]
         names, known = self._variables(parts, self.liveness.after[id(node)])
         jumps = _jumps_out(parts)
+        after = [_names([mangled(name, self.class_name) for name in assigned(self.following)])] if jumps else []
         step = self.temporary()
         self.within.append("if")
         test = self.expression(node.test)
@@ -348,7 +352,7 @@ class Rewriter:
         choice = ast.If(_attribute(step, "true"), body, [])
         if other:
             choice.orelse = [ast.If(_attribute(step, "false"), other, [])]
-        steps = ast.copy_location(_call(CALL, "branches", test, *known, node.lineno), node.test)
+        steps = ast.copy_location(_call(CALL, "branches", test, *known, node.lineno, *after), node.test)
         loop = ast.For(_store(step), steps, [*self._take_values(step, names), choice], [])
         return [_at(loop, node), *([_at(self._propagate(), node)] if jumps else [])]
 

@@ -67,17 +67,24 @@ class Place:
 
 
 class Log:
-    """Places written since the log was begun, with what was there before; `born`: objects that did not exist then."""
+    """Places written since the log was begun, with what was there before; `born`: objects that did not exist then.
+
+    `count` counts what was noted; `last`: the number of the last note about a place.
+    """
 
     def __init__(self) -> None:
         self.places: dict[Any, tuple[Place, Any]] = {}
         self.born: dict[int, Any] = {}
+        self.count = 0
+        self.last: dict[Any, int] = {}
 
     def note(self, place: Place) -> None:
         """`place` is about to be written."""
         if id(place.target) in self.born:
             return
         key = place.identity()
+        self.last[key] = self.count
+        self.count += 1
         if key not in self.places:
             before = place.read()
             self.places[key] = (place, before.copy() if isinstance(before, np.ndarray) else before)  # an item of an array is a view
