@@ -18,9 +18,9 @@ import nvidia.dali.fn  # noqa: E402
 import nvidia.dali.types  # noqa: E402, F401
 
 
-def result(library, text, tmp_path, files, **options):
-    """What a library returns for a program; `options`: of readers."""
-    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files, **options)))
+def result(library, text, tmp_path, files):
+    """What a library returns for a program."""
+    return run(library, load(text, tmp_path / f"in_{library.__name__}.py", library_names(library, files)))
 
 
 @pytest.fixture(scope="module")
