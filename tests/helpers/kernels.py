@@ -84,3 +84,12 @@ def run_launches(launches: list[Launch]) -> None:
         host_kernel(launch.kernel)(table.ctypes.data, launch.grid[0], launch.grid[1], launch.block, launch.shared)
     for key, scratch in scratches.items():
         assert (copies[key][scratch.size :] == 0xA5).all(), "a kernel left its scratch"
+
+
+def overrun() -> None:
+    """Let a kernel write behind its memory: what a sanitizer must notice."""
+    from asyncdali.operators.arrays.copy_kernels import copy_launches
+
+    source, target = np.zeros(5000, np.uint8), np.zeros(4999, np.uint8)
+    addresses = [np.array([memory.ctypes.data], np.int64) for memory in (source, target)]
+    run_launches(copy_launches(*addresses, np.array([5000], np.int64)))

@@ -13,6 +13,7 @@ from helpers.cuda import StandIn
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
 from asyncdali.device.cuda.memory import DevicePool, Events
+from asyncdali.operators.base import REGISTRY
 from asyncdali.types import OperatorConcurrency, StreamPolicy
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -175,12 +176,14 @@ def test_dlpack_orders_the_consumers_stream(cuda):
     assert interface["shape"] == (6, 16, 12, 3) and interface["data"][0] == small.data_ptr()
 
 
-def test_an_operator_without_kernels_is_refused(cuda):
+def test_an_operator_without_kernels_is_refused(cuda, monkeypatch):
+    monkeypatch.setattr(REGISTRY["flip"], "on_cuda", False)
+
     @pipeline_def(batch_size=2, num_threads=1, device_id=0)
     def graph():
-        return fn.normalize(fn.external_source(source, batch=False, layout="HWC").gpu())
+        return fn.flip(fn.external_source(source, batch=False, layout="HWC").gpu())
 
-    with pytest.raises(RuntimeError, match="no CUDA kernels yet for: normalize"):
+    with pytest.raises(RuntimeError, match="no CUDA kernels yet for: flip"):
         graph().build()
 
 
