@@ -16,7 +16,8 @@ from .. import conditionals
 from . import blocks, expressions, runtime
 from .marks import MARK, UNCONVERTED, is_unconverted
 from .source import NotFound, definition
-from .transform import PREFIX, RUNTIME, rewritten, stripped
+from .syntax import PREFIX, RUNTIME
+from .transform import rewritten, stripped
 
 _CHECKED_LIBRARIES = frozenset({
     "asyncdali", "asyncdali_workers", "numpy", "pandas", "PIL", "matplotlib", "scipy", "numba", "torch", "jax", "tensorflow", "cupy", "cv2",
