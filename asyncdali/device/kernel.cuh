@@ -58,6 +58,36 @@ DEVICE int64 take(int64 &rest, int64 extent) {
 template <class T> DEVICE T smaller(T a, T b) { return b < a ? b : a; }
 template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }
 
+// --------------------------------------------------------------------------------------------- neighbouring elements, some to a thread
+
+#define PACK 4
+template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
+
+// Elements i, i + 1, ... of a row of `count`; `step` 0: there is one element for all.
+template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
+    Pack<T> pack = {};
+    if (step == 0) {
+        const T element = *at<const T>(source);
+        for (int j = 0; j < PACK; ++j) pack.element[j] = element;
+        return pack;
+    }
+    const int64 begin = source + i * (int64)sizeof(T);
+    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) return *at<const Pack<T>>(begin);
+    for (int j = 0; j < PACK; ++j)
+        if (i + j < count) pack.element[j] = at<const T>(begin)[j];
+    return pack;
+}
+
+template <class T> DEVICE void put(int64 out, int64 i, int64 count, const Pack<T> &pack) {
+    const int64 begin = out + i * (int64)sizeof(T);
+    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) {
+        *at<Pack<T>>(begin) = pack;
+        return;
+    }
+    for (int j = 0; j < PACK; ++j)
+        if (i + j < count) at<T>(begin)[j] = pack.element[j];
+}
+
 // ------------------------------------------------------------------------------------------------------------------------ half floats
 
 DEVICE float32 half_to_float(float16 value) {

@@ -96,3 +96,31 @@ def test_functions_of_two():
     compare(lambda x: math.fabs(x) ** 1.7, reals, most_ulps=BOUNDS["pow"])
     compare(lambda x: math.atan2(x, 1.5 - x), reals, most_ulps=6)
     compare(lambda x: x % 1.7, reals)
+
+
+def positive(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return rng.uniform(0, 9, (*rng.integers(20, 300, 2), 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("axes", [None, [0], [1], [2], [0, 1], [0, 2], [1, 2]])
+def test_reductions(axes):
+    options = {} if axes is None else {"axes": axes}
+    for name in ("sum", "max", "min"):
+        compare(lambda x: getattr(fn.reductions, name)(x, **options), images, "HWC")  # noqa: B023
+    for name in ("sum", "mean", "mean_square", "rms"):
+        compare(lambda x: getattr(fn.reductions, name)(x, **options), positive, "HWC", relative=4e-6)  # noqa: B023
+        compare(lambda x: getattr(fn.reductions, name)(x, dtype=types.FLOAT, **options), images, "HWC", relative=4e-6)  # noqa: B023
+    for name in ("std_dev", "variance"):
+        compare(
+            lambda x: getattr(fn.reductions, name)(x, fn.reductions.mean(x, **options), **options), positive, "HWC", relative=1e-5  # noqa: B023
+        )
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, {"axes": [0, 1]}, {"axes": [1], "epsilon": 0.5}, {"mean": 4.0, "stddev": 2.0}, {"batch": True}, {"batch": True, "axes": [0, 1]},
+    {"axes": [0, 1], "dtype": types.UINT8, "scale": 40.0, "shift": 128.0},
+])  # fmt: skip
+def test_normalize(arguments):
+    compare(lambda x: fn.normalize(x, **arguments), images, "HWC", relative=1e-5, steps=1)
+    compare(lambda x: fn.normalize(x, **arguments), positive, "HWC", relative=1e-5, steps=1)

@@ -50,12 +50,25 @@ def outputs_of(
         memory = np.full(int(output.sizes().sum()) + 2 * GUARD, 0xA5, np.uint8)
         output.place(memory[GUARD:-GUARD])
         memories.append(memory)
+    launches = []
     for step in planned.steps:
         if gpu:
             assert step.launches is not None
-            kernels.run_launches(step.launches())
+            launches += step.launches()
         else:
             run_step(step, count)
+    kernels.run_launches(launches)
     for memory in memories:
         assert (memory[:GUARD] == 0xA5).all() and (memory[-GUARD:] == 0xA5).all(), "something left its output"
     return [[np.array(output.sample(i)) for i in range(count)] for output in planned.outputs]
+
+
+def assert_near(expected: list[np.ndarray], found: list[np.ndarray], relative: float = 0.0, steps: int = 0) -> None:
+    """Integers within `steps`; floats within `relative` to the largest of their sample, NaN and infinities in the same places."""
+    for a, b in zip(expected, found, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        if a.dtype.kind in "iub":
+            assert np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0) <= steps
+        else:
+            largest = np.abs(a[np.isfinite(a)].astype(np.float64)).max(initial=0)
+            np.testing.assert_allclose(b.astype(np.float64), a.astype(np.float64), rtol=relative, atol=relative * largest)

@@ -105,34 +105,6 @@ DEVICE auto evaluate(PARAMETERS) { EXPRESSION }
 
 // -------------------------------------------------------------------------------------------------------------------------- elements
 
-#define PACK 4
-template <class T> struct alignas(PACK * sizeof(T)) Pack { T element[PACK]; };
-
-// Elements i, i + 1, ... of a row of `count`; `step` 0: there is one element for all.
-template <class T> DEVICE Pack<T> row_pack(int64 source, int64 step, int64 i, int64 count) {
-    Pack<T> pack = {};
-    if (step == 0) {
-        const T element = *at<const T>(source);
-        for (int j = 0; j < PACK; ++j) pack.element[j] = element;
-        return pack;
-    }
-    const int64 begin = source + i * (int64)sizeof(T);
-    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) return *at<const Pack<T>>(begin);
-    for (int j = 0; j < PACK; ++j)
-        if (i + j < count) pack.element[j] = at<const T>(begin)[j];
-    return pack;
-}
-
-template <class T> DEVICE void put(int64 out, int64 i, int64 count, const Pack<T> &pack) {
-    const int64 begin = out + i * (int64)sizeof(T);
-    if (i + PACK <= count && begin % (int64)sizeof(Pack<T>) == 0) {
-        *at<Pack<T>>(begin) = pack;
-        return;
-    }
-    for (int j = 0; j < PACK; ++j)
-        if (i + j < count) at<T>(begin)[j] = pack.element[j];
-}
-
 // Where element `i` of the result finds its operands: bytes from the begin of each input. Returns its place within the innermost group.
 DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 groups, int64 *places) {
     int64 rest = i, column = 0;

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
@@ -27,8 +29,11 @@ from ..base import (
     no_explanation,
     register,
 )
+from .reduction_launches import NOWHERE, Place, Reduction
 from .reductions import axis_groups, axis_records
 
+_SOURCE = Path(__file__).with_name("deviation_kernels.cu")
+_NO_TYPES = (("IN", "float32"), ("OUT", "float32"))  # kernels that work on float32 whatever the elements are
 _INPUTS = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32,
     DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT,
@@ -37,43 +42,66 @@ _OUTPUTS = (*_INPUTS, DALIDataType.FLOAT16, DALIDataType.FLOAT64)
 
 
 class _Parameter:
-    """Means or factors of a batch: float32 values somewhere, and how samples use them."""
+    """Means or factors of a batch: float32 values somewhere, and how samples use them.
 
-    def __init__(self, addresses: np.ndarray, shapes: np.ndarray, keep: Any):
+    addresses   int64[samples], in the host's memory
+    shapes      int64[samples, ndim], 1 along reduced axes
+    place       where a GPU has them: 0, a block of memory, offsets int64[samples] in it
+    """
+
+    def __init__(self, addresses: np.ndarray, shapes: np.ndarray, keep: Any, place: Place):
         self.addresses = addresses
         self.shapes = shapes
-        """int64[samples, ndim], 1 along reduced axes."""
         self.keep = keep
+        self.place = place
 
     @classmethod
     def empty(cls, shapes: np.ndarray) -> _Parameter:
         """Values yet to be computed, one sample after another."""
         counts = shapes.prod(axis=1)
         values = np.empty(int(counts.sum()) + 1, np.float32)
-        return cls(values.ctypes.data + 4 * (np.cumsum(counts) - counts), shapes, values)
+        offsets = 4 * (np.cumsum(counts) - counts)
+        return cls(values.ctypes.data + offsets, shapes, values, (0, Scratch(values.nbytes), offsets))
 
     @classmethod
     def of(cls, rows: list[np.ndarray], ndim: int) -> _Parameter:
         """Known values."""
         rows = [np.ascontiguousarray(row, np.float32).reshape(row.shape) for row in rows]
         shapes = np.array([row.shape for row in rows], np.int64).reshape(len(rows), ndim)
-        return cls(np.array([row.ctypes.data for row in rows], np.int64), shapes, rows)
+        counts = shapes.prod(axis=1)
+        together = np.concatenate([row.reshape(-1) for row in rows]) if rows else np.empty(0, np.float32)
+        addresses = np.array([row.ctypes.data for row in rows], np.int64)
+        return cls(addresses, shapes, rows, (0, together, 4 * (np.cumsum(counts) - counts)))
 
     @classmethod
     def shared(cls, value: np.ndarray, count: int) -> _Parameter:
         """The same values for all samples."""
         value = np.ascontiguousarray(value, np.float32).reshape(value.shape)
-        return cls(np.full(count, value.ctypes.data), np.tile(np.array(value.shape, np.int64), (count, 1)), value)
+        shapes = np.tile(np.array(value.shape, np.int64), (count, 1))
+        return cls(np.full(count, value.ctypes.data), shapes, value, (0, value, np.zeros(count, np.int64)))
+
+    @classmethod
+    def on_gpu(cls, shape: np.ndarray, count: int) -> _Parameter:
+        """Values of `shape` yet to be computed by a GPU, the same for all samples."""
+        block = Scratch(4 * max(1, int(shape.prod())))
+        return cls(np.zeros(count, np.int64), np.tile(shape, (count, 1)), None, (0, block, np.zeros(count, np.int64)))
 
     def strides(self) -> np.ndarray:
         """Strides in elements, 0 along axes of extent 1."""
         return np.where(self.shapes == 1, 0, dense_strides(self.shapes, 1))
+
+    def grouped_strides(self, groups: list[list[int]]) -> np.ndarray:
+        """Strides of groups of neighbouring axes, along which there is one value for all or one for each."""
+        dense = dense_strides(self.shapes, 1)
+        columns = [np.where(self.shapes[:, group].prod(axis=1) == 1, 0, dense[:, group[-1]]) for group in groups]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(self.shapes), 0), np.int64)
 
 
 @register
 class Normalize(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="normalize",
         doc="""``(input - mean) / stddev * scale + shift``.
@@ -113,7 +141,9 @@ class Normalize(Operator):
         if self._dtype not in _OUTPUTS:
             raise ValueError(f"`dtype` {self._dtype.name} is not supported; numbers are")
         self._shift = np.array([spec.constant("shift")], np.float32)
+        self._scale_and_epsilon = np.array([spec.constant("scale"), spec.constant("epsilon")], np.float32)
         self._statistics: tuple[_Parameter | None, _Parameter | None] = None, None
+        self._on_gpu = environment.gpu is not None and spec.device != "cpu"
         from . import deviation_kernels, reduction_kernels
 
         self._kernels: Any = deviation_kernels
@@ -134,18 +164,11 @@ class Normalize(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[PythonJob | CompiledJob]:
         self._statistics = None, None
-        if not self.spec.constant("batch") or not len(inputs[0]):
+        if not self.spec.constant("batch") or not len(inputs[0]) or self._on_gpu:
             return
         source, axes = inputs[0], self._axes(inputs[0], arguments)
         self._check(source)
-        shapes = _without(source.shapes, axes)
-        wrong = (shapes != shapes[0]).any(axis=1)
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(
-                i, f"with `batch`, samples must agree in extent along axes that are not reduced: {tuple(source.shapes[i].tolist())} and "
-                f"{tuple(source.shapes[0].tolist())} in sample 0, reduced axes {axes}"
-            )  # fmt: skip
+        shapes = self._agreed_shapes(source, axes)
         elements = int(source.shapes[:, axes].prod(axis=1).sum())
         if "mean" in self.spec.constants:
             mean = self._number("mean", source)
@@ -158,9 +181,26 @@ class Normalize(Operator):
             return
         sums = _Parameter.empty(shapes)
         yield CompiledJob(len(source), [self._sums(source, axes, "deviation", sums, mean)])
-        divisor = elements - self.spec.constant("ddof")
-        variance = _total(sums, 1 / np.float32(divisor) if divisor > 0 else np.float32(0))
+        variance = _total(sums, self._per_element(elements))
         self._statistics = mean, _Parameter.shared(self._factors(variance, squared=False), len(source))
+
+    def _per_element(self, elements: int) -> np.float32:
+        """What a sum of squared distances is multiplied by."""
+        divisor = elements - self.spec.constant("ddof")
+        return 1 / np.float32(divisor) if divisor > 0 else np.float32(0)
+
+    @staticmethod
+    def _agreed_shapes(source: Batch, axes: list[int]) -> np.ndarray:
+        """Shapes of the statistics of a batch; SampleError where they differ."""
+        shapes = _without(source.shapes, axes)
+        wrong = (shapes != shapes[0]).any(axis=1)
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise SampleError(
+                i, f"with `batch`, samples must agree in extent along axes that are not reduced: {tuple(source.shapes[i].tolist())} and "
+                f"{tuple(source.shapes[0].tolist())} in sample 0, reduced axes {axes}"
+            )  # fmt: skip
+        return shapes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -170,6 +210,8 @@ class Normalize(Operator):
         steps: list[Step] = []
         mean, factor = self._statistics
         self._statistics = None, None
+        if self.spec.constant("batch") and self._on_gpu and len(source):
+            mean, factor = self._statistics_on_gpu(source, axes, steps)
         if mean is None:
             mean = self._given("mean", source, axes, arguments) or self._computed_mean(source, axes, steps)
         if factor is None and self.spec.given("stddev"):
@@ -178,7 +220,7 @@ class Normalize(Operator):
             factor = self._inverted(given, source)
         if factor is None:
             factor = self._computed_factor(source, axes, mean, steps)
-        steps.append(self._apply(source, output, mean, factor))
+        steps.append(self._apply(source, output, axes, mean, factor))
         return Planned([output], steps)
 
     def _check(self, source: Batch) -> None:
@@ -249,7 +291,12 @@ class Normalize(Operator):
             (source.addresses, out.addresses, records, len(groups[0]), len(groups[1]), finish, ddof, means, each, 0, 0, 0)
         )
         function = self._reductions.float_step(storage_dtype(source.dtype).name, kind)
-        return Step(function.address, table, no_explanation, keep=[*keep, out.keep, mean.keep if mean else None])
+        step = Step(function.address, table, no_explanation, keep=[*keep, out.keep, mean.keep if mean else None])
+        step.launches = Reduction(
+            source.addresses, source.dtype, out.place, DALIDataType.FLOAT, records, len(groups[0]), len(groups[1]), kind, finish, ddof,
+            NOWHERE if mean is None else mean.place, each,
+        ).launches  # fmt: skip
+        return step
 
     def _computed_mean(self, source: Batch, axes: list[int], steps: list[Step]) -> _Parameter:
         mean = _Parameter.empty(_without(source.shapes, axes))
@@ -260,18 +307,72 @@ class Normalize(Operator):
         factor, ddof = _Parameter.empty(_without(source.shapes, axes)), self.spec.constant("ddof")
         steps.append(self._sums(source, axes, "deviation", factor, mean, finish=1, ddof=ddof))
         known = np.ascontiguousarray(source.shapes[:, axes].prod(axis=1) > ddof, np.int64)
-        numbers = np.array([self.spec.constant("scale"), self.spec.constant("epsilon")], np.float32)
-        table, keep = context_table((factor.addresses, factor.shapes.prod(axis=1), known, numbers))
-        steps.append(Step(self._kernels.factor_step.address, table, no_explanation, keep=[*keep, factor.keep]))
+        counts = factor.shapes.prod(axis=1)
+        table, keep = context_table((factor.addresses, counts, known, self._scale_and_epsilon))
+        step = Step(self._kernels.factor_step.address, table, no_explanation, keep=[*keep, factor.keep])
+        step.launches = lambda: [self._factor_launch(factor, counts, known)]
+        steps.append(step)
         return factor
 
-    def _apply(self, source: Batch, output: Batch, mean: _Parameter, factor: _Parameter) -> Step:
+    def _factor_launch(self, factor: _Parameter, counts: np.ndarray, known: np.ndarray) -> Launch:
+        kernel = Kernel(_SOURCE, "factors", _NO_TYPES)
+        context = (*factor.place, counts, known, self._scale_and_epsilon, len(counts))
+        return Launch(kernel, context, grid_of(int(counts.max(initial=0)), len(counts)))
+
+    def _statistics_on_gpu(self, source: Batch, axes: list[int], steps: list[Step]) -> tuple[_Parameter | None, _Parameter | None]:
+        """Mean and factor of the batch (None: a number), and what computes them, as launches alone."""
+        shapes = self._agreed_shapes(source, axes)
+        elements = int(source.shapes[:, axes].prod(axis=1).sum())
+        mean: _Parameter | None = None
+        if "mean" not in self.spec.constants:
+            mean = self._over_batch(source, axes, shapes, "value", None, 1 / np.float32(max(elements, 1)), steps)
+        if "stddev" in self.spec.constants:
+            return mean, None
+        known_mean = self._number("mean", source) if mean is None else mean
+        factor = self._over_batch(source, axes, shapes, "deviation", known_mean, self._per_element(elements), steps)
+        one = _Parameter(factor.addresses[:1], factor.shapes[:1], None, factor.place)
+        steps.append(_on_gpu_only(lambda: [self._factor_launch(one, one.shapes.prod(axis=1), np.ones(1, np.int64))]))
+        return known_mean, factor
+
+    def _over_batch(
+        self, source: Batch, axes: list[int], shapes: np.ndarray, kind: str, mean: _Parameter | None, scale: np.float32, steps: list[Step]
+    ) -> _Parameter:
+        sums, total = _Parameter.empty(shapes), _Parameter.on_gpu(shapes[0], len(source))
+        each_sample = self._sums(source, axes, kind, sums, mean)
+        count = int(shapes[0].prod())
+        context = (sums.place[1], count, len(source), np.array([scale], np.float32), total.place[1])
+        add = Launch(Kernel(_SOURCE, "over_batch", _NO_TYPES), context, grid_of(count, 1))
+        assert each_sample.launches is not None
+        made = each_sample.launches
+        steps.append(_on_gpu_only(lambda: [*made(), add]))
+        return total
+
+    def _apply(self, source: Batch, output: Batch, axes: list[int], mean: _Parameter, factor: _Parameter) -> Step:
         records = np.ascontiguousarray(np.stack([source.shapes, mean.strides(), factor.strides()], axis=1))
         table, keep = context_table(
             (source.addresses, output.addresses, records, source.ndim, mean.addresses, factor.addresses, self._shift)
         )
-        function = self._kernels.apply_step(storage_dtype(source.dtype).name, storage_dtype(self._dtype).name)
-        return Step(function.address, table, no_explanation, keep=[*keep, mean.keep, factor.keep])
+        names = storage_dtype(source.dtype).name, storage_dtype(self._dtype).name
+        step = Step(self._kernels.apply_step(*names).address, table, no_explanation, keep=[*keep, mean.keep, factor.keep])
+        step.launches = lambda: [self._apply_launch(source, output, axes, mean, factor)]
+        return step
+
+    def _apply_launch(self, source: Batch, output: Batch, axes: list[int], mean: _Parameter, factor: _Parameter) -> Launch:
+        groups = sorted(group for half in axis_groups(source.ndim, axes) for group in half)
+        extents = [source.shapes[:, group].prod(axis=1) for group in groups]
+        columns = np.stack(extents, axis=1) if groups else np.zeros((len(source), 0), np.int64)
+        records = np.ascontiguousarray(np.stack([columns, mean.grouped_strides(groups), factor.grouped_strides(groups)], axis=1))
+        names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(self._dtype))))
+        context = (
+            source.addresses, output.addresses, records, len(groups), *mean.place, *factor.place, self._shift, len(source),
+        )  # fmt: skip
+        largest = int(columns.prod(axis=1).max(initial=0))
+        return Launch(Kernel(_SOURCE, "apply", names), context, grid_of(-(-largest // 4), len(source)))
+
+
+def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:
+    """A step that exists as launches alone."""
+    return Step(0, np.empty(0, np.int64), no_explanation, launches=launches)
 
 
 def _without(shapes: np.ndarray, axes: list[int]) -> np.ndarray:

@@ -24,6 +24,7 @@ from ..base import (
     no_explanation,
     register,
 )
+from .reduction_launches import Reduction
 
 _UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
 _SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)
@@ -77,6 +78,7 @@ def axis_records(shapes: np.ndarray, itemsize: int, kept: list[list[int]], reduc
 class _Reduction(Operator):
     """What all have in common: axes, shapes, layout, records."""
 
+    on_cuda = True
     finish: ClassVar[str] = "sum"
     kind: ClassVar[str] = "value"
 
@@ -124,14 +126,21 @@ class _Reduction(Operator):
         integer = 0 if target == DALIDataType.FLOAT else output.itemsize
         groups = axis_groups(source.ndim, axes)
         means, each = self._means(inputs, source.shapes[:, kept])
+        records = axis_records(source.shapes, source.itemsize, *groups)
+        ddof = self.spec.constant("ddof") if "ddof" in self.spec.schema.by_name else 0
+        no_axes = not axes and (self.spec.given("axes") or self.spec.given("axis_names"))
         table, keep = context_table(
             (
-                source.addresses, output.addresses, axis_records(source.shapes, source.itemsize, *groups), len(groups[0]), len(groups[1]),
-                _FINISHES[self.finish], self.spec.constant("ddof") if "ddof" in self.spec.schema.by_name else 0,
-                means, each, integer, target in _SIGNED, not axes and (self.spec.given("axes") or self.spec.given("axis_names")),
+                source.addresses, output.addresses, records, len(groups[0]), len(groups[1]), _FINISHES[self.finish], ddof, means, each,
+                integer, target in _SIGNED, no_axes,
             )
         )  # fmt: skip
-        return Planned([output], [Step(self._step(source.dtype, target).address, table, no_explanation, keep=keep)])
+        step = Step(self._step(source.dtype, target).address, table, no_explanation, keep=keep)
+        step.launches = Reduction(
+            source.addresses, source.dtype, (output.addresses, 0, 0), target, records, len(groups[0]), len(groups[1]), self.kind,
+            _FINISHES[self.finish], ddof, (means, 0, 0), each, no_axes,
+        ).launches  # fmt: skip
+        return Planned([output], [step])
 
     def _means(self, inputs: list[Batch], kept: np.ndarray) -> tuple[Any, Any]:
         """Addresses of the means, and per sample whether there is one for each output."""
@@ -199,13 +208,13 @@ class RMS(_WithType):
 
 
 class _Extreme(_Reduction):
-    largest: ClassVar[bool] = True
+    kind = "largest"
 
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         return source
 
     def _step(self, source: DALIDataType, target: DALIDataType) -> Any:
-        return self._kernels.extreme_step(storage_dtype(source).name, self.largest)
+        return self._kernels.extreme_step(storage_dtype(source).name, self.kind == "largest")
 
 
 @register
@@ -220,7 +229,7 @@ class Min(_Extreme):
     """See the schema."""
 
     schema = _schema("min", "The smallest element over axes; NaN does not count. Without elements: the type's largest number.")
-    largest = False
+    kind = "smallest"
 
 
 class _Deviation(_Reduction):

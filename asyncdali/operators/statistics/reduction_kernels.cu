@@ -1,0 +1,174 @@
+// Reductions over any axes. Floats are summed in float64, in an order that depends on nothing but the shape; integers in 64 bits.
+// Macros: IN, OUT element types; KIND what is added up (0 elements, 1 squares, 2 squared distances from means) or looked for (3 largest,
+// 4 smallest); WHOLE whether sums are integers.
+// Table (reduction_launches.py): 0 input addresses, 1-3 output place, 4 records (as in reduction_kernels.py), 5 kept groups, 6 reduced
+// groups, 7 what follows the sum (0 nothing, 1 mean, 2 root of the mean), 8 ddof, 9-11 place of the means (float32), 12 int64[samples]
+// whether there is a mean for each output, 13 whether an empty list of axes was given, 14 samples, 15 partial results, 16 int64[samples]
+// outputs of the samples before, 17 parts that each output is summed in.
+#include "place.cuh"
+
+#if KIND >= 3
+typedef IN Total;
+#elif WHOLE
+typedef int64 Total;
+#else
+typedef float64 Total;
+#endif
+
+DEVICE Total start() {
+#if KIND < 3
+    return 0;
+#else
+    if constexpr (Kind<IN>::is_float) return KIND == 3 ? (IN)-3.4028234663852886e38f : (IN)3.4028234663852886e38f;
+    else return KIND == 3 ? lowest<IN>() : highest<IN>();
+#endif
+}
+
+// The total with another one.
+DEVICE Total merged(Total a, Total b) {
+#if KIND == 3
+    return b > a ? b : a;
+#elif KIND == 4
+    return b < a ? b : a;
+#else
+    return a + b;
+#endif
+}
+
+// What an element counts.
+DEVICE Total counted(IN element, float32 mean) {
+#if KIND >= 3
+    return element;
+#elif KIND == 2
+    const float32 distance = (float32)element - mean;
+    return distance * distance;
+#elif KIND == 1
+    if constexpr (Kind<IN>::is_float) {
+        return element * element;
+    } else {
+        const uint64 square = (uint64)(int64)element * (uint64)(int64)element;  // wraps around
+        if constexpr ((IN)-1 < (IN)0) return WHOLE ? (Total)(int64)square : (Total)(float32)(int64)square;
+        else return WHOLE ? (Total)square : (Total)(float32)square;
+    }
+#else
+    if constexpr (WHOLE) return (Total)element;
+    else return (Total)(float32)element;
+#endif
+}
+
+struct Sample {
+    const int64 *kept, *reduced;  // extents, then strides
+    int64 outputs, volume, source, means, each;
+};
+
+DEVICE Sample sample_of(const int64 *context, int64 sample) {
+    const int64 kept = context[5], reduced = context[6];
+    Sample found;
+    found.kept = array<int64>(context, 4) + sample * 2 * (kept + reduced);
+    found.reduced = found.kept + 2 * kept;
+    found.outputs = found.volume = 1;
+    for (int64 k = 0; k < kept; ++k) found.outputs *= found.kept[k];
+    for (int64 k = 0; k < reduced; ++k) found.volume *= found.reduced[k];
+    found.source = address(context, 0, sample);
+    found.means = KIND == 2 ? place(context, 9, sample) : 0;
+    found.each = KIND == 2 ? address(context, 12, sample) : 0;
+    return found;
+}
+
+// Bytes from the begin of a box to its element `i`.
+DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
+    if (axes == 1) return i * box[1];
+    int64 at = 0;
+    for (int64 k = axes - 1; k >= 0; --k) at += take(i, box[k]) * box[axes + k];
+    return at;
+}
+
+DEVICE float32 mean_of(const Sample &sample, int64 output) { return KIND == 2 ? at<const float32>(sample.means)[output * sample.each] : 0; }
+
+// Elements [first, last) of one output, packs of four taken in turns by `threads` threads.
+DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, int64 first, int64 last, int64 thread, int64 threads) {
+    const int64 reduced = context[6], source = sample.source + offset(sample.kept, context[5], output);
+    const float32 mean = mean_of(sample, output);
+    const bool dense = reduced == 1 && sample.reduced[1] == (int64)sizeof(IN);
+    Total total = start();
+    for (int64 i = first + PACK * thread; i < last; i += PACK * threads) {
+        if (dense) {
+            const Pack<IN> pack = row_pack<IN>(source, 1, i, last);
+            #pragma unroll
+            for (int j = 0; j < PACK; ++j)
+                if (i + j < last) total = merged(total, counted(pack.element[j], mean));
+        } else {
+            for (int64 j = i; j < smaller(i + PACK, last); ++j)
+                total = merged(total, counted(*at<const IN>(source + offset(sample.reduced, reduced, j)), mean));
+        }
+    }
+    return total;
+}
+
+DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample, int64 output, Total total) {
+    OUT *out = at<OUT>(place(context, 1, number)) + output;
+#if KIND >= 3
+    *out = (OUT)total;
+#else
+    const int64 what = context[7];
+    if constexpr (WHOLE) {
+        if (what == 0) {
+            *out = (OUT)total;
+            return;
+        }
+    }
+    float32 result = (IN)-1 < (IN)0 ? (float32)total : WHOLE ? (float32)(uint64)total : (float32)total;
+    if (KIND == 2 && context[13]) result = 0;  // elements do not deviate from themselves
+    else if (what) result *= 1.0f / (float32)(sample.volume - context[8]);
+    if (what == 2) result = sqrtf(result);
+    *out = convert<OUT, float32, false>(result);
+#endif
+}
+
+// One thread to an output: for many outputs, or few elements to each.
+KERNEL direct(const int64 *context) {
+    FOR_SAMPLES(number, context[14]) {
+        const Sample sample = sample_of(context, number);
+        FOR_ITEMS(output, sample.outputs) {
+            Total total;
+            if (KIND >= 3 && context[6] == 0) total = counted(*at<const IN>(sample.source + offset(sample.kept, context[5], output)), 0);
+            else total = summed(context, sample, output, 0, sample.volume, 0, 1);
+            finish_one(context, number, sample, output, total);
+        }
+    }
+}
+
+// One block to a part of an output.
+KERNEL partial(const int64 *context) {
+    __shared__ Total totals[256];
+    const int64 parts = context[17];
+    FOR_SAMPLES(number, context[14]) {
+        const Sample sample = sample_of(context, number);
+        Total *out = at<Total>(context[15]) + address(context, 16, number) * parts;
+        const int64 length = ((sample.volume + parts - 1) / parts + PACK - 1) / PACK * PACK;
+        for (int64 item = blockIdx.x; item < sample.outputs * parts; item += gridDim.x) {
+            const int64 output = item / parts, first = item % parts * length;
+            totals[threadIdx.x] = summed(context, sample, output, first, smaller(first + length, sample.volume), threadIdx.x, blockDim.x);
+            __syncthreads();
+            for (int32 half = blockDim.x / 2; half > 0; half /= 2) {
+                if ((int32)threadIdx.x < half) totals[threadIdx.x] = merged(totals[threadIdx.x], totals[threadIdx.x + half]);
+                __syncthreads();
+            }
+            if (threadIdx.x == 0) out[item] = totals[0];
+            __syncthreads();
+        }
+    }
+}
+
+KERNEL finish(const int64 *context) {
+    const int64 parts = context[17];
+    FOR_SAMPLES(number, context[14]) {
+        const Sample sample = sample_of(context, number);
+        const Total *totals = at<const Total>(context[15]) + address(context, 16, number) * parts;
+        FOR_ITEMS(output, sample.outputs) {
+            Total total = start();
+            for (int64 part = 0; part < parts; ++part) total = merged(total, totals[output * parts + part]);
+            finish_one(context, number, sample, output, total);
+        }
+    }
+}

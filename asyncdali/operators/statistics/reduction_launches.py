@@ -1,0 +1,73 @@
+"""Reductions on a GPU: how much of an output a thread or a block takes, and where results lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...batch import storage_dtype
+from ...device.launch import BLOCK, Entry, Kernel, Launch, Scratch, element_type, grid_of
+from ...types import DALIDataType
+
+_SOURCE = Path(__file__).with_name("reduction_kernels.cu")
+_KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
+_FEW, _MANY = 64, 1 << 16
+_PART, _MOST_PARTS = 8192, 256
+
+Place = tuple[Entry, Entry, Entry]
+"""Addresses, 0, 0; or 0, a block of memory, and offsets in it (bytes): see ``place.cuh``."""
+NOWHERE: Place = (0, 0, 0)
+
+
+@dataclass
+class Reduction:
+    """A reduction of a batch; see the table of ``reduction_kernels.cu``.
+
+    records  as in ``reduction_kernels``, for groups of `kept` and `reduced` axes
+    kind     "value", "square", "deviation" (from `means`), "largest", "smallest"
+    finish   0: the sum, 1: the mean, 2: the root of the mean
+    each     int64[samples]: whether there is a mean for each output
+    no_axes  an empty list of axes was given
+    """
+
+    source: np.ndarray
+    dtype: DALIDataType
+    out: Place
+    out_dtype: DALIDataType
+    records: np.ndarray
+    kept: int
+    reduced: int
+    kind: str
+    finish: int = 0
+    ddof: int = 0
+    means: Place = NOWHERE
+    each: Entry = 0
+    no_axes: bool = False
+
+    def launches(self) -> list[Launch]:
+        """Two for large outputs (parts, then what is made of them), else one."""
+        count = len(self.records)
+        outputs = self.records[:, : self.kept].prod(axis=1)
+        volumes = self.records[:, 2 * self.kept : 2 * self.kept + self.reduced].prod(axis=1)
+        most, largest = int(outputs.max(initial=0)), int(volumes.max(initial=0))
+        if largest <= _FEW or outputs.sum() >= _MANY:
+            return [Launch(self._kernel("direct"), self._context(0, 0, 1), grid_of(most, count))]
+        parts = min(-(-largest // _PART), _MOST_PARTS)
+        first = np.ascontiguousarray(outputs.cumsum() - outputs, np.int64)
+        context = self._context(Scratch(8 * parts * int(outputs.sum())), first, parts)
+        threads = next((threads for threads in (32, 64, 128) if largest <= 16 * threads), BLOCK)
+        partial = Launch(self._kernel("partial"), context, grid_of(most * parts, count, 1), threads)
+        return [partial, Launch(self._kernel("finish"), context, grid_of(most, count))]
+
+    def _kernel(self, entry: str) -> Kernel:
+        integers = storage_dtype(self.dtype).kind != "f" and storage_dtype(self.out_dtype).kind != "f"
+        names = element_type(storage_dtype(self.dtype)), element_type(storage_dtype(self.out_dtype))
+        return Kernel(_SOURCE, entry, (("IN", names[0]), ("OUT", names[1]), ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers))))
+
+    def _context(self, scratch: Entry, first: Entry, parts: int) -> tuple[Entry, ...]:
+        return (
+            self.source, *self.out, self.records, self.kept, self.reduced, self.finish, self.ddof, *self.means, self.each,
+            int(self.no_axes), len(self.records), scratch, first, parts,
+        )  # fmt: skip
