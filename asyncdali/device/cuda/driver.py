@@ -6,9 +6,13 @@ Everything above this module deals in integers: addresses, stream and event hand
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import hashlib
 import os
+import threading
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,15 +132,30 @@ class CupyDriver:
         self._runtime.memcpyAsync(target, source, size, _ANY_DIRECTION, stream)
 
     def load(self, kernel: Kernel) -> Any:
-        """The compiled kernel for the current device (CuPy keeps compiled code on disk); RuntimeError with the compiler's log."""
-        module = self._cupy.RawModule(code=source_of(kernel), options=COMPILE_OPTIONS)
+        """The compiled kernel for the current device; RuntimeError with the compiler's log."""
         try:
-            found = module.get_function(kernel.entry)
-            found.compile() if hasattr(found, "compile") else None
+            module = self._cupy.cuda.function.Module()
+            module.load(self._machine_code(source_of(kernel)))
+            return module.get_function(kernel.entry)
         except Exception as error:
             macros = ", ".join(f"{name}={value}" for name, value in kernel.defines)
             raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} ({macros}) does not compile: {error}") from error
-        return getattr(found, "kernel", found)
+
+    def _machine_code(self, source: str) -> bytes:
+        """Compiled code, kept in CuPy's folder. Not by RawModule: that flushes small floats to zero, which no option can undo."""
+        nvrtc, capability = self._cupy.cuda.nvrtc, self._cupy.cuda.Device().compute_capability
+        key = "\0".join([source, *COMPILE_OPTIONS, str(nvrtc.getVersion()), capability])
+        folder = Path(os.environ.get("CUPY_CACHE_DIR", Path.home() / ".cupy" / "kernel_cache"))
+        file = folder / f"asyncdali-{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+        with contextlib.suppress(OSError):
+            return file.read_bytes()
+        code, _ = self._cupy.cuda.compiler.compile_using_nvrtc(source, COMPILE_OPTIONS)
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+            part.write_bytes(code)
+            part.replace(file)
+        return code
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
         arguments = np.array([context, 0], np.int64)
