@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def shared_digest() -> str:
     return digest.hexdigest()
 
 
+missed: list[Callable[[], None]] = []
+"""Called when a function is not in the cache and will be compiled."""
+
+
 class VariantCache(FunctionCache):
     """The cache entry of a function, or of one named variant of it."""
 
@@ -47,12 +52,16 @@ class VariantCache(FunctionCache):
         return (sig, codegen.magic_tuple(), self._variant, shared_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # a damaged file, pickles fail in every way: compile again and write it anew
             with contextlib.suppress(OSError):
                 self.flush()
-            return None
+        if found is None:
+            for call in missed:
+                call()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

@@ -432,6 +432,8 @@ class Operator:
     on_cuda: ClassVar[bool] = False
     """Whether it runs on a CUDA device: all its steps have launches, or it has no steps. A pipeline with one that does not is refused."""
 
+    only_compiles: ClassVar[bool] = True
+    """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
     hands_out_samples: ClassVar[bool] = False
     """Outputs are samples of the inputs where they lie, in batches of other samples."""
 
@@ -464,6 +466,13 @@ class Operator:
     def load(self, data: Any) -> Any:
         """The position saved as `data`; ValueError with a readable reason if it is not one."""
         return None
+
+    def settings(self) -> Any:
+        """What was decided in ``build()`` and changes results, as JSON data for checkpoints; None: nothing."""
+        return None
+
+    def use_settings(self, data: Any) -> None:
+        """Decide as the pipeline did whose :meth:`settings` are `data`; ValueError with a readable reason if they are none."""
 
     # --- build
 

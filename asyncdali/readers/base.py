@@ -53,6 +53,7 @@ class ReaderOperator(Operator):
     """Base of all readers: a sample order over a data set of known size."""
 
     eager = True
+    only_compiles = False
     stateful = True
     pre_permute: ClassVar[bool] = True
     """Whether `random_shuffle` permutes the whole list once, besides mixing it with its buffer."""

@@ -28,6 +28,7 @@ from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
+from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor
 from .memory import MemoryStatistics
@@ -139,19 +140,8 @@ class Session:
         environment = self.executor.environment(
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling
         )
-        # The driver is compiled (or loaded) here, on the building thread.
-        from ..compiled import driver
-
-        driver.run_job.compile()
-
-        built: dict[int, BuiltOperator] = {}
-        dtypes: dict[int, Any] = {}
-        for planned in self.plan.operators:
-            operator = self._make(planned, environment)
-            built[id(planned)] = BuiltOperator(planned, operator)
-            self.operators.append(built[id(planned)])
-            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
-            dtypes.update(zip(planned.outputs, inferred, strict=True))
+        with compiling_ahead(self.plan.operators):
+            built = self._make_operators(environment)
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
@@ -164,6 +154,7 @@ class Session:
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
         self.restored = False
+        self._settings: dict[str, Any] = {}
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
@@ -171,6 +162,21 @@ class Session:
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
             self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+
+    def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
+        """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""
+        from ..compiled import driver
+
+        driver.run_job.compile()
+        built: dict[int, BuiltOperator] = {}
+        dtypes: dict[int, Any] = {}
+        for planned in self.plan.operators:
+            operator = self._make(planned, environment)
+            built[id(planned)] = BuiltOperator(planned, operator)
+            self.operators.append(built[id(planned)])
+            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+            dtypes.update(zip(planned.outputs, inferred, strict=True))
+        return built
 
     @staticmethod
     def _make(planned: PlannedOperator, environment: Environment) -> Any:
@@ -353,7 +359,9 @@ class Session:
         positions, iteration, epoch = self.mark() if mark is None else mark
         states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
-        return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library)
+        settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
+        settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
+        return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library, settings)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
@@ -367,6 +375,7 @@ class Session:
                 )
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
+        self._load_settings(body)
         self.producer.sources.seek(body["iteration"], body["epoch"])
         self.iterator_data = body.get("iterator")
         self.restored = True
@@ -385,6 +394,17 @@ class Session:
                 if self.options.strict:
                     raise checkpoints.CheckpointError(message) from error
                 log.warning("%s; it starts from the beginning", message)
+
+    def _load_settings(self, body: dict[str, Any]) -> None:
+        """What the saved pipeline decided in ``build()`` holds here, too; what has no meaning here (no GPU) is handed on."""
+        self._settings = body.get("settings", {})
+        for item in self.operators:
+            name = item.planned.spec.name
+            if name in self._settings:
+                try:
+                    item.operator.use_settings(self._settings[name])
+                except ValueError as error:
+                    raise checkpoints.CheckpointError(f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
 
     # --- the end
 

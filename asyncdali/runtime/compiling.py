@@ -1,0 +1,138 @@
+"""A second process that compiles kernels, while a pipeline is built with an empty cache.
+
+Compiling takes seconds and one processor: the compiler is a Python program. The other process makes the plan's operators from the last to
+the first, this one from the first to the last. Both keep what they compile in the cache on disk and look there before they compile, so
+they meet somewhere in the middle. It is help, nothing more: whatever becomes of that process, this one compiles what is missing.
+
+``ASYNCDALI_COMPILE_AHEAD=0`` switches it off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph.plan import PlannedOperator
+from ..operators.base import Environment, Operator, Spec
+
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from asyncdali.runtime import compiling; compiling.serve(sys.stdin.buffer)"
+_FIRST_MISSES = 2  # one kernel may always be new
+_PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
+
+
+@contextlib.contextmanager
+def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
+    """Meanwhile, a second process helps as soon as kernels are found missing in the cache."""
+    helper = Helper(operators)
+    if not helper.wanted:
+        yield
+        return
+    from ..compiled.cache import missed
+
+    missed.append(helper.miss)
+    try:
+        yield
+    finally:
+        missed.remove(helper.miss)
+        helper.close()
+
+
+class Helper:
+    """The other process; started by the second kernel that is missing."""
+
+    def __init__(self, operators: Sequence[PlannedOperator]):
+        self._operators = operators
+        self._misses = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is work for a second process, and a processor."""
+        switched_on = os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") != "0"
+        return switched_on and len(self._operators) > 1 and len(os.sched_getaffinity(0)) > 1 and not getattr(sys, "frozen", False)
+
+    def miss(self) -> None:
+        """A kernel is not in the cache."""
+        self._misses += 1
+        if self._misses == _FIRST_MISSES:
+            with contextlib.suppress(OSError):  # no process can be started
+                self._start()
+
+    def _start(self) -> None:
+        process = self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        assert process.stdin is not None
+        process.stdin.write(described(self._operators))
+        process.stdin.flush()
+
+    def close(self) -> None:
+        """All is compiled: end it, wherever it is."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # type: ignore[union-attr]
+        threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
+
+
+# --- what the other process is told
+
+
+def described(operators: Sequence[PlannedOperator]) -> bytes:
+    """Operators from last to first, each different one once, without their places in the graph, as far as they fit into a pipe."""
+    found: dict[bytes, None] = {}
+    size = 0
+    for planned in reversed(operators):
+        if not _may_be_made_elsewhere(planned):
+            continue
+        spec = planned.spec
+        text = pickle.dumps((planned.kind, spec.device, spec.constants, spec.argument_inputs, spec.input_count, spec.output_count))
+        size += 0 if text in found else len(text)
+        if size > _PIPE:
+            break
+        found[text] = None
+    return b"".join(found)
+
+
+def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
+    return planned.kind.only_compiles and all(map(_plain, planned.spec.constants.values()))
+
+
+def _plain(value: Any) -> bool:
+    """Nothing of the user's own: it is read in another process."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_plain, value))
+    if isinstance(value, enum.Enum):
+        return type(value).__module__.startswith("asyncdali.")
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def serve(descriptions: Any) -> None:
+    """The life of the other process: make operators, for the sake of their kernels, until there are no more or this is over."""
+    environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
+    while True:
+        try:
+            kind, *rest = pickle.load(descriptions)  # from our own process
+        except EOFError:
+            return
+        with contextlib.suppress(Exception):  # the process that builds the pipeline says what is wrong
+            _make(kind, environment, *rest)
+
+
+def _make(
+    kind: type[Operator], environment: Environment, device: str, constants: dict[str, Any], argument_inputs: tuple[str, ...],
+    input_count: int, output_count: int,
+) -> None:  # fmt: skip
+    spec = Spec(kind.schema, "compiled", device, constants, argument_inputs, input_count, output_count, seed=0)
+    kind(spec, environment).infer([None] * input_count)

@@ -1,0 +1,112 @@
+"""The second process that compiles kernels while a pipeline is built with an empty cache."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asyncdali import fn, pipeline_def, types
+from asyncdali.graph.plan import PlannedOperator, build_plan
+from asyncdali.runtime import compiling
+
+_PROGRAM = """
+import io, json, sys
+from asyncdali.compiled import cache
+from asyncdali.runtime import compiling
+missed = []
+cache.missed.append(lambda: missed.append(1))
+compiling.serve(io.BytesIO(sys.stdin.buffer.read()))
+print(len(missed))
+"""
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
+def _pictures(folder: str):
+    encoded, _ = fn.readers.file(file_root=folder)
+    images = fn.decoders.image(encoded, output_type=types.RGB)
+    images = fn.flip(images, horizontal=1)
+    images = fn.flip(images, horizontal=1)
+    images = fn.flip(images, horizontal=fn.random.coin_flip())
+    return fn.python_function(images, function=lambda image: image)
+
+
+def _operators(folder: str = "nowhere") -> list[PlannedOperator]:
+    pipeline = _pictures(folder)
+    return build_plan(pipeline._output_nodes(), pipeline._definition.instances, pipeline, lambda k: 0).operators
+
+
+def _told(operators: list[PlannedOperator]) -> list[str]:
+    stream, names = io.BytesIO(compiling.described(operators)), []
+    while True:
+        try:
+            names.append(pickle.load(stream)[0].schema.name)
+        except EOFError:
+            return names
+
+
+def test_told_from_last_to_first_without_readers_and_the_users_functions():
+    assert _told(_operators()) == ["flip", "random.coin_flip", "flip", "decoders.image"]  # of equal ones, one
+
+
+def test_more_than_a_pipe_holds_is_left_out(monkeypatch):
+    monkeypatch.setattr(compiling, "_PIPE", len(compiling.described(_operators())) - 1)
+    assert _told(_operators()) == ["flip", "random.coin_flip", "flip"]
+
+
+def _misses(text: bytes, cache: Path) -> int:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], input=text, capture_output=True, env=environment, check=True)
+    return int(done.stdout)
+
+
+def test_what_it_compiled_is_found(tmp_path):
+    text = compiling.described([item for item in _operators() if item.spec.schema.name == "random.coin_flip"])
+    assert _misses(text, tmp_path) > 0
+    assert _misses(text, tmp_path) == 0
+
+
+def test_broken_operators_do_not_end_it():
+    stream = io.BytesIO(pickle.dumps((object, "cpu", {}, (), 1, 1)) + compiling.described(_operators()))
+    compiling.serve(stream)
+    assert stream.read() == b""
+
+
+def test_started_once_by_the_second_miss_and_ended(monkeypatch):
+    monkeypatch.setattr(compiling, "_PROGRAM", "import time; time.sleep(60)")
+    helper = compiling.Helper(_operators())
+    helper.miss()
+    assert helper._process is None
+    helper.miss()
+    process = helper._process
+    helper.miss()
+    assert process is not None and helper._process is process and process.poll() is None
+    helper.close()
+    assert process.wait(10) != 0
+    helper.close()
+
+
+@pytest.mark.parametrize("change", ["switched off", "one processor", "one operator"])
+def test_when_it_is_not_wanted(monkeypatch, change):
+    operators = _operators()
+    assert compiling.Helper(operators).wanted or len(os.sched_getaffinity(0)) == 1
+    if change == "switched off":
+        monkeypatch.setenv("ASYNCDALI_COMPILE_AHEAD", "0")
+    elif change == "one processor":
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    else:
+        del operators[1:]
+    assert not compiling.Helper(operators).wanted
+
+
+def test_a_process_that_cannot_be_started_is_done_without(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    helper = compiling.Helper(_operators())
+    helper.miss()
+    helper.miss()
+    helper.close()
