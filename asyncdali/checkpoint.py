@@ -2,7 +2,8 @@
 
 A checkpoint says where every stateful operator is after the last iteration returned to the user, and describes the graph it belongs
 to, so that a mismatch can be reported readably. Keys of the body: ``format``, ``version``, ``library``, ``graph`` (see
-:func:`describe_graph`), ``operators`` {name: position}, ``iteration``, ``epoch``, ``iterator``.
+:func:`describe_graph`), ``operators`` {name: position}, ``iteration``, ``epoch``, ``iterator``, and where operators decided something in
+``build()`` that results depend on, ``settings`` {name: what}.
 """
 
 from __future__ import annotations
@@ -25,11 +26,20 @@ def _canonical(data: Any) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
-def encode(graph_json: str, operators: dict[str, Any], iteration: int, epoch: int, iterator: Any, library: str) -> bytes:
+def encode(
+    graph_json: str,
+    operators: dict[str, Any],
+    iteration: int,
+    epoch: int,
+    iterator: Any,
+    library: str,
+    settings: dict[str, Any] | None = None,
+) -> bytes:
     """The bytes of a checkpoint; `graph_json` is the canonical JSON of the graph's description (made once per pipeline)."""
+    decided = f'"settings":{_canonical(settings)},' if settings else ""
     body = (
         f'{{"epoch":{epoch},"format":{_canonical(FORMAT)},"graph":{graph_json},"iteration":{iteration},"iterator":{_canonical(iterator)},'
-        f'"library":{_canonical(library)},"operators":{_canonical(operators)},"version":{VERSION}}}'
+        f'"library":{_canonical(library)},"operators":{_canonical(operators)},{decided}"version":{VERSION}}}'
     )
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{{"body":{body},"digest":"{digest}"}}\n'.encode()
@@ -60,6 +70,8 @@ def decode(data: Any) -> dict[str, Any]:
         raise CheckpointError(f"this checkpoint has format version {body.get('version')}; this library reads version {VERSION}")
     wanted = {"operators": dict, "graph": dict, "iteration": int, "epoch": int}
     wrong = [key for key, kind in wanted.items() if type(body.get(key)) is not kind]
+    if type(body.get("settings", {})) is not dict:
+        wrong.append("settings")
     if wrong:
         raise CheckpointError(f"Failed to deserialize checkpoint: {', '.join(wrong)} missing or of the wrong kind")
     return body

@@ -14,6 +14,7 @@ from ..compiled.memory import address_of
 from ..device.cuda.device import CudaDevice, CudaStream
 from ..device.cuda.gather import gather_launch
 from ..device.cuda.nvjpeg import DecodedImages
+from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, NvjpegError
 from ..operators.base import Step
 from . import branches
 
@@ -31,26 +32,52 @@ class SplitDecode:
         self._plan = step.hardware
         self._sizes = batch.sizes()
         self._pinned = np.empty(0, np.uint8)
+        self._share: Any = None
 
     def start(self, device: CudaDevice, stream: CudaStream) -> list[tuple[Any, Step]]:
         """Give the GPU's decoders their parts; returns the steps for the rest."""
-        plan = self._plan
+        plan, self._device = self._plan, device
         origins = np.zeros_like(plan.extents)
         whole = (plan.windows == np.stack([origins, plan.extents], axis=1)).all(axis=(1, 2))
         self._in_place = np.zeros(len(whole), bool)
         self.images = []
+        if plan.balance is not None:
+            engines = sum(int(chosen.sum()) for decoder, chosen in plan.lanes if decoder.engines)
+            self._share = plan.balance.share(engines, int((~plan.chosen).sum()))
         for decoder, chosen in plan.lanes:
             targets = None
             if whole[chosen].all():  # straight to where they belong
                 self._in_place |= chosen
                 targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
-            self.images.append(decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets))
+            then = self._engines_over if decoder.engines else None
+            self.images.append(decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets, then))
         return self._by_host(device, ~plan.chosen)
+
+    def _engines_over(self) -> None:
+        if self._share is not None:
+            self._share.over("engines")
+
+    def host_over(self) -> None:
+        """The CPU's threads have finished their part, or given up."""
+        if self._share is not None:
+            self._share.over("host")
 
     @property
     def failed(self) -> bool:
-        """Whether a lane could not decode its part: a broken file fails all that are decoded with it."""
-        return any(images.error is not None for images in self.images)
+        """Whether a lane could not decode its part: a broken file fails all that are decoded with it. Raises what no file can cause."""
+        errors = [images.error for images in self.images if images.error is not None]
+        for error in errors:
+            if not isinstance(error, NvjpegError):
+                raise error
+            if error.status == ALLOCATOR_FAILURE:
+                raise self._device.pool.exhausted(str(error)) from error
+        return bool(errors)
+
+    def judge(self) -> None:
+        """After the CPU has decoded all that a lane could not: no file was broken. RuntimeError if only the lane was to decode it."""
+        for (decoder, _), images in zip(self._plan.lanes, self.images):
+            if isinstance(images.error, NvjpegError):
+                decoder.gave_up(images.error)
 
     def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
         """The steps for the whole batch, when a decoder of the GPU could not."""

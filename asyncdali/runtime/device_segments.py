@@ -113,13 +113,19 @@ class DeviceSegmentRun(SegmentRun):
         by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._stream))
-        yield from super()._pixels(by_host, fresh, slots, scratch, lap)
+        try:
+            yield from super()._pixels(by_host, fresh, slots, scratch, lap)
+        finally:
+            for decode in self._decoded:
+                decode.host_over()
         for decode in self._decoded:
             for images in decode.images:
                 if not images.done():
                     yield Waiting(images)
+            self._device.enter()  # this may be the thread that waited
             if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
+                decode.judge()
         self._device.enter()  # this is the worker thread that finished last, if there was work
         keep: list[Any] = [self._uploads, self._downloads, steps]
         for batch in self._by_host:

@@ -325,18 +325,22 @@ class StandInNvjpeg:
     def __init__(self, driver: StandIn, engines: int = 2):
         self.driver = driver
         self.engines = engines
-        self.broken: int | None = None
+        self.fails: dict[str, int] = {}
+        """Calls that fail, by name, with a status."""
         self._handles = 0
         self._counts: dict[int, int] = {}
         self.open: set[int] = set()
 
     def handle(self, name: str, *arguments: Any) -> int:
+        self.driver.calls[f"nvjpeg{name}"] += 1
+        self._fail(name)
         self._handles += 1
         self.open.add(self._handles)
         return self._handles
 
     def call(self, name: str, *arguments: Any) -> None:
         self.driver.calls[f"nvjpeg{name}"] += 1
+        self._fail(name)
         if name == "GetHardwareDecoderInfo":
             for address, value in zip(arguments[1:], (self.engines, 1), strict=True):
                 ctypes.c_uint32.from_address(address).value = value
@@ -346,6 +350,10 @@ class StandInNvjpeg:
             self._counts[arguments[1]] = arguments[2]
         elif name == "DecodeBatched":
             self._decode(*arguments)
+
+    def _fail(self, name: str) -> None:
+        if name in self.fails:
+            raise NvjpegError(name, self.fails[name])
 
     def _decode(self, handle: int, state: int, data: int, lengths: int, images: int, stream: int) -> None:
         count = self._counts[state]

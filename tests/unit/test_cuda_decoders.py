@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from PIL import Image
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
 from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.operators.decode import jpeg_kernels
+from asyncdali.operators.decode.lane_balance import Balance
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -197,3 +200,221 @@ def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch,
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
     large_batch(load=0.9 if fewer == "files" else None)
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
+
+
+OF_FILES = (3, 4, 9, 10)
+
+
+@pytest.mark.parametrize("name", ["DecodeBatchedInitialize", "DecodeBatched"])
+@pytest.mark.parametrize("decoder", ["", "hardware"])
+def test_every_status_of_a_batch(nvjpeg, name, decoder):
+    """The CPU decodes what the GPU could not, and says so once; if only the GPU was to, what is not about files is the iteration's error.
+    The pipeline goes on."""
+    expected = run(files, "cpu", iterations=12)
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, prefetch_queue_depth=1)
+    def graph():
+        return fn.decoders.image(fn.external_source(files, batch=False), device="mixed", decoder=decoder)
+
+    pipe = graph()
+    pipe.build()
+    said = 0
+    for status in range(1, 11):
+        nvjpeg.fails[name] = status
+        if status == 5:
+            with pytest.raises(MemoryError, match="out of memory on GPU 0: .*allocator failure.*this pipeline holds"):
+                pipe.run()
+        elif decoder and status not in OF_FILES:
+            with pytest.raises(RuntimeError, match=rf"not decoded by the GPU's JPEG engines: nvjpeg{name}: .* \({status}\)"):
+                pipe.run()
+        else:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                (images,) = pipe.run()
+            said += len(caught)
+            for x, y in zip(expected[status - 1], images.as_cpu(), strict=True):
+                np.testing.assert_array_equal(x, np.array(y))
+    assert said == 1
+    del nvjpeg.fails[name]
+    before = nvjpeg.driver.calls["nvjpegDecodeBatched"]
+    (images,) = pipe.run()
+    for x, y in zip(expected[10], images.as_cpu(), strict=True):
+        np.testing.assert_array_equal(x, np.array(y))
+    assert nvjpeg.driver.calls["nvjpegDecodeBatched"] > before
+    pipe.close()
+    assert not nvjpeg.open
+
+
+@pytest.mark.parametrize("status", range(1, 11))
+@pytest.mark.parametrize("name", ["CreateEx", "JpegStateCreate", "GetHardwareDecoderInfo", "SetDeviceMemoryPadding"])
+def test_every_status_of_build(nvjpeg, monkeypatch, name, status):
+    """One warning (a GPU without engines is no reason for one), and the CPU decodes; an error if the engines were asked for."""
+    from asyncdali.device.cuda import nvjpeg as lane
+
+    monkeypatch.setattr(lane, "_warned", set())
+    nvjpeg.fails[name] = status
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [run(files, iterations=1) for _ in range(2)]
+    assert [str(warning.message) for warning in caught if status == 7] == []
+    assert len(caught) == (status != 7)
+    assert nvjpeg.driver.calls["nvjpegDecodeBatched"] == 0
+    for x, y in zip(found[0][0], found[1][0], strict=True):
+        np.testing.assert_array_equal(x, y)
+    with pytest.raises(RuntimeError, match=rf"decoder='hardware'.*nvjpeg{name}: .* \({status}\)"):
+        run(files, decoder="hardware", iterations=1)
+    assert not nvjpeg.open
+
+
+def test_hints_and_options_reach_the_library(nvjpeg):
+    noted = {}
+    call, handle = nvjpeg.call, nvjpeg.handle
+    nvjpeg.call = lambda name, *arguments: (noted.setdefault(name, []).append(arguments), call(name, *arguments))[1]
+    nvjpeg.handle = lambda name, *arguments: (noted.setdefault(name, []).append(arguments), handle(name, *arguments))[1]
+    run(
+        files, iterations=1, decoder="hardware", preallocate_width_hint=640, preallocate_height_hint=480, device_memory_padding=1 << 20,
+        host_memory_padding=1 << 19, jpeg_fancy_upsampling=True,
+    )  # fmt: skip
+    assert noted["DecodeBatchedPreAllocate"][0][2:5] == (8, 640, 480)
+    assert noted["SetDeviceMemoryPadding"][0][0] == 1 << 20 and noted["SetPinnedMemoryPadding"][0][0] == 1 << 19
+    assert noted["CreateEx"][0][3] == nvjpeg_library.FLAG_FANCY_UPSAMPLING
+    noted.clear()
+    run(files, iterations=1, decoder="hardware")
+    assert "DecodeBatchedPreAllocate" not in noted and noted["CreateEx"][0][3] == 0
+
+
+def test_fast_idct_is_for_the_cpus_lane(nvjpeg):
+    def difference(**arguments):
+        exact, fast = (run(files, iterations=1, use_fast_idct=fast, **arguments)[0] for fast in (False, True))
+        return [int(np.abs(x.astype(int) - y.astype(int)).max()) for x, y in zip(exact, fast, strict=True)]
+
+    assert max(difference(decoder="cpu")) > 0
+    by_engines = difference(decoder="hardware")
+    assert [k for k, most in enumerate(by_engines) if most] == [3, 5] or not any(by_engines)  # progressive, too small: the CPU's
+
+
+# --- the split
+
+
+def decoded(num_threads=2, checkpoint=None, **arguments):
+    @pipeline_def(batch_size=8, num_threads=num_threads, device_id=0, seed=5, enable_checkpointing=True, checkpoint=checkpoint)
+    def graph():
+        return fn.decoders.image(fn.external_source(files, batch=False), device="mixed", **arguments)
+
+    return graph()
+
+
+def lanes_of(pipe):
+    pipe.build()
+    return next(item.operator for item in pipe._session.operators if hasattr(item.operator, "_lanes"))._lanes
+
+
+def slots_of(pipe):
+    """Which of 100 alike files the engines would get."""
+    lanes = lanes_of(pipe)
+    data = jpeg(1)
+    addresses, sizes = np.full(100, data.ctypes.data), np.full(100, len(data))
+    headers, _ = jpeg_kernels.read_headers(addresses, sizes)
+    extents = np.ascontiguousarray(headers[:, 2:0:-1])
+    found = lanes.choose(addresses, sizes, headers, np.zeros_like(extents), extents)
+    pipe.close()
+    return found.chosen.tolist()
+
+
+def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
+    """Also on a GPU that would be given another one, with other threads; a machine without a GPU hands it on."""
+    pipe = decoded()
+    pipe.run()
+    saved = pipe.checkpoint()
+    expected = slots_of(pipe)
+    assert 0 < sum(expected) < 100
+    nvjpeg.engines = 7
+    assert slots_of(decoded(num_threads=1, checkpoint=saved)) == expected
+    assert slots_of(decoded(num_threads=1)) != expected
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    on_host = decoded(checkpoint=saved)
+    on_host.build()
+    handed_on = on_host.checkpoint()
+    on_host.close()
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    assert slots_of(decoded(checkpoint=handed_on)) == expected
+
+
+def test_a_given_load_is_stronger_than_a_checkpoint(nvjpeg):
+    pipe = decoded()
+    pipe.run()
+    saved = pipe.checkpoint()
+    pipe.close()
+    assert all(slots_of(decoded(hw_decoder_load=1.0, checkpoint=saved)))
+
+
+def test_a_gpu_without_engines_says_that_pixels_change(nvjpeg, caplog):
+    pipe = decoded()
+    pipe.run()
+    saved = pipe.checkpoint()
+    pipe.close()
+    nvjpeg.fails["CreateEx"] = 7
+    with caplog.at_level("WARNING", "asyncdali"):
+        decoded(checkpoint=saved).build()
+    assert "used JPEG engines" in caplog.text
+
+
+@pytest.mark.parametrize("data", [[], {"given": None, "engines": 2, "multiprocessors": 0}, {"given": None, "engines": "x"}])
+def test_a_split_that_is_none(nvjpeg, data):
+    lanes = lanes_of(decoded())
+    with pytest.raises(ValueError, match="how JPEGs are split"):
+        lanes.load(data)
+
+
+# --- sharing by load
+
+
+def test_sharing_by_load(nvjpeg):
+    expected, found = run(files, "cpu", iterations=6), run(files, decoder="dynamic", iterations=6)
+    for a, b in zip(expected, found, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert nvjpeg.driver.calls["nvjpegDecodeBatched"] > 0
+
+
+def test_sharing_by_load_cannot_be_resumed(nvjpeg):
+    with pytest.raises(ValueError, match="enable_checkpointing"):
+        decoded(decoder="dynamic").build()
+    with pytest.raises(ValueError, match="hw_decoder_load"):
+        run(files, decoder="dynamic", hw_decoder_load=0.5)
+
+
+class Clock:
+    def __init__(self):
+        self.time = 0
+
+    def __call__(self):
+        return self.time
+
+
+def test_both_are_through_at_the_same_time():
+    """Engines that decode 3 pictures while the CPU decodes 1 get three quarters, whatever was thought at first."""
+    clock = Clock()
+    balance = Balance(1.0, 9.0, clock)
+    for _ in range(20):
+        start = clock.time
+        engines = round(balance.part(100) * 100)
+        share = balance.share(engines, 100 - engines)
+        for milliseconds, side in sorted([(engines / 3, "engines"), (100 - engines, "host")]):
+            clock.time = start + int(1e6 * milliseconds)
+            share.over(side)
+    assert engines == pytest.approx(75, abs=2)
+
+
+def test_a_side_that_is_behind_gets_less():
+    clock = Clock()
+    balance = Balance(1.0, 1.0, clock)
+    assert balance.part(100) == 0.5
+    waiting = balance.share(50, 50)
+    waiting.over("host")  # the engines are 50 pictures behind
+    waiting.over("host")
+    assert balance._sides["host"].pending == 0
+    balance._sides["host"].rate = 1.0
+    assert balance.part(100) == 0.25
+    waiting.over("engines")
+    assert balance._sides["engines"].pending == 0

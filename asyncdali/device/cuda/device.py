@@ -13,13 +13,12 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.memory import address_of
 from ..base import Device, Event, Stream
-from ..buffers import BufferPool
 from ..launch import Kernel, Launch, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
 from .driver import Driver
 from .idle import leave_stream, take_stream
-from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_array
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
 from .user_arrays import UserArrays
 
 _ALIGNMENT = 64
@@ -94,8 +93,8 @@ class CudaDevice(Device):
         self.events = Events(driver, index)
         self.pool = DevicePool(driver, index, self.events)
         # Pinned memory is dear to get: what is free stays.
-        self.pinned = BufferPool(lambda size: pinned_array(driver, size), spare=_SPARE)
-        self.staging = BufferPool(lambda size: pinned_array(driver, size), small=0, spare=_SPARE)
+        self.pinned = pinned_pool(driver, index, spare=_SPARE)
+        self.staging = pinned_pool(driver, index, small=0, spare=_SPARE)
         self.copy_stream: int = take_stream(driver, index)
         """For copies that users ask for, outside of any pipeline stream. It goes back with the device object."""
         weakref.finalize(self, leave_stream, driver, index, self.copy_stream).atexit = False

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import weakref
 from collections import deque
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from ...batch import AddressView
 from ..base import Event
-from ..buffers import size_class
+from ..buffers import BufferPool, size_class
 from .driver import DeviceMemoryError, Driver
 
 log = logging.getLogger("asyncdali")
@@ -187,14 +188,18 @@ class DevicePool:
             try:
                 block = _Block(self._driver, self._device, size)
             except DeviceMemoryError as error:
-                raise DeviceMemoryError(
-                    f"out of memory on GPU {self._device}: {error}; this pipeline holds {self.allocated_bytes} bytes of it in batches. "
-                    "A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
-                ) from None
+                raise self.exhausted(str(error)) from None
         self.allocations += 1
         self.allocated_bytes += size
         self._blocks.add(block)
         return block
+
+    def exhausted(self, what: str) -> DeviceMemoryError:
+        """The error for a request, described by `what`, that could not be met."""
+        return DeviceMemoryError(
+            f"out of memory on GPU {self._device}: {what}; this pipeline holds {self.allocated_bytes} bytes of it in batches. "
+            "A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
+        )
 
     def _let_go(self) -> None:
         """Free what nobody uses."""
@@ -226,7 +231,24 @@ class _PinnedBlock:
                 log.debug("pinned memory could not be freed: %s", error)
 
 
-def pinned_array(driver: Driver, size: int) -> np.ndarray:
-    """`size` bytes of page-locked host memory as a uint8 array."""
-    block = _PinnedBlock(driver, size)
-    return np.asarray(AddressView(block.address, (size,), np.dtype(np.uint8), block))
+def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
+    """A pool (:class:`BufferPool`, with its `options`) of page-locked host memory, for threads that have chosen no device, too.
+
+    Its ``allocate`` raises DeviceMemoryError that names the request and the pool.
+    """
+
+    def pinned_array(size: int) -> np.ndarray:
+        driver.use(device)
+        try:
+            block = _PinnedBlock(driver, size)
+        except DeviceMemoryError as error:
+            held = pool()
+            raise DeviceMemoryError(
+                f"out of pinned memory for GPU {device}: {error}; this pool of the pipeline holds {held.allocated_bytes if held else 0} "
+                "bytes. A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
+            ) from None
+        return np.asarray(AddressView(block.address, (size,), np.dtype(np.uint8), block))
+
+    made = BufferPool(pinned_array, **options)
+    pool = weakref.ref(made)
+    return made

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,6 +52,8 @@ class DecodedImages(Event):
         self.buffer: DeviceBuffer | None = None
         self.ready: CudaEvent | None = None
         self.error: Exception | None = None
+        self.then: Callable[[], None] | None = None
+        """Called once the work is queued, or has failed."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the work is queued on the device (or has failed)."""
@@ -60,6 +63,8 @@ class DecodedImages(Event):
         return self._over.is_set()
 
     def over(self) -> None:
+        if self.then is not None:
+            self.then()
         self._over.set()
 
 
@@ -87,38 +92,60 @@ class DecoderOptions(NamedTuple):
 
 
 class BatchDecoder:
-    """One pipeline's use of the GPU's JPEG engines, or with `hybrid` of its multiprocessors; `engines` is the number of the former."""
+    """One pipeline's use of the GPU's JPEG engines, or with `hybrid` of its multiprocessors; `engines` is the number of the former.
 
-    def __init__(self, device: CudaDevice, library: nvjpeg.Library, options: DecoderOptions, hybrid: bool = False):
+    `demanded` says that the user wants no other decoder.
+    """
+
+    def __init__(self, device: CudaDevice, library: nvjpeg.Library, options: DecoderOptions, demanded: bool, hybrid: bool = False):
         self._device = device
         self._library = library
+        self.what, self.demanded = ("hybrid decoder" if hybrid else "JPEG engines"), demanded
+        self._said: set[str] = set()
         flags = nvjpeg.FLAG_FANCY_UPSAMPLING if options.fancy else 0
         backend = nvjpeg.BACKEND_GPU_HYBRID if hybrid else nvjpeg.BACKEND_HARDWARE
+        self._states: list[_State] = []
         self._handle = library.handle("CreateEx", backend, None, None, flags)
+        try:
+            self._set_up(options, hybrid)
+        except BaseException:
+            self._give_back()
+            raise
+        self._turn = 0
+
+    def _set_up(self, options: DecoderOptions, hybrid: bool) -> None:
+        device, library = self._device, self._library
         counts = np.zeros(2, np.uint32)
         if not hybrid:
             library.call("GetHardwareDecoderInfo", self._handle, counts.ctypes.data, counts.ctypes.data + 4)
         self.engines, self.cores = (int(count) for count in counts)
         library.call("SetDeviceMemoryPadding", options.paddings[0], self._handle)
         library.call("SetPinnedMemoryPadding", options.paddings[1], self._handle)
-        states = range(_HYBRID_STATES if hybrid else _ENGINE_STATES)
-        self._states = [_State(device, library, self._handle, number) for number in states]
+        for number in range(_HYBRID_STATES if hybrid else _ENGINE_STATES):
+            self._states.append(_State(device, library, self._handle, number))
         if all(options.sizes) and not hybrid:
             batch, sizes = options.batch, options.sizes
             for state in self._states:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
-        self._turn = 0
 
     def start(
-        self, sources: np.ndarray, sizes: np.ndarray, extents: np.ndarray, bgr: bool, targets: Targets | None = None
+        self,
+        sources: np.ndarray,
+        sizes: np.ndarray,
+        extents: np.ndarray,
+        bgr: bool,
+        targets: Targets | None = None,
+        then: Callable[[], None] | None = None,
     ) -> DecodedImages:
         """Decode JPEGs at `sources` (addresses) of `sizes` bytes to images of `extents` (height, width); int64[images] each.
 
         targets    where to (addresses, the buffer that they are in, an event behind which it may be written); by default own memory
+        then       see :class:`DecodedImages`
 
         The data must stay until the work is done on the device.
         """
         result = DecodedImages()
+        result.then = then
         state = self._states[self._turn]
         self._turn = (self._turn + 1) % len(self._states)
         output = nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI
@@ -135,6 +162,16 @@ class BatchDecoder:
             self._settle(state)
         finally:
             result.over()
+
+    def gave_up(self, error: nvjpeg.NvjpegError) -> None:
+        """A batch failed although the CPU can decode its files: said once; RuntimeError where nobody else was to decode them and it is not
+        about files."""
+        reason = f"a batch of JPEGs was not decoded by the GPU's {self.what}: {error}"
+        if self.demanded and error.status not in nvjpeg.OF_FILES:
+            raise RuntimeError(f"{reason}; its files are sound")
+        if self.what not in self._said:
+            self._said.add(self.what)
+            warn(f"{reason}; the CPU decoded it", RuntimeWarning)
 
     def _settle(self, state: _State) -> None:
         """What a failed call has queued all the same must not write where others will."""
@@ -186,13 +223,17 @@ class BatchDecoder:
         ended = all(state.thread.join(timeout) for state in self._states)
         if ended and self._states:
             self._device.enter()
-            for state in self._states:
-                self._device.driver.stream_synchronize(state.stream)
-                self._library.call("JpegStateDestroy", state.state)
-                leave_stream(self._device.driver, self._device.index, state.stream)
-            self._library.call("Destroy", self._handle)
-            self._states = []
+            self._give_back()
         return ended
+
+    def _give_back(self) -> None:
+        for state in self._states:
+            state.thread.close()
+            self._device.driver.stream_synchronize(state.stream)
+            self._library.call("JpegStateDestroy", state.state)
+            leave_stream(self._device.driver, self._device.index, state.stream)
+        self._states = []
+        self._library.call("Destroy", self._handle)
 
 
 def batch_decoder(device: CudaDevice, options: DecoderOptions, demanded: bool, hybrid: bool = False) -> BatchDecoder | None:
@@ -211,7 +252,7 @@ def batch_decoder(device: CudaDevice, options: DecoderOptions, demanded: bool, h
     else:
         try:
             device.enter()
-            decoder = BatchDecoder(device, library, options, hybrid)
+            decoder = BatchDecoder(device, library, options, demanded, hybrid)
             device.parts.append(decoder)
             return decoder
         except nvjpeg.NvjpegError as error:

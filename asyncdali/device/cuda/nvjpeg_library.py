@@ -17,7 +17,9 @@ STATUS = (
     "success", "not initialized", "invalid parameter", "bad JPEG", "JPEG not supported", "allocator failure", "execution failed",
     "architecture mismatch", "internal error", "implementation not supported", "incomplete bitstream",
 )  # fmt: skip
-ARCH_MISMATCH = 7
+ALLOCATOR_FAILURE, ARCH_MISMATCH = 5, 7
+OF_FILES = (3, 4, 9, 10)
+"""Statuses that tell about a file: bad, not supported, incomplete."""
 
 IMAGE = np.dtype([("channel", "<u8", 4), ("pitch", "<u8", 4)])
 """nvjpegImage_t."""

@@ -1,23 +1,28 @@
 """Mixed decoders on a GPU: which samples its JPEG engines decode, which its multiprocessors, and which the CPU.
 
 They differ, at coloured edges visibly (docs/gpu.md). So the lane of a sample depends on the files of its batch, its slot and a split
-that is fixed when the pipeline is built, never on load: a run can be repeated and resumed exactly.
+that is fixed when the pipeline is built and stored in checkpoints, never on load: a run can be repeated and resumed exactly. Only
+`decoder="dynamic"` shares by load (lane_balance.py).
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
+from .lane_balance import Balance
 
 if TYPE_CHECKING:
     from ...device.cuda.nvjpeg import BatchDecoder
 
-DECODERS = ("", "hardware", "hybrid", "cpu")
+log = logging.getLogger("asyncdali")
+
+DECODERS = ("", "dynamic", "hardware", "hybrid", "cpu")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 11.0, 0.4
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
@@ -30,6 +35,13 @@ class Lane(NamedTuple):
     chosen: np.ndarray
 
 
+class Split(NamedTuple):
+    """Parts of a batch, the rest is the CPU's."""
+
+    engines: float
+    multiprocessors: float
+
+
 @dataclass
 class GpuImages:
     """The samples of a batch that decoders of the GPU take.
@@ -38,6 +50,7 @@ class GpuImages:
     sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data
     extents    int64[samples, 2], (height, width) of the whole images;  windows  int64[samples, 2, 2], (anchor, extents) as (y, x)
     targets    int64[samples], where the compiled step puts what the CPU decodes; filled in by the runtime
+    balance    is told when the engines and the CPU are through, if they share by load
     """
 
     lanes: list[Lane]
@@ -48,6 +61,7 @@ class GpuImages:
     windows: np.ndarray
     targets: np.ndarray
     bgr: bool
+    balance: Balance | None = None
 
 
 class Lanes:
@@ -59,12 +73,20 @@ class Lanes:
         if not 0 <= load <= 1:
             raise ValueError(f"`hw_decoder_load` must be between 0 and 1, got {load:g}")
         output_type, dtype = spec.constant("output_type"), spec.constant("dtype")
+        shared = wish in ("", "dynamic")
+        if wish == "dynamic" and environment.checkpointing:
+            raise ValueError("decoder='dynamic' shares by load: a run cannot be repeated, so it does not go with `enable_checkpointing`")
+        if wish == "dynamic" and spec.given("hw_decoder_load"):
+            raise ValueError("`hw_decoder_load` fixes the part that decoder='dynamic' decides anew for every batch: give one of them")
         self._bgr = output_type == DALIImageType.BGR
         self.engines: BatchDecoder | None = None
         self.hybrid: BatchDecoder | None = None
+        self._balance: Balance | None = None
         self._least = 1
+        self._given: float | None = load if spec.given("hw_decoder_load") else None
+        self._split = Split(0.0, 0.0)
         if wish == "cpu" or output_type not in _FORMATS or dtype != DALIDataType.UINT8:
-            if wish not in ("", "cpu"):
+            if wish in ("hardware", "hybrid"):
                 raise ValueError(f"decoder={wish!r} gives UINT8 in RGB or BGR only")
             return
         from ...device.cuda.nvjpeg import HYBRID_MINIMUM, DecoderOptions, batch_decoder
@@ -75,17 +97,42 @@ class Lanes:
             (int(spec.constant("preallocate_width_hint")), int(spec.constant("preallocate_height_hint"))),
             (int(spec.constant("device_memory_padding")), int(spec.constant("host_memory_padding"))),
         )  # fmt: skip
-        if wish in ("", "hardware"):
+        if shared or wish == "hardware":
             self.engines = batch_decoder(environment.gpu, options, wish == "hardware")
-        if wish == "hybrid" or (wish == "" and environment.batch_size >= HYBRID_MINIMUM):
+        if wish == "hybrid" or (shared and environment.batch_size >= HYBRID_MINIMUM):
             self.hybrid = batch_decoder(environment.gpu, options, wish == "hybrid", hybrid=True)
-            self._least = HYBRID_MINIMUM if wish == "" else 1
+            self._least = HYBRID_MINIMUM if shared else 1
         engines = 0 if self.engines is None else self.engines.engines * _ENGINE_RATE
         hybrid = 0 if self.hybrid is None else _HYBRID_RATE
-        others = hybrid + (0 if wish else environment.num_threads * _THREAD_RATE)
-        part = load if spec.given("hw_decoder_load") and self.engines is not None and not wish else engines / max(engines + others, 1e-9)
-        self._hybrid_part = (1 - part) * hybrid / max(others, 1e-9)
-        self._engines_part = min(part / max(1 - self._hybrid_part, 1e-9), 1.0)  # of what the multiprocessors leave
+        threads = environment.num_threads * _THREAD_RATE if shared else 0
+        part = engines / max(engines + hybrid + threads, 1e-9)
+        if self._given is not None and self.engines is not None and shared:
+            part = self._given
+        self._split = Split(part, (1 - part) * hybrid / max(hybrid + threads, 1e-9))
+        if wish == "dynamic" and self.engines is not None:
+            self._balance = Balance(engines, threads)
+
+    # --- the split, in checkpoints
+
+    def save(self) -> Any:
+        """The split as JSON data; None where the GPU has no part in it."""
+        return {"given": self._given, **self._split._asdict()} if self.any else None
+
+    def load(self, data: Any) -> None:
+        """Take over a saved split, unless another `hw_decoder_load` is given now; ValueError if it is not one."""
+        try:
+            given, split = data["given"], Split(float(data["engines"]), float(data["multiprocessors"]))
+        except (TypeError, KeyError, ValueError) as error:
+            raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
+        if min(split) < 0 or sum(split) > 1 + 1e-6:
+            raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
+        if given != self._given:
+            return
+        lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
+        missing = [name for name, decoder, part in lanes if part and decoder is None]
+        if missing:
+            log.warning("the checkpoint's pipeline used %s: not to be had here, so other pixels follow", " and ".join(missing))
+        self._split = split
 
     @property
     def any(self) -> bool:
@@ -105,10 +152,11 @@ class Lanes:
         from .jpeg_lane_kernels import eligible
 
         free = eligible(addresses, sizes, headers)
+        engines, hybrid = self._split
         lanes = []
         left = np.ones(len(sizes), bool)
         if self.hybrid is not None:
-            count = round(self._hybrid_part * len(sizes))
+            count = round(hybrid * len(sizes))
             candidates = np.flatnonzero(free)
             smallest = candidates[np.argsort(sizes[candidates], kind="stable")[:count]]
             if len(smallest) >= self._least:
@@ -117,7 +165,9 @@ class Lanes:
                 left &= ~chosen
                 lanes.append(Lane(self.hybrid, chosen))
         if self.engines is not None:
-            turn = np.diff(np.floor(np.arange(left.sum() + 1) * self._engines_part + 1e-9)) > 0
+            part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # of what the multiprocessors leave
+            part = part if self._balance is None else self._balance.part(int(left.sum()))
+            turn = np.diff(np.floor(np.arange(left.sum() + 1) * part + 1e-9)) > 0
             chosen = np.zeros(len(sizes), bool)
             chosen[left] = turn
             chosen &= free
@@ -128,4 +178,4 @@ class Lanes:
         places = np.stack([anchors, windows], axis=1).astype(np.int64)
         extents = np.ascontiguousarray(headers[:, 2:0:-1])
         taken = np.logical_or.reduce([lane.chosen for lane in lanes])
-        return GpuImages(lanes, taken, addresses, sizes, extents, places, np.zeros(len(sizes), np.int64), self._bgr)
+        return GpuImages(lanes, taken, addresses, sizes, extents, places, np.zeros(len(sizes), np.int64), self._bgr, self._balance)

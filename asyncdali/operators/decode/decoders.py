@@ -8,7 +8,7 @@ preparing, and the compiled step copies the window.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,20 +44,20 @@ DECODER_ARGS = (
     Arg(
         "decoder", "str", "",
         'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
-        'or "" (all, split by `hw_decoder_load`).',
+        '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
     ),
-    Arg("device_memory_padding", "int", 16777216, "Bytes that the GPU's decoder keeps in advance."),
+    Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
-    Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoder keeps in advance."),
+    Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
     Arg("host_memory_padding_jpeg2k", "int", 0, "Pinned buffer presizing (GPU decoders; no effect here)."),
-    Arg("hw_decoder_load", "float", 0.65, "Part of the batch for a GPU's decoding engines; by default by their number and `num_threads`."),
+    Arg("hw_decoder_load", "float", 0.65, "Part of a batch that a GPU's JPEG engines get; by default by their number and `num_threads`."),
     Arg("hybrid_huffman_threshold", "int", 1000000, "Image size for Huffman decoding on the GPU (GPU decoders; no effect here)."),
-    Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's engines too (slower); the CPU always does it."),
+    Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's decoders, too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
-    Arg("preallocate_height_hint", "int", 0, "Expected largest height: sizes buffers of a GPU's engines."),
-    Arg("preallocate_width_hint", "int", 0, "Expected largest width: sizes buffers of a GPU's engines."),
-    Arg("use_fast_idct", "bool", False, "Faster, less exact inverse DCT for JPEGs."),
+    Arg("preallocate_height_hint", "int", 0, "Expected largest height: with the width, a GPU's engines get their buffers in `build()`."),
+    Arg("preallocate_width_hint", "int", 0, "Expected largest width: see `preallocate_height_hint`."),
+    Arg("use_fast_idct", "bool", False, "Faster, less exact inverse DCT for JPEGs that the CPU decodes; a GPU's decoders have one only."),
     Arg("memory_stats", "bool", False, "Deprecated, no effect."),
     Arg("split_stages", "bool", False, "Deprecated, no effect."),
     Arg("use_chunk_allocator", "bool", False, "Deprecated, no effect."),
@@ -106,6 +106,15 @@ class ImageDecoder(Operator):
                 from . import jpeg_lane_kernels
 
                 compile_all(jpeg_lane_kernels)
+
+    # --- lanes of a GPU
+
+    def settings(self) -> Any:
+        return None if self._lanes is None else self._lanes.save()
+
+    def use_settings(self, data: Any) -> None:
+        if self._lanes is not None:
+            self._lanes.load(data)
 
     # --- windows, in the image as seen
 
