@@ -6,30 +6,44 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.dlpack
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
+from ...tensors.dlpack import CPU_DEVICE
 from ...types import DALIDataType
 
 
-def host_array(output: Any, name: str) -> np.ndarray:
-    """An array [samples, ...] over the memory of a tensor list. RuntimeError (with the output's name) if samples differ in shape."""
-    output = output.as_cpu()
-    if output.dtype is not DALIDataType.NO_TYPE and not output.is_dense_tensor():
+def array_of(output: Any, name: str) -> np.ndarray | jax.Array:
+    """An array [samples, ...] over the memory of a tensor list: jax's for data on a GPU, whose work waits for them there, else numpy's.
+
+    RuntimeError (with the output's name) if samples differ in shape.
+    """
+    if output.dtype is DALIDataType.NO_TYPE:
+        return np.asarray(output.as_cpu())
+    if not output.is_dense_tensor():
         shapes = sorted(set(output.shape()))
         raise RuntimeError(
             f"output {name!r}: samples of different shapes ({shapes[0]}, {shapes[1]}, ...) cannot be one array: crop or pad them"
         )
-    return np.asarray(output)
+    tensor = output.as_tensor()
+    if tensor.__dlpack_device__() == CPU_DEVICE:
+        return np.from_dlpack(tensor)
+    return jax.dlpack.from_dlpack(tensor) if gpu_of(tensor.device_id()) is not None else np.asarray(tensor.as_cpu())
 
 
-def on_device(array: np.ndarray, device: Any) -> jax.Array:
+def gpu_of(number: int) -> Any:
+    """Jax's device for a GPU of this machine, None where jax has no such device."""
+    return next((device for device in jax.local_devices() if device.platform == "gpu" and device.local_hardware_id == number), None)
+
+
+def on_device(array: np.ndarray | jax.Array, device: Any) -> jax.Array:
     """The array on a device (None: jax's default). On the CPU it is a view where the memory is aligned as XLA wants it."""
     return jax.device_put(array, device)
 
 
-def stacked(parts: Sequence[np.ndarray], devices: Sequence[Any] | None) -> jax.Array:
+def stacked(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any] | None) -> jax.Array:
     """[parts, samples, ...]: as `jax.pmap` wants it, each part on its device; without devices all on the default one."""
     if devices is None:
         return jnp.stack([on_device(part, None) for part in parts])
@@ -38,14 +52,14 @@ def stacked(parts: Sequence[np.ndarray], devices: Sequence[Any] | None) -> jax.A
     return jax.make_array_from_single_device_arrays((len(parts), *parts[0].shape), sharding, shards)
 
 
-def concatenated(parts: Sequence[np.ndarray], devices: Sequence[Any]) -> jax.Array:
+def concatenated(parts: Sequence[np.ndarray | jax.Array], devices: Sequence[Any]) -> jax.Array:
     """[parts x samples, ...], each part on its device."""
     sharding = NamedSharding(Mesh(np.array(devices), ("device",)), PartitionSpec("device"))
     shards = [on_device(part, device) for part, device in zip(parts, devices, strict=True)]
     return jax.make_array_from_single_device_arrays((sum(map(len, parts)), *parts[0].shape[1:]), sharding, shards)
 
 
-def sharded(parts: Sequence[np.ndarray], sharding: Sharding) -> jax.Array:
+def sharded(parts: Sequence[np.ndarray | jax.Array], sharding: Sharding) -> jax.Array:
     """A global array of what all processes have, one part after another along the first dimension.
 
     Each device gets its slice; a slice within one part is not copied on the way.
@@ -55,7 +69,7 @@ def sharded(parts: Sequence[np.ndarray], sharding: Sharding) -> jax.Array:
     starts = np.cumsum([0, *map(len, parts)])
     shape = (int(starts[-1]), *parts[0].shape[1:])
 
-    def slice_of(index: Any) -> np.ndarray:
+    def slice_of(index: Any) -> np.ndarray | jax.Array:
         first, *rest = index if index else (slice(None),)
         start, stop, _ = first.indices(shape[0])
         k = int(np.searchsorted(starts, start, side="right")) - 1

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Sharding
 
 from ..base_iterator import BaseIterator, LastBatchPolicy
-from .arrays import concatenated, host_array, on_device, sharded, stacked
+from .arrays import array_of, concatenated, gpu_of, on_device, sharded, stacked
 
 
 class DALIGenericIterator(BaseIterator):
@@ -25,6 +25,8 @@ class DALIGenericIterator(BaseIterator):
         sharding: where the parts of the arrays are. A single pipeline's batch is split over it, too.
         pmap_compatible: True: a leading axis also for a single pipeline. False with `devices`: no such axis.
         devices: the device of each pipeline's part; None: jax's default device.
+
+    Arrays of a pipeline's GPU outputs are views of its memory; jax's work waits for them, `next` does not.
 
     Types are jax's: 64-bit elements become 32-bit ones unless ``jax_enable_x64`` is set. PARTIAL is refused (ValueError): jax compiles for
     fixed shapes. Other arguments and errors are those of :class:`~asyncdali.plugin.base_iterator.BaseIterator`.
@@ -60,13 +62,17 @@ class DALIGenericIterator(BaseIterator):
         if self._devices is not None and len(self._devices) != len(self._pipes):
             raise ValueError(f"there are {len(self._pipes)} pipelines, but {len(self._devices)} devices")
 
-    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, np.ndarray]:
-        return {name: host_array(output, name) for name, output in zip(self.output_map, outputs, strict=True)}
+    def _stream(self, device: int) -> int | None:
+        gpu = gpu_of(device)
+        return None if gpu is None else gpu.get_stream_for_external_ready_events()
 
-    def _collected(self, converted: list[dict[str, np.ndarray]]) -> dict[str, jax.Array]:
+    def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, np.ndarray | jax.Array]:
+        return {name: array_of(output, name) for name, output in zip(self.output_map, outputs, strict=True)}
+
+    def _collected(self, converted: list[dict[str, np.ndarray | jax.Array]]) -> dict[str, jax.Array]:
         return {name: self._one([part[name] for part in converted], name) for name in self.output_map}
 
-    def _one(self, parts: list[np.ndarray], name: str) -> jax.Array:
+    def _one(self, parts: list[np.ndarray | jax.Array], name: str) -> jax.Array:
         if any(part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts):
             raise RuntimeError(f"output {name!r}: the pipelines' batches differ: {[(part.shape, str(part.dtype)) for part in parts]}")
         if self._sharding is not None:

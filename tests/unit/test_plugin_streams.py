@@ -1,0 +1,151 @@
+"""Iterators over pipelines with outputs on a GPU, over the stand-in for CUDA: `next` does not wait, the framework's stream does."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn
+
+from asyncdali import fn, pipeline_def
+from asyncdali.batch import AddressView
+from asyncdali.device import select
+from asyncdali.plugin.base_iterator import BaseIterator
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+
+WAITS = ("event_synchronize", "stream_synchronize")
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """The stand-in, as the machine's CUDA; what it exports are views of its "device" memory."""
+    driver = StandIn()
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)
+    monkeypatch.setattr(driver, "export", lambda array, options: on_host(array).__dlpack__(max_version=options.get("max_version")))
+    driver.use(0)
+    return driver
+
+
+def on_host(array):
+    return np.asarray(AddressView(array.address, array.shape, array.dtype, array))
+
+
+@pipeline_def(batch_size=4, num_threads=1, device_id=0)
+def flipped():
+    return fn.flip(fn.external_source(picture, batch=False, layout="HWC").gpu(), horizontal=1)
+
+
+def picture(info):
+    return np.random.default_rng(info.idx_in_epoch).integers(0, 255, (9, 7, 3), np.uint8)
+
+
+def expected(iteration):
+    return np.stack([picture(SimpleNamespace(idx_in_epoch=4 * iteration + k))[:, ::-1] for k in range(4)])
+
+
+def waits(driver):
+    return sum(driver.calls[name] for name in WAITS)
+
+
+class Plain(BaseIterator):
+    """Gives the tensor lists as they are."""
+
+    stream = None
+
+    def _stream(self, device):
+        assert device == 0
+        return self.stream
+
+    def _converted(self, outputs, keep):
+        return outputs
+
+
+def test_outputs_are_ordered_on_the_frameworks_stream(cuda):
+    iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
+    iterator.stream = cuda.stream_create()
+    before = waits(cuda)
+    batches = [next(iterator)[0][0] for _ in range(5)]
+    assert waits(cuda) == before
+    cuda.stream_synchronize(iterator.stream)  # does what this stream waits for, and nothing else
+    for k, batch in enumerate(batches):
+        np.testing.assert_array_equal(on_host(batch.as_tensor()._array), expected(k))
+
+
+def test_without_a_stream_of_the_framework_outputs_are_complete(cuda):
+    iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
+    for k in range(3):
+        np.testing.assert_array_equal(on_host(next(iterator)[0][0].as_tensor()._array), expected(k))
+
+
+def test_an_executor_that_is_not_dynamic_waits(cuda):
+    pipe = flipped(exec_dynamic=False)
+    iterator = Plain(pipe, ["x"], size=400, prepare_first_batch=False)
+    iterator.stream = cuda.stream_create()
+    np.testing.assert_array_equal(on_host(next(iterator)[0][0].as_tensor()._array), expected(0))
+
+
+def test_memory_is_not_used_again_before_the_stream_is_through(cuda):
+    """Batches are let go at once; what the stream was given to do with them still finds their contents."""
+    iterator = Plain(flipped(), ["x"], size=400, prepare_first_batch=False)
+    iterator.stream = cuda.stream_create()
+    size = 4 * 9 * 7 * 3
+    kept = [cuda.host_alloc(size) for _ in range(12)]
+    for address in kept:
+        batch = next(iterator)[0][0]
+        cuda.copy(address, batch.data_ptr(), size, iterator.stream)
+        del batch
+    cuda.stream_synchronize(iterator.stream)
+    for k, address in enumerate(kept):
+        found = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)).reshape(4, 9, 7, 3)
+        np.testing.assert_array_equal(found, expected(k))
+
+
+def test_torch(cuda, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from asyncdali.plugin.pytorch import DALIGenericIterator, DALIRaggedIterator
+
+    stream = cuda.stream_create()
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: SimpleNamespace(cuda_stream=stream))
+    iterator = DALIGenericIterator(flipped(), ["x"], size=400)
+    lists = DALIRaggedIterator(flipped(), ["x"], size=400, output_types=[DALIRaggedIterator.SPARSE_LIST_TAG])
+    before = waits(cuda)
+    batches = [(next(iterator)[0]["x"], next(lists)[0]["x"]) for _ in range(4)]
+    assert waits(cuda) == before
+    cuda.stream_synchronize(stream)
+    for k, (whole, samples) in enumerate(batches):
+        np.testing.assert_array_equal(whole.numpy(), expected(k))
+        np.testing.assert_array_equal(torch.stack(samples).numpy(), expected(k))
+
+
+def test_jax(cuda, monkeypatch):
+    """Over DLPack, on the stream that jax names for it."""
+    import helpers.jax_devices  # noqa: F401  before jax
+
+    jax = pytest.importorskip("jax")
+    from asyncdali.plugin.jax import DALIGenericIterator, arrays
+    from asyncdali.plugin.jax import iterator as module
+
+    stream = cuda.stream_create()
+    device = SimpleNamespace(get_stream_for_external_ready_events=lambda: stream)
+    for owner in (arrays, module):
+        monkeypatch.setattr(owner, "gpu_of", lambda number: device if number == 0 else None)
+    taken = []
+
+    def from_dlpack(tensor):  # as jax's for a GPU, but for where the array ends up
+        tensor.__dlpack__(stream=stream)
+        taken.append(waits(cuda))
+        cuda.stream_synchronize(stream)
+        return jax.numpy.array(on_host(tensor._array))
+
+    monkeypatch.setattr(jax.dlpack, "from_dlpack", from_dlpack)
+    iterator = DALIGenericIterator(flipped(), ["x"], size=400)
+    before = waits(cuda)
+    for k in range(3):
+        np.testing.assert_array_equal(next(iterator)["x"], expected(k))
+    assert taken == [before, before + 1, before + 2]  # those above, no others
