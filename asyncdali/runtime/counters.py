@@ -53,10 +53,15 @@ class Estimate:
     def add(self, took: int, processor: int) -> None:
         """Something took that long; `processor`: its processor time, -1 if it was not measured."""
         if processor >= 0:
-            self.total += processor
-            self._share = processor / took if took else 0.0
+            self.add_many(took, took, processor)
         else:
             self.total += took * self._share
+
+    def add_many(self, took: int, measured: int, processor: int) -> None:
+        """Several things took that long together, `measured` of it with that processor time; the others have the same share of it."""
+        if measured:
+            self._share = processor / measured
+        self.total += processor + (took - measured) * self._share
 
 
 class OperatorCounters:
@@ -123,7 +128,7 @@ class SegmentCounters:
         self.free = 0  # since when the next iteration could be planned
         self._edges = [edge for built in segment.operators for edge in built.outputs]
         self._lock = threading.Lock()
-        self._log: deque[tuple[list[int], list[np.ndarray], list[Any]]] = deque()
+        self._log: deque[tuple[list[int], int, list[np.ndarray], list[Any]]] = deque()
         self._reading = threading.Lock()
 
     # --- on the loop's thread
@@ -154,12 +159,13 @@ class SegmentCounters:
         """Begin to plan an iteration."""
         return Lap(self, record, _PROCESSOR if self.iterations % _SAMPLED == 0 or self.root.always_processor else _YES)
 
-    def planned(self, marks: list[int], edges: Sequence[Batch | None]) -> None:
-        """An iteration is planned. `marks`: when it began, when each operator was done, when all was placed. Added up later, for many."""
+    def planned(self, marks: list[int], processor: int, edges: Sequence[Batch | None]) -> None:
+        """An iteration is planned. `marks`: when it began, when each operator was done, when all was placed; `processor` time of it, -1 if
+        it was not measured. Added up later, for many."""
         own = self._edges
-        self._log.append((marks, [edges[k].shapes for k in own], [edges[k].dtype for k in own]))  # type: ignore[union-attr]
+        self._log.append((marks, processor, [edges[k].shapes for k in own], [edges[k].dtype for k in own]))  # type: ignore[union-attr]
         self.iterations += 1
-        if len(self._log) >= _FLUSH:
+        if not self.iterations % _FLUSH:
             self.add_up()
 
     def add_up(self) -> None:
@@ -168,10 +174,13 @@ class SegmentCounters:
             log = [self._log.popleft() for _ in range(len(self._log))]
             if not log:
                 return
-            marks, shapes, types = zip(*log)
+            marks, processor, shapes, types = zip(*log)
             stamps = [sum(column) for column in zip(*marks)]
             took = [after - before for before, after in itertools.pairwise(stamps)]
             self.planning += stamps[-1] - stamps[0]
+            known = [k for k, used in enumerate(processor) if used >= 0]
+            measured = sum([marks[k][-1] - marks[k][0] for k in known])
+            self.planning_processor.add_many(stamps[-1] - stamps[0], measured, sum([processor[k] for k in known]))
             columns = list(zip(zip(*shapes), zip(*types)))
             for counters, planning in zip(self.operators, took):
                 counters.planning += planning
@@ -219,14 +228,12 @@ def _origin(record: Any, sample: int) -> str:
 class Lap:
     """The stopwatch of one segment while it plans one iteration; it rests while jobs run."""
 
-    __slots__ = ("_away", "_counters", "_left", "_marks", "_record", "_resumed", "_used", "timed")
+    __slots__ = ("_away", "_counters", "_left", "_marks", "_record", "_used", "timed")
 
     def __init__(self, counters: SegmentCounters, record: Any, timed: Timed):
-        self._counters = counters
-        self._record = record
-        self.timed = timed
-        self._away = self._used = 0
-        self._resumed = time.thread_time_ns() if timed is _PROCESSOR else 0
+        self._counters, self._record, self.timed = counters, record, timed
+        self._away = 0
+        self._used = -time.thread_time_ns() if timed is _PROCESSOR else -1
         self._marks = [now()]
 
     def planned(self) -> None:
@@ -236,7 +243,7 @@ class Lap:
     def yields(self, job: Job, counters: OperatorCounters) -> None:
         """A job of `prepare` is about to run, on other threads; this one may go on elsewhere."""
         if self.timed is _PROCESSOR:
-            self._used += time.thread_time_ns() - self._resumed
+            self._used += time.thread_time_ns()
         self._counters.root.watch(job, counters.planned.spec.name, self._record.index)
         self._left = now()
 
@@ -246,19 +253,19 @@ class Lap:
         if times is not None:
             counters.job(times)
         if self.timed is _PROCESSOR:
-            self._resumed = time.thread_time_ns()
+            self._used -= time.thread_time_ns()
         self._away += now() - self._left
 
     def ends(self) -> None:
         """Everything is planned, and there is memory for it."""
-        counters, marks = self._counters, self._marks
+        counters, marks, record = self._counters, self._marks, self._record
         marks.append(now() - self._away)
-        used = self._used + time.thread_time_ns() - self._resumed if self.timed is _PROCESSOR else -1
-        counters.planning_processor.add(marks[-1] - marks[0], used)
-        counters.planned(marks, self._record.edges)
+        if self.timed is _PROCESSOR:
+            self._used += time.thread_time_ns()
+        counters.planned(marks, self._used, record.edges)
         recorder = counters.root.recorder
         if recorder is not None:
-            recorder.span(f"plan segment {counters.index}", marks[0], now(), self._record.index, counters.stream)
+            recorder.span(f"plan segment {counters.index}", marks[0], now(), record.index, counters.stream)
 
 
 class SourceCounters:
@@ -358,8 +365,7 @@ class PipelineCounters:
         log.append((*record.arrived, record.admitted, record.finished_at, time, asked, len(outputs[0].shapes) if outputs else -1))
         if len(log) >= _FLUSH:
             self.add_up()
-        for batch in outputs:
-            self._deliver(batch.memory_owner if batch.owner is None else batch.owner)
+        self._deliver(outputs)
         if self.recorder is not None:
             self.recorder.span("wait for a batch", record.arrived[0], time, record.index)
 
@@ -371,29 +377,42 @@ class PipelineCounters:
     def add_up(self) -> None:
         """Add what is in the log to the counters."""
         with self._reading:
-            for _ in range(len(self._log)):
-                arrived, ready, admitted, finished, fetched, asked, samples = self._log.popleft()
-                if self._fetched:
-                    self.away += max(0, arrived - self._fetched - (asked - self._asked))
-                self._fetched, self._asked = fetched, asked
-                self.wait += fetched - arrived
-                self.latency += finished - admitted
-                self.iterations += 1
-                self.samples += max(0, samples)
-                self.failed += samples < 0
-                self.ready += [0] * (ready + 1 - len(self.ready))
-                self.ready[ready] += 1
+            log = [self._log.popleft() for _ in range(len(self._log))]
+            if not log:
+                return
+            arrived, ready, admitted, finished, fetched, asked, samples = zip(*log)
+            # Between one fetch and the next arrival, what sources took left out.
+            left = [then - taken for then, taken in zip((self._fetched or arrived[0], *fetched), (self._asked, *asked))]
+            self.away += sum([max(0, came - taken - before) for came, taken, before in zip(arrived, asked, left)])
+            self._fetched, self._asked = fetched[-1], asked[-1]
+            self.wait += sum(fetched) - sum(arrived)
+            self.latency += sum(finished) - sum(admitted)
+            self.iterations += len(log)
+            delivered = [count for count in samples if count >= 0]
+            self.samples += sum(delivered)
+            self.failed += len(log) - len(delivered)
+            self.ready += [0] * (max(ready) + 1 - len(self.ready))
+            for count, times in Counter(ready).items():
+                self.ready[count] += times
 
-    def _deliver(self, owner: Any) -> None:
-        """Remember what keeps an output's memory alive. No callback: whoever drops it must not run any Python."""
-        if type(owner) is not np.ndarray:
-            return
-        root = owner if owner.base is None else owner.base  # what views of it refer to
-        if isinstance(root, (np.ndarray, PooledBuffer)):
-            self._delivered.append((weakref.ref(root), owner.nbytes))
-        if len(self._delivered) > self._crowded:
+    def _deliver(self, outputs: Sequence[Batch]) -> None:
+        """Remember what keeps the outputs' memory alive. No callback: whoever drops it must not run any Python."""
+        delivered = self._delivered
+        for batch in outputs:
+            owner = batch.owner
+            if owner is None:
+                owner = batch.memory_owner
+            if type(owner) is not np.ndarray:
+                continue
+            root = owner.base  # what views of it refer to
+            if root is None:
+                root = owner
+            elif not isinstance(root, (PooledBuffer, np.ndarray)):
+                continue
+            delivered.append((weakref.ref(root), owner.nbytes))
+        if len(delivered) > self._crowded:
             self.held()
-            self._crowded = max(_CROWD, 2 * len(self._delivered))  # a user who keeps everything must not pay for each batch
+            self._crowded = max(_CROWD, 2 * len(delivered))  # a user who keeps everything must not pay for each batch
 
     def held(self) -> tuple[int, int]:
         """Outputs that the user still refers to, and their bytes."""
