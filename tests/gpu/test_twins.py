@@ -124,3 +124,17 @@ def test_reductions(axes):
 def test_normalize(arguments):
     compare(lambda x: fn.normalize(x, **arguments), images, "HWC", relative=1e-5, steps=1)
     compare(lambda x: fn.normalize(x, **arguments), positive, "HWC", relative=1e-5, steps=1)
+
+
+BLURS = {
+    "small": lambda x: fn.gaussian_blur(x, sigma=fn.random.uniform(range=(0.5, 3.0))),
+    "wide": lambda x: fn.gaussian_blur(x, window_size=[171, 41], dtype=types.FLOAT),
+    "laplacian": lambda x: fn.laplacian(x, window_size=5, dtype=types.FLOAT),
+    "filter": lambda x: fn.filter(x, np.arange(15, dtype=np.float32).reshape(3, 5) / 100, border="wrap"),
+}
+
+
+@pytest.mark.parametrize("name", BLURS)
+def test_filters_are_equal_bit_for_bit(name):
+    compare(BLURS[name], images, "HWC")
+    compare(BLURS[name], positive, "HWC")

@@ -22,7 +22,7 @@ ARCHITECTURES = {12: (70, 75, 80, 86, 89, 90), 13: (75, 80, 86, 89, 90, 100, 103
 REQUIRED = os.environ.get("ASYNCDALI_NVRTC", "") == "required"
 """In CI: what cannot be compiled for want of a library is a failure there."""
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
-WITH_HALVES = ("normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu")
+WITH_HALVES = ("normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "separable_kernels.cu", "filter_kernels.cu")
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
 
 
@@ -40,6 +40,7 @@ MACROS = {
     "resize_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "kernels.cu": list(expressions()),
+    "separable_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],
     "reduction_kernels.cu": [(("KIND", kind), ("WHOLE", whole)) for kind in range(5) for whole in (0, 1)],
 }
 """Macros beside IN and OUT, one tuple per variant."""

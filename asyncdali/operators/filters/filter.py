@@ -19,6 +19,7 @@ BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
 class Filter(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="filter",
         aliases=("experimental.filter",),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import larger, load_i64, smaller, store_i64, view_f32
 from ...compiled.step import Compiled, inlined, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, context_table, no_explanation
 from .separable_kernels import reflected, weighted_sum
@@ -17,6 +19,7 @@ from .separable_kernels import reflected, weighted_sum
 # planes, depth, height, width, channels, output depth, height, width, filter depth, height, width, anchor depth, height, width; 5 border,
 # 6 scratch offset.
 _SCRATCH_FIELD = 6
+_SOURCE = Path(__file__).with_name("filter_kernels.cu")
 _REFLECT_101, _REFLECT_1001, _WRAP, _CLAMP, _CONSTANT = range(5)
 
 
@@ -105,7 +108,17 @@ def make_filter_step(inputs: list[Batch], output: Batch, records: np.ndarray, bo
     values = (source.addresses, inputs[1].addresses, fills, output.addresses, records, border, 0)
     table, keep = context_table(values)
     compiled_step = filter_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    return Step(compiled_step.address, table, no_explanation, _scratch(records), _SCRATCH_FIELD, keep)
+    step = Step(compiled_step.address, table, no_explanation, _scratch(records), _SCRATCH_FIELD, keep)
+    step.launches = lambda: [_launch(inputs, output, records, border)]
+    return step
+
+
+def _launch(inputs: list[Batch], output: Batch, records: np.ndarray, border: int) -> Launch:
+    names = (("IN", element_type(storage_dtype(inputs[0].dtype))), ("OUT", element_type(storage_dtype(output.dtype))))
+    fills: Entry = inputs[2].addresses if len(inputs) == 3 else 0
+    context = (inputs[0].addresses, inputs[1].addresses, fills, output.addresses, records, border, len(records))
+    largest = int((records[:, 0] * records[:, 4:8].prod(axis=1)).max(initial=0))
+    return Launch(Kernel(_SOURCE, "correlate", names), context, grid_of(largest, len(records)))
 
 
 def _scratch(records: np.ndarray) -> int:

@@ -17,6 +17,8 @@ _SINGLE = np.ones(1, np.float32)
 class SeparableFilter(Operator):
     """Base of filters that are sums of separable ones: the output has the input's shape, layout and type, or FLOAT."""
 
+    on_cuda = True
+
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         from . import separable_kernels

@@ -15,6 +15,7 @@ from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, context_table, no_explanation
+from .separable_launches import separable_launches
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 5] (see planes.plane_records), 3 windows
 # int64[samples, terms, 3, 2] (depth, height, width: address of float32 weights, taps), 4 factors float32[samples, terms], 5 terms,
@@ -173,7 +174,9 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     most = np.array([described[:, :, 1].max(initial=1)], np.int64)
     factors = np.ascontiguousarray(factors, np.float32)
     table, keep = context_table((source.addresses, output.addresses, records, described, factors, terms, 0, most))
-    return Step(compiled_step.address, table, no_explanation, _scratch(records, terms, int(most[0])), _SCRATCH_FIELD, (*keep, windows))
+    step = Step(compiled_step.address, table, no_explanation, _scratch(records, terms, int(most[0])), _SCRATCH_FIELD, (*keep, windows))
+    step.launches = lambda: separable_launches(source, output, records, windows, factors)
+    return step
 
 
 def _scratch(records: np.ndarray, terms: int, taps: int) -> int:

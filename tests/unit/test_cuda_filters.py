@@ -1,0 +1,72 @@
+"""Kernels of filters, compiled for the host, beside the compiled steps: equal bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.twins import assert_near, both
+
+from asyncdali import types
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+SLOW = pytest.mark.slow
+
+
+def data(rng, dtype, *shapes):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return [rng.normal(0, 50, shape).astype(dtype) for shape in shapes]
+    info = np.iinfo(dtype)
+    return [rng.integers(info.min, info.max, shape, dtype, endpoint=True) for shape in shapes]
+
+
+IMAGES = [(5, 1, 3), (40, 37, 3), (70, 9, 1), (1, 1, 2)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", *[pytest.param(k, marks=SLOW) for k in ("int16", "float16", "uint64", "float32", "float64")]])
+@pytest.mark.parametrize("out", [None, pytest.param(types.FLOAT, marks=SLOW)])
+def test_gaussian_blur(dtype, out):
+    rng = np.random.default_rng(1)
+    sigmas = {"sigma": rng.uniform(0.3, 4, (4, 2)).astype(np.float32)}
+    constants = {} if out is None else {"dtype": out}
+    assert_near(*both("gaussian_blur", data(rng, dtype, *IMAGES), "HWC", sigmas, **constants))
+
+
+@pytest.mark.parametrize("layout, window", [("CHW", [33, 61]), ("FHWC", [5, 201]), ("HW", [129, 3]), ("HW", [131, 3]), ("FCHW", [301, 1])])
+def test_wide_windows_and_other_layouts(layout, window):
+    rng = np.random.default_rng(2)
+    shapes = {"CHW": [(3, 20, 70), (1, 35, 5)], "FHWC": [(2, 9, 8, 3), (1, 3, 50, 1)], "HW": [(40, 50), (3, 4)], "FCHW": [(2, 3, 9, 7)] * 2}
+    assert_near(*both("gaussian_blur", data(rng, "uint8", *shapes[layout]), layout, window_size=window))
+
+
+@pytest.mark.parametrize("layout", ["DHWC", pytest.param("CDHW", marks=SLOW)])
+def test_volumes(layout):
+    rng = np.random.default_rng(3)
+    samples = data(rng, "uint8", (5, 9, 8, 3), (3, 4, 6, 2))
+    assert_near(*both("gaussian_blur", samples, layout, sigma=[1.0, 2.0, 0.5]))
+    assert_near(*both("laplacian", samples, layout, dtype=types.FLOAT))
+
+
+@pytest.mark.parametrize("constants", [{}, {"window_size": 5, "smoothing_size": 1, "normalized_kernel": True}, {"scale": [0.5, 2.0]}])
+def test_laplacian(constants):
+    rng = np.random.default_rng(4)
+    assert_near(*both("laplacian", data(rng, "uint8", *IMAGES), "HWC", **constants))
+
+
+@pytest.mark.parametrize("border", ["reflect_101", "reflect_1001", "wrap", "clamp", "constant"])
+@pytest.mark.parametrize("mode", ["same", "valid"])
+def test_filter(border, mode):
+    rng = np.random.default_rng(5)
+    filters = [rng.normal(size=(3, 5)).astype(np.float32), rng.normal(size=(4, 2)).astype(np.float32)]
+    more = (filters, data(rng, "uint8", (), ())) if border == "constant" else (filters,)
+    samples = data(rng, "uint8", (7, 6, 3), (11, 5, 1))
+    assert_near(*both("filter", samples, "HWC", more=more, border=border, mode=mode, anchor=[1, 1]))
+
+
+@pytest.mark.slow
+def test_filter_of_volumes():
+    rng = np.random.default_rng(6)
+    samples, filters = data(rng, "int16", (2, 4, 5, 6, 1), (1, 3, 7, 5, 2)), data(rng, "float32", (3, 2, 3), (1, 3, 2))
+    for border in ("reflect_101", "wrap"):
+        assert_near(*both("filter", samples, "FDHWC", more=(filters,), border=border, dtype=types.FLOAT))
