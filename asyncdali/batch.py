@@ -175,6 +175,8 @@ class Batch:
 
     def private(self) -> Batch:
         """This batch if its memory is its own, else a copy of the samples of which it is not."""
+        if (self if self.alias_of is None else self.alias_of).reused is False:  # nearly always
+            return self
         reused = self.reused_samples()
         if not reused.any():
             return self
