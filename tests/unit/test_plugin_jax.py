@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import helpers.jax_devices as jax_devices
 import numpy as np
 import pytest
@@ -191,6 +197,35 @@ def test_data_iterator_over_devices(tmp_path, kind):
         plugin.data_iterator(lambda: fn.random.uniform(), ["x"], **where)(batch_size=4)
     with pytest.raises(ValueError, match="not both"):
         plugin.data_iterator(shards_of(files), sharding=where.get("sharding") or 1, devices=DEVICES)
+
+
+@pytest.mark.slow
+def test_a_global_array_of_two_processes(tmp_path):
+    """Each has the pipelines of its own devices; all compute with the whole array, and resume in the middle of the epoch."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        coordinator = f"127.0.0.1:{found.getsockname()[1]}"
+    program, outputs = Path(jax_devices.__file__).with_name("jax_process.py"), [tmp_path / str(k) for k in range(2)]
+    processes = [
+        subprocess.Popen([sys.executable, str(program), coordinator, "2", str(k), str(outputs[k])], stderr=subprocess.PIPE, text=True)
+        for k in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors
+    results = [json.loads(path.read_text()) for path in outputs]
+    shards = [[22 * k // 4 + j for j in range(22 * (k + 1) // 4 - 22 * k // 4)] for k in range(4)]  # numbers of the files in each
+    for k, result in enumerate(results):
+        assert result["length"] == len(result["found"]) == 3 and result["checkpoints"] == 2
+        assert result["again"] == result["found"][1:]
+        for step in range(2):  # the third batch is filled up
+            batch = result["found"][step]
+            assert batch["shape"] == [8, 1]
+            assert batch["mine"] == {str(2 * d): shards[d][2 * step : 2 * step + 2] for d in (2 * k, 2 * k + 1)}
+            assert batch["sum"] == sum(sum(shard[2 * step : 2 * step + 2]) for shard in shards)
+        assert [batch["sum"] for batch in result["found"]] == [batch["sum"] for batch in results[0]["found"]]
 
 
 # --- functions

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import io
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pytest
@@ -659,3 +662,95 @@ def test_a_pipeline_in_each_worker_of_a_data_loader():
     assert sorted(batch["x"][0, 0].item() for batch in loader) == [0, 1, 10, 11, 20, 21]
     with pytest.raises(RuntimeError, match="shard_id"):
         next(iter(torch.utils.data.DataLoader(plugin.PipelineDataset(lambda: made_pipeline(), ["x"]), batch_size=None, num_workers=2)))
+
+
+def reading_pipeline(folder, shard_id=0, num_shards=1):
+    files = numbered_files(folder, 14)
+    pipe = Pipeline(batch_size=2, num_threads=1, seed=4, enable_checkpointing=True)
+    with pipe:
+        _, labels = fn.readers.file(files=files, labels=list(range(14)), random_shuffle=True, shard_id=shard_id, num_shards=num_shards,
+                                    name="reader")  # fmt: skip
+        pipe.set_outputs(labels, fn.random.uniform())
+    return pipe
+
+
+def stateful_loader(folder, workers):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, folder), ["k", "draw"], reader_name="reader")
+    return torchdata.StatefulDataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+
+
+def listed(loader):
+    return [(batch["k"].tolist(), batch["draw"].tolist()) for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
+    """A StatefulDataLoader over the data set, restored in the middle of the second epoch and at the ends: the same samples and draws."""
+    loader = stateful_loader(tmp_path, workers)
+    every = [listed(loader), listed(loader), listed(loader)]
+    assert every[0] != every[1] != every[2]
+    loader = stateful_loader(tmp_path, workers)
+    assert listed(loader) == every[0]
+    for step, _ in enumerate(loader, 1):
+        if step == 3:
+            break
+    saved = pickle.loads(pickle.dumps(loader.state_dict()))
+    resumed = stateful_loader(tmp_path, workers)
+    resumed.load_state_dict(saved)
+    assert listed(resumed) == every[1][3:]
+    assert listed(resumed) == every[2]
+
+
+@pytest.mark.slow
+def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
+    """They are started for every epoch; without it each epoch would be the first."""
+    dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, tmp_path), ["k", "draw"], reader_name="reader")
+    lasting = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+    expected = [listed(lasting), listed(lasting)]
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
+    found = []
+    for epoch in range(2):
+        dataset.set_epoch(epoch)
+        found.append(listed(loader))
+    assert found == expected and found[0] != found[1]
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What trainers (Lightning's, for one) look for in a loader."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def trained(loader, epochs, first=(0, 0), save_at=None):
+    """A trainer's loop: the state is taken inside of it, after a batch (or between epochs), and goes through torch.save."""
+    assert isinstance(loader, Stateful)
+    seen, file, place = [], io.BytesIO(), None
+    for epoch in range(first[0], epochs):
+        start = first[1] if epoch == first[0] else 0
+        for step, [batch] in enumerate(loader, start + 1):
+            seen.append((batch["k"].tolist(), batch["draw"].tolist()))
+            if (epoch, step) == save_at:
+                torch.save(loader.state_dict(), file)
+                place = len(seen)
+        if (epoch, None) == save_at:
+            torch.save(loader.state_dict(), file)
+            place = len(seen)
+    return seen, file.getvalue(), place
+
+
+@pytest.mark.parametrize("auto_reset", [True, False])
+@pytest.mark.parametrize("where", [(0, 1), (1, 4), (1, 7), (1, None)])
+def test_a_trainer_that_asks_for_states(tmp_path, where, auto_reset):
+    """Taken in an epoch, after its last batch and between epochs; loaded before `iter`, by an iterator that has prepared a batch."""
+
+    def made():
+        return DALIGenericIterator(reading_pipeline(tmp_path), ["k", "draw"], reader_name="reader", auto_reset=auto_reset)
+
+    seen, data, place = trained(made(), 3, save_at=where)
+    loader = made()
+    loader.load_state_dict(torch.load(io.BytesIO(data)))
+    epoch, step = where
+    assert trained(loader, 3, (epoch + 1, 0) if step in (None, 7) else where)[0] == seen[place:]

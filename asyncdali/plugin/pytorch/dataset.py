@@ -153,6 +153,8 @@ class PipelineDataset(IterableDataset):
         arguments: of :class:`DALIGenericIterator`: output_map, size, reader_name, last_batch_policy.
 
     Iterating gives a dict {name: tensor} per batch, one epoch at a time. `state_dict`, `load_state_dict`, `set_epoch`: see the iterator.
+    A DataLoader with workers makes the pipelines anew for every epoch, at their first one, unless it has `persistent_workers=True` or
+    :meth:`set_epoch` is called before.
     """
 
     def __init__(self, pipeline: Pipeline | Callable[..., Pipeline], output_map: Sequence[str] | None = None, **arguments: Any):
@@ -163,6 +165,7 @@ class PipelineDataset(IterableDataset):
         self._pipeline, self._output_map, self._arguments = pipeline, output_map, arguments
         self._iterator: DALIGenericIterator | None = None
         self._made_in = 0
+        self._epoch = 0  # where the iterator begins that is made next
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None}
@@ -173,6 +176,7 @@ class PipelineDataset(IterableDataset):
         if self._iterator is None or self._made_in != os.getpid():  # a forked worker has one of its own
             self._made_in = os.getpid()
             self._iterator = DALIGenericIterator(self._made(), self._output_map, prepare_first_batch=False, **self._arguments)
+            self._iterator.set_epoch(self._epoch)
         return self._iterator
 
     def _made(self) -> Pipeline:
@@ -198,8 +202,13 @@ class PipelineDataset(IterableDataset):
         return count
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`DALIGenericIterator.set_epoch`."""
-        self.iterator.set_epoch(epoch)
+        """As :meth:`DALIGenericIterator.set_epoch`; also for the workers that a DataLoader starts after it (those of an epoch before, with
+        persistent_workers, go on by themselves)."""
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"epoch must be an integer of at least 0, got {epoch!r}")
+        self._epoch = epoch
+        if self._iterator is not None and self._made_in == os.getpid():
+            self._iterator.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """As :meth:`DALIGenericIterator.state_dict`."""
