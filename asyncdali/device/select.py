@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .._notices import warn
@@ -36,7 +37,7 @@ def _cupy_driver() -> Driver:
         raise NoCuda("no CUDA driver was found (libcuda.so.1)")
     if importlib.util.find_spec("cupy") is None:
         raise NoCuda("CuPy is not installed (pip install asyncdali[cuda12] or asyncdali[cuda13])")
-    from .cuda.driver import CupyDriver
+    from .cuda.driver import CupyDriver, OutdatedDriver
 
     try:
         driver = CupyDriver()
@@ -44,7 +45,11 @@ def _cupy_driver() -> Driver:
             raise NoCuda("there is no CUDA device")
     except NoCuda:
         raise
-    except Exception as error:  # too old a driver, a broken installation, no device
+    except ImportError as error:
+        raise NoCuda(f"CuPy cannot be imported: {error}") from error
+    except OutdatedDriver as error:
+        raise NoCuda(str(error)) from error
+    except Exception as error:  # a broken installation, a device that another process has taken
         raise NoCuda(f"CUDA cannot be used: {error}") from error
     return driver
 
@@ -52,6 +57,17 @@ def _cupy_driver() -> Driver:
 _driver: Driver | None = None
 make_driver: Callable[[], Driver] = _cupy_driver
 """Tests put a stand-in here."""
+
+
+@contextmanager
+def users_device() -> Iterator[None]:
+    """What is done within leaves the calling thread, which is the user's, the device that it had."""
+    before = None if _driver is None else _driver.current()
+    try:
+        yield
+    finally:
+        if _driver is not None:
+            _driver.restore(before or 0)
 
 
 def _wish() -> str:

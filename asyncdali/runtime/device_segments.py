@@ -137,7 +137,7 @@ class DeviceSegmentRun(SegmentRun):
             keep.extend(self._copy(batch, source))
         for decode in self._decoded:
             keep.extend(decode.gather(self._device, self._stream))
-        launches = self._fused([launch for _, step in steps if step.launches is not None for launch in step.launches()])
+        launches = self._compiled([(built, launch) for built, step in steps if step.launches is not None for launch in step.launches()])
         together, scattered = self._gathered()
         keep.extend(scattered)
         if launches or together:
@@ -149,7 +149,18 @@ class DeviceSegmentRun(SegmentRun):
         if self._downloads:
             yield Waiting(event)
 
-    def _fused(self, launches: list[Launch]) -> list[Launch]:
+    def _compiled(self, launches: list[tuple[BuiltOperator, Launch]]) -> list[Launch]:
+        """The launches that remain when those are fused that can be; an error of the compiler names the operator."""
+        owners = {id(launch): built for built, launch in launches}
+        fused = self._fused([launch for _, launch in launches], owners)
+        for launch in fused:
+            try:
+                self._device.function(launch.kernel)
+            except Exception as error:
+                raise self._wrap(owners[id(launch)], error) from error
+        return fused
+
+    def _fused(self, launches: list[Launch], owners: dict[int, BuiltOperator]) -> list[Launch]:
         """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
         kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
         for producer in [launch for launch in launches if launch.offers is not None]:
@@ -158,6 +169,7 @@ class DeviceSegmentRun(SegmentRun):
             users = [launch for launch in launches if launch is not producer and any(entry is target for entry in launch.context)]
             taken = users[0].takes(producer.offers) if len(users) == 1 and users[0].takes is not None and id(target) not in kept else None
             if taken is not None:
+                owners[id(taken)] = owners[id(users[0])]
                 launches = [taken if launch is users[0] else launch for launch in launches if launch is not producer]
         return launches
 

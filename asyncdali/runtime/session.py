@@ -16,7 +16,7 @@ from .. import checkpoint as checkpoints
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.host import HostDevice
-from ..device.select import choose_gpu
+from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
@@ -54,6 +54,7 @@ class Mark(NamedTuple):
 class Session:
     """Everything that exists between ``build()`` and ``close()``."""
 
+    @users_device()
     def __init__(
         self,
         options: PipelineOptions,
@@ -408,6 +409,7 @@ class Session:
 
     # --- the end
 
+    @users_device()
     def close(self) -> None:
         self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
         if "source_thread" in self.__dict__:

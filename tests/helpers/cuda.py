@@ -53,6 +53,7 @@ class StandIn:
         self._pinned: dict[int, np.ndarray] = {}
         self._streams: dict[int, deque[Any]] = {0: deque()}
         self._events: dict[int, _Marker | None] = {}
+        self._homes: dict[int, int] = {}  # devices of streams, events and memory
         self._next = 1000
         self._chosen = threading.local()
         self.calls: Counter[str] = Counter()
@@ -79,6 +80,14 @@ class StandIn:
             raise Misuse(f"there is no device {device}")
         self._chosen.device = device
 
+    def current(self) -> int:
+        """1 for device 0; 0 for none."""
+        device = getattr(self._chosen, "device", None)
+        return 0 if device is None else device + 1
+
+    def restore(self, context: int) -> None:
+        self._chosen.device = context - 1 if context else None
+
     def properties(self, device: int) -> dict[str, Any]:
         return {"name": "stand-in", "memory": self._limit, "capability": (9, 0)}
 
@@ -96,6 +105,7 @@ class StandIn:
                 raise DeviceMemoryError(f"no {size} bytes of device memory could be had: out of memory")
             memory = np.full(size, _POISON, np.uint8)
             self._memory[memory.ctypes.data] = memory
+            self._homes[memory.ctypes.data] = self._chosen.device
             return memory.ctypes.data
 
     def free(self, address: int) -> None:
@@ -137,12 +147,21 @@ class StandIn:
             self._called("stream_create")
             self._next += 1
             self._streams[self._next] = deque()
+            self._homes[self._next] = self._chosen.device
             return self._next
 
     def stream_destroy(self, stream: int) -> None:
         with self._entered():
             self._run_all(stream)
             del self._streams[stream]
+
+    def _at_home(self, *things: int) -> None:
+        """Streams (but 0, of which every device has one), events and memory are of the calling thread's device."""
+        for thing in things:
+            starts = [start for start, block in self._memory.items() if start <= thing < start + len(block)]
+            home = self._homes.get(starts[0] if starts else thing)
+            if home is not None and home != self._chosen.device:
+                raise Misuse(f"{thing:#x} is of device {home}, the calling thread's is {self._chosen.device}")
 
     def _queue(self, stream: int, work: Any) -> None:
         if stream not in self._streams:
@@ -166,6 +185,7 @@ class StandIn:
             self._called("event_create")
             self._next += 1
             self._events[self._next] = None
+            self._homes[self._next] = self._chosen.device
             return self._next
 
     def event_destroy(self, event: int) -> None:
@@ -174,6 +194,7 @@ class StandIn:
     def event_record(self, event: int, stream: int) -> None:
         with self._entered():
             self._called("event_record")
+            self._at_home(event, stream)
             self._events[event] = marker = _Marker(stream)
             self._queue(stream, marker)
 
@@ -238,6 +259,7 @@ class StandIn:
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
         with self._entered():
             self._called("launch")
+            self._at_home(stream, context)
             self._queue(stream, ("launch", lambda: function(context, grid[0], grid[1], block, shared)))
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:

@@ -55,7 +55,8 @@ class DeviceArray:
         if stream != -1:
             handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)  # type: ignore[arg-type]
             self.memory.order(self, handle)
-        return self.memory.device.driver.export(self, {name: value for name, value in options.items() if value is not None})
+        with self.memory.device.entered():
+            return self.memory.device.driver.export(self, {name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_ON_CUDA, self.device)
@@ -76,7 +77,8 @@ class CudaMemory:
         return self.wrap(int(batch.addresses[index]), batch.shapes[index].tolist(), storage_dtype(batch.dtype), batch.memory_owner)
 
     def empty(self, size: int) -> DeviceArray:
-        buffer = self.device.pool.allocate(size, self.device.copy_stream)
+        with self.device.entered():
+            buffer = self.device.pool.allocate(size, self.device.copy_stream)
         return DeviceArray(self, buffer.address, (size,), np.dtype(np.uint8), buffer)
 
     @staticmethod
@@ -86,10 +88,10 @@ class CudaMemory:
     def order(self, array: DeviceArray, stream: int) -> None:
         """`stream` waits for the data, and the data for `stream` before their memory is used again."""
         self.seen(array, stream)
-        for buffer in buffers_of(array.owner):
-            if buffer.ready is not None:
-                self.device.driver.use(self.device.index)
-                self.device.driver.stream_wait(stream, buffer.ready.handle)
+        with self.device.entered():
+            for buffer in buffers_of(array.owner):
+                if buffer.ready is not None:
+                    self.device.driver.stream_wait(stream, buffer.ready.handle)
 
     @staticmethod
     def seen(array: DeviceArray, stream: int) -> None:
@@ -100,32 +102,32 @@ class CudaMemory:
     def to_host(self, array: DeviceArray) -> np.ndarray:
         """A copy in host memory, complete on return."""
         device = self.device
-        device.driver.use(device.index)
-        copy = device.staging.allocate(max(array.nbytes, 1))[: array.nbytes]
-        if array.nbytes:
-            self.order(array, device.copy_stream)
-            device.driver.copy(copy.ctypes.data, array.address, array.nbytes, device.copy_stream)
-            device.driver.stream_synchronize(device.copy_stream)
+        with device.entered():
+            copy = device.staging.allocate(max(array.nbytes, 1))[: array.nbytes]
+            if array.nbytes:
+                self.order(array, device.copy_stream)
+                device.driver.copy(copy.ctypes.data, array.address, array.nbytes, device.copy_stream)
+                device.driver.stream_synchronize(device.copy_stream)
         return copy.view(array.dtype).reshape(array.shape)
 
     def copy(self, target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
         """Copy bytes between addresses, in the order of `stream` (None: a stream of the device's own, waited for)."""
         driver = self.device.driver
-        driver.use(self.device.index)
         handle = self.device.copy_stream if stream is None else stream
-        driver.copy(target, source, size, handle)
-        if blocking or stream is None:
-            driver.stream_synchronize(handle)
+        with self.device.entered():
+            driver.copy(target, source, size, handle)
+            if blocking or stream is None:
+                driver.stream_synchronize(handle)
 
     def copy_samples(self, target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
         """Copy all samples of `batch`, one after another, to `target`, in the order of `stream`, as :meth:`copy` does."""
         driver, handle = self.device.driver, self.device.copy_stream if stream is None else stream
-        driver.use(self.device.index)
-        self.device.order([batch], handle)
-        for to, at, size in pieces(target, batch):
-            driver.copy(to, at, size, handle)
-        if blocking or stream is None:
-            driver.stream_synchronize(handle)
+        with self.device.entered():
+            self.device.order([batch], handle)
+            for to, at, size in pieces(target, batch):
+                driver.copy(to, at, size, handle)
+            if blocking or stream is None:
+                driver.stream_synchronize(handle)
 
 
 def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,16 @@ class CudaDevice(Device):
         """Make this the calling thread's device."""
         self.driver.use(self.index)
 
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Within it this is the calling thread's device; afterwards it has the one that it had: the thread is the user's."""
+        before = self.driver.current()
+        self.driver.use(self.index)
+        try:
+            yield
+        finally:
+            self.driver.restore(before)
+
     def allocate(self, size: int) -> Any:
         return self.memory.empty(size)
 
@@ -126,18 +137,17 @@ class CudaDevice(Device):
 
     def complete(self, batches: Sequence[Batch]) -> None:
         """Wait (the interpreter lock released) until the GPU has made `batches`; raises what went wrong there."""
-        self.enter()
-        for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
-            if event is not None:
-                event.wait()
+        with self.entered():
+            for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
+                if event is not None:
+                    event.wait()
 
     def order(self, batches: Sequence[Batch], stream: int | None) -> None:
         """The user's `stream` waits for `batches`, and their memory is not used again before it; the host does not wait."""
-        self.enter()
         handle = stream or 0
         waited = set()
-        for batch in batches:
-            for buffer in buffers_of(batch.memory_owner):
+        with self.entered():
+            for buffer in [buffer for batch in batches for buffer in buffers_of(batch.memory_owner)]:
                 buffer.readers.update((handle, LEGACY_STREAM))
                 if buffer.ready is not None and id(buffer.ready) not in waited:
                     waited.add(id(buffer.ready))

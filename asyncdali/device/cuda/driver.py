@@ -31,6 +31,8 @@ class Driver(Protocol):
 
     def device_count(self) -> int: ...
     def use(self, device: int) -> None: ...
+    def current(self) -> int: ...
+    def restore(self, context: int) -> None: ...
     def properties(self, device: int) -> dict[str, Any]: ...
     def malloc(self, size: int) -> int: ...
     def free(self, address: int) -> None: ...
@@ -75,6 +77,15 @@ class DeviceMemoryError(MemoryError):
     """There is not enough memory on the device, or not enough pinned memory; the message says what was asked for."""
 
 
+class OutdatedDriver(RuntimeError):
+    """The driver is older than what CuPy was built for."""
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+_NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _ANY_DIRECTION = 4  # cudaMemcpyDefault
@@ -87,6 +98,7 @@ class CupyDriver:
         import cupy
 
         self.connections = _widen_connections()
+        self._library = ctypes.CDLL("libcuda.so.1")
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
@@ -98,8 +110,31 @@ class CupyDriver:
             runtime.eventDestroy, runtime.eventRecord, runtime.eventSynchronize,
         )  # fmt: skip
 
+    def current(self) -> int:
+        """The calling thread's context, for :meth:`restore`; 0 if it has none, which a device's number could not tell."""
+        context = ctypes.c_void_p()
+        self._library.cuCtxGetCurrent(ctypes.byref(context))
+        return context.value or 0
+
+    def restore(self, context: int) -> None:
+        """Make a context the calling thread's again; 0: none."""
+        self._library.cuCtxSetCurrent(ctypes.c_void_p(context))
+
     def device_count(self) -> int:
-        return self._runtime.getDeviceCount()
+        """Number of devices; 0 without one. OutdatedDriver if the driver is too old for CuPy."""
+        runtime = self._runtime
+        try:
+            return runtime.getDeviceCount()
+        except runtime.CUDARuntimeError as error:
+            if error.status == _NO_DEVICE:
+                return 0
+            if error.status == _INSUFFICIENT_DRIVER:
+                supported, needed = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+                raise OutdatedDriver(
+                    f"the CUDA driver is too old: it supports CUDA {_version(supported)}, this CuPy needs {_version(needed)} (update the "
+                    "driver, or install the other one of asyncdali[cuda12] and asyncdali[cuda13])"
+                ) from None
+            raise
 
     def properties(self, device: int) -> dict[str, Any]:
         found = self._runtime.getDeviceProperties(device)

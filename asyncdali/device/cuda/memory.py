@@ -143,6 +143,7 @@ class DevicePool:
     def allocate(self, size: int, stream: int) -> DeviceBuffer:
         """`size` bytes for work on `stream`, contents undefined. DeviceMemoryError that names the request and the pool."""
         wanted = size_class(size)
+        self._driver.use(self._device)
         with self._lock:
             self._collect()
             block, pending = self._take(wanted)
@@ -238,6 +239,7 @@ def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
     """
 
     def pinned_array(size: int) -> np.ndarray:
+        before = driver.current()  # the thread may be the user's, who feeds a batch
         driver.use(device)
         try:
             block = _PinnedBlock(driver, size)
@@ -247,6 +249,8 @@ def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
                 f"out of pinned memory for GPU {device}: {error}; this pool of the pipeline holds {held.allocated_bytes if held else 0} "
                 "bytes. A smaller batch, a smaller prefetch_queue_depth or letting go of outputs sooner helps."
             ) from None
+        finally:
+            driver.restore(before)
         return np.asarray(AddressView(block.address, (size,), np.dtype(np.uint8), block))
 
     made = BufferPool(pinned_array, **options)

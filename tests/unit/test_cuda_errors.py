@@ -1,0 +1,182 @@
+"""What goes wrong before and beside the kernels: no driver, no device, an old driver, no memory, a kernel that does not compile."""
+
+from __future__ import annotations
+
+import sys
+import types as modules
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn
+
+from asyncdali import fn, pipeline_def
+from asyncdali.device import select
+from asyncdali.device.cuda import driver as cuda_driver
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
+def flipped():
+    data = fn.external_source(lambda info: np.full((4, 5, 3), info.iteration, np.uint8), batch=False, layout="HWC")
+    return fn.flip(data.gpu())
+
+
+class CudaError(RuntimeError):
+    def __init__(self, status):
+        super().__init__(f"cudaError {status}")
+        self.status = status
+
+
+def cupy_that(count):
+    """A CuPy whose getDeviceCount answers `count`, or fails with it."""
+
+    def answer():
+        if isinstance(count, Exception):
+            raise count
+        return count
+
+    names = (
+        "setDevice", "free", "freeHost", "streamDestroy", "streamSynchronize", "streamWaitEvent", "eventDestroy", "eventRecord",
+        "eventSynchronize",
+    )  # fmt: skip
+    runtime = modules.SimpleNamespace(**dict.fromkeys(names), CUDARuntimeError=CudaError, getDeviceCount=answer)
+    runtime.driverGetVersion, runtime.runtimeGetVersion = lambda: 11040, lambda: 12090
+    cupy = modules.ModuleType("cupy")
+    cupy.cuda = modules.SimpleNamespace(runtime=runtime)
+    cupy.__spec__ = modules.SimpleNamespace(name="cupy")
+    return cupy
+
+
+REASONS = {
+    "no driver": (None, r"no CUDA driver was found \(libcuda.so.1\)"),
+    "no device": (0, "there is no CUDA device"),
+    "no device, as an error": (CudaError(100), "there is no CUDA device"),
+    "driver too old": (CudaError(35), r"driver is too old: it supports CUDA 11\.4, this CuPy needs 12\.9"),
+    "taken": (CudaError(46), "CUDA cannot be used: cudaError 46"),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_no_gpu(monkeypatch, case):
+    """One warning that says why, and the host device; with ASYNCDALI_DEVICE=cuda an error that says why."""
+    found, reason = REASONS[case]
+    monkeypatch.setattr(select, "_driver", None)
+    monkeypatch.setattr(select, "_warned", set())
+    monkeypatch.setattr(select, "cuda_driver_present", lambda: found is not None)
+    monkeypatch.setattr(cuda_driver, "_widen_connections", lambda: 8)
+    monkeypatch.setattr(cuda_driver, "ctypes", modules.SimpleNamespace(CDLL=lambda name: None))
+    monkeypatch.setitem(sys.modules, "cupy", cupy_that(found))
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    with pytest.raises(RuntimeError, match=f"device_id=0: .*({reason}).*ASYNCDALI_DEVICE=cuda forbids the host device"):
+        flipped().build()
+    monkeypatch.delenv("ASYNCDALI_DEVICE")
+    with pytest.warns(RuntimeWarning, match=reason) as caught:
+        for _ in range(2):
+            pipe = flipped()
+            assert np.array(pipe.run()[0].as_cpu()[0]).shape == (4, 5, 3)
+            pipe.close()
+    assert len(caught) == 1
+
+
+def test_no_cupy(monkeypatch):
+    monkeypatch.setattr(select, "_driver", None)
+    monkeypatch.setattr(select, "cuda_driver_present", lambda: True)
+    monkeypatch.setattr(select.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    with pytest.raises(RuntimeError, match=r"CuPy is not installed \(pip install asyncdali\[cuda12\]"):
+        flipped().build()
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """The stand-in, as the machine's CUDA."""
+    if kernels.COMPILER is None:
+        pytest.skip("no C++ compiler to build kernels for the host")
+    driver = StandIn(devices=2)
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)
+    return driver
+
+
+def test_a_kernel_that_does_not_compile(cuda):
+    """The error names the operator and the user's line, and has the compiler's log; the pipeline goes on."""
+    load = cuda.load
+
+    def failing(kernel):
+        raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} () does not compile: kernel.cu(3): error: no such thing")
+
+    pipe = flipped()
+    pipe.build()
+    cuda.load = failing
+    with pytest.raises(RuntimeError, match=r"(?s)GPU operator `asyncdali.fn.flip`.*test_cuda_errors.py.*kernel flip of .*no such thing"):
+        pipe.run()
+    cuda.load = load
+    while True:  # what was in flight meanwhile
+        try:
+            (images,) = pipe.run()
+            break
+        except RuntimeError as error:
+            assert "no such thing" in str(error)
+    assert np.array(images.as_cpu()[0]).shape == (4, 5, 3)
+    pipe.close()
+
+
+def test_out_of_pinned_memory(cuda):
+    """Fails its iteration, names the request and the pool."""
+    pipe = flipped(batch_size=1)
+    pipe.run()
+    alloc, size = cuda.host_alloc, 1 << 20
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=0, prefetch_queue_depth=1)
+    def graph():
+        return fn.flip(fn.external_source(lambda info: np.zeros((size, 1, 1), np.uint8), batch=False, layout="HWC").gpu()).cpu()
+
+    def none_left(wanted):
+        if wanted >= size:
+            raise cuda_driver.DeviceMemoryError(f"no {wanted} bytes of pinned memory could be had: out of memory")
+        return alloc(wanted)
+
+    other = graph()
+    other.build()
+    cuda.host_alloc = none_left
+    with pytest.raises(MemoryError, match=r"out of pinned memory for GPU 0: no \d+ bytes of pinned memory.*this pool .* holds \d+ bytes"):
+        other.run()
+    cuda.host_alloc = alloc
+    assert len(other.run()[0]) == 1
+    other.close()
+    pipe.close()
+
+
+def test_the_users_device_stays(cuda):
+    """Whatever is called on the user's thread, and whichever GPU the pipeline has."""
+    for before in (None, 0):
+        if before is not None:
+            cuda.use(before)
+        pipe = flipped(device_id=1)
+        expected = cuda.current()
+        pipe.build()
+        assert cuda.current() == expected
+        (images,) = pipe.run()
+        assert cuda.current() == expected
+        images.as_cpu()
+        images.as_tensor().__dlpack__(stream=0)
+        images[0].as_cpu()
+        assert cuda.current() == expected
+        pipe.run(0)
+        assert cuda.current() == expected
+        pipe.close()
+        assert cuda.current() == expected
+
+
+def test_two_gpus_at_once(cuda):
+    """Every stream, event and block of memory is used on its own GPU: the stand-in watches over it."""
+    pipes = [flipped(device_id=device) for device in (0, 1)]
+    for k in range(5):
+        for device, pipe in enumerate(pipes):
+            (images,) = pipe.run()
+            assert images.device_id() == device
+            assert cuda._homes[images._batch.memory_owner._block.address] == device
+            assert images.as_tensor().__dlpack_device__() == (2, device)
+            np.testing.assert_array_equal(np.array(images.as_cpu()[1]), np.full((4, 5, 3), k))
+    for pipe in pipes:
+        pipe.close()
