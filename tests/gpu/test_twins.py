@@ -138,3 +138,34 @@ BLURS = {
 def test_filters_are_equal_bit_for_bit(name):
     compare(BLURS[name], images, "HWC")
     compare(BLURS[name], positive, "HWC")
+
+
+def sound(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return rng.normal(0, 0.3, rng.integers(4000, 30000)).astype(np.float32)
+
+
+def spectra(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return np.abs(rng.normal(size=(129, rng.integers(1, 300)))).astype(np.float32)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"window_length": 400, "window_step": 160, "layout": "tf"}, {"nfft": 4096, "power": 1}])
+def test_spectrogram(arguments):
+    compare(lambda x: fn.spectrogram(x, **arguments), sound)
+
+
+def test_audio():
+    compare(lambda x: fn.preemphasis_filter(x), sound)
+    compare(lambda x: fn.mel_filter_bank(x, nfilter=40, sample_rate=16000.0), spectra, "ft")
+    compare(lambda x: fn.mfcc(x, lifter=22.0), spectra, "ft")
+    compare(lambda x: fn.to_decibels(x), spectra, "ft", most_ulps=2)
+
+
+def test_elementwise():
+    for target in (types.YCbCr, types.GRAY, types.BGR):
+        compare(lambda x: fn.color_space_conversion(x, image_type=types.RGB, output_type=target), images, "HWC")  # noqa: B023
+    compare(lambda x: fn.lookup_table(x, keys=list(range(0, 200, 3)), values=[k * 1.5 for k in range(67)]), images, "HWC")
+    compare(lambda x: fn.one_hot(x, num_classes=20), images, "HWC")
+    compare(lambda x: fn.coord_transform(x, MT=[[1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 1.0, 1.0]]), positive, "HWC")
+    compare(lambda x: fn.bb_flip(fn.reshape(x, shape=[-1, 4]), vertical=1), lambda info: images(info)[:20, :20].astype(np.float32) / 255)

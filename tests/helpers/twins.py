@@ -20,6 +20,7 @@ def both(
     name: str,
     samples: list[np.ndarray],
     layout: str = "",
+    /,
     per_sample: dict[str, Any] | None = None,
     more: tuple[list[np.ndarray], ...] = (),
     **constants: Any,
@@ -30,7 +31,7 @@ def both(
 
 
 def outputs_of(
-    name: str, inputs: list[list[np.ndarray]], layout: str, per_sample: dict[str, Any] | None, gpu: bool, **constants: Any
+    name: str, inputs: list[list[np.ndarray]], layout: str, per_sample: dict[str, Any] | None, gpu: bool, /, **constants: Any
 ) -> list[list[np.ndarray]]:
     """All outputs of an operator over arrays, by compiled steps or by kernels; checks that nothing around them is written to."""
     count = len(inputs[0])

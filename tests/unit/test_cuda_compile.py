@@ -40,6 +40,7 @@ MACROS = {
     "resize_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "kernels.cu": list(expressions()),
+    "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],
     "separable_kernels.cu": [(("ROWS", rows),) for rows in (64, 160)],
     "reduction_kernels.cu": [(("KIND", kind), ("WHOLE", whole)) for kind in range(5) for whole in (0, 1)],
 }

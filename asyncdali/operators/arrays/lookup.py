@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ...types.saturate import saturated
@@ -32,6 +34,7 @@ _INTEGERS = (
     DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64,
 )  # fmt: skip
 _LARGEST_KEY = 65535
+_SOURCE = Path(__file__).with_name("lookup_kernels.cu")
 
 
 def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
@@ -44,6 +47,7 @@ def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
 class LookupTable(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="lookup_table",
         doc="Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.",
@@ -90,14 +94,19 @@ class LookupTable(Operator):
             raise ValueError(f"an input of type {source.dtype.name} is not supported; integers are")
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
         counts = source.shapes.prod(axis=1, dtype=np.int64)
-        table, keep = context_table((source.addresses, output.addresses, counts, self._table, len(self._table) - 1))
-        return Planned([output], [Step(self._step(source.dtype).address, table, no_explanation, keep=keep)])
+        values = (source.addresses, output.addresses, counts, self._table, len(self._table) - 1)
+        table, keep = context_table(values)
+        step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
+        largest = int(counts.max(initial=0))
+        step.launches = lambda: [_launch("lookup", source, output, (*values, len(counts)), -(-largest // 4))]
+        return Planned([output], [step])
 
 
 @register
 class OneHot(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="one_hot",
         doc="""Replaces each number by a vector along a new axis: `on_value` at its index (without its fraction), `off_value` elsewhere.
@@ -152,5 +161,14 @@ class OneHot(Operator):
         records[:, 0], records[:, 1], records[:, 2] = shapes[:, :axis].prod(axis=1), self._classes, shapes[:, axis:].prod(axis=1)
         if (output.sizes() > 2**40).any():
             raise SampleError(int(np.argmax(output.sizes())), f"{self._classes} classes make more than 2^40 bytes per sample")
-        table, keep = context_table((source.addresses, output.addresses, records, self._values))
-        return Planned([output], [Step(self._step(source.dtype).address, table, no_explanation, keep=keep)])
+        values = (source.addresses, output.addresses, records, self._values)
+        table, keep = context_table(values)
+        step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
+        largest = int(records.prod(axis=1).max(initial=0))
+        step.launches = lambda: [_launch("one_hot", source, output, (*values, len(records)), largest)]
+        return Planned([output], [step])
+
+
+def _launch(entry: str, source: Batch, output: Batch, context: tuple[Entry, ...], largest: int) -> Launch:
+    names = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", sized_name(output.dtype))
+    return Launch(Kernel(_SOURCE, entry, names), context, grid_of(largest, len(output)))

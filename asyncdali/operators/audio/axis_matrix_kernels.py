@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import load_i64, view_f32, view_f64
 from ...compiled.step import step
+from ...device.launch import Kernel, Launch, grid_of
 from ..base import Step, context_table, no_explanation
 
 _BLOCK = 32
+_SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 
 
 @step
@@ -49,5 +53,9 @@ def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.nd
     ends = np.where(some, matrix.shape[1] - used[:, ::-1].argmax(axis=1), 0)
     ranges = np.ascontiguousarray(np.stack([np.where(some, used.argmax(axis=1), 0), ends], axis=1), np.int64)
     rows, columns = matrix.shape
-    table, keep = context_table((source.addresses, output.addresses, sizes, matrix, rows, columns, ranges, 0))
-    return Step(axis_matrix_step.address, table, no_explanation, 8 * _BLOCK, 7, keep)
+    values = (source.addresses, output.addresses, sizes, matrix, rows, columns, ranges)
+    table, keep = context_table((*values, 0))
+    grid = grid_of(int(sizes.prod(axis=1).max(initial=0)) * rows, len(sizes))
+    step = Step(axis_matrix_step.address, table, no_explanation, 8 * _BLOCK, 7, keep)
+    step.launches = lambda: [Launch(Kernel(_SOURCE, "axis_matrix"), (*values, len(sizes)), grid)]
+    return step

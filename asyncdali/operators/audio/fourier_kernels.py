@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import load_i64, view_f32, view_f64
 from ...compiled.step import inlined, step
+from ...device.launch import BLOCK, Entry, Kernel, Launch, Scratch
 from ..base import Step, context_table, no_explanation
 from .fourier import Transform
+
+_SOURCE = Path(__file__).with_name("fourier_kernels.cu")
+_SHARED = 2048  # complex numbers that a block keeps in shared memory
+_MOST_BLOCKS = 512  # of those that need memory of their own
 
 
 @inlined
@@ -143,7 +150,24 @@ def make_spectrogram_step(
     sizes = np.ascontiguousarray(np.stack([lengths, windows], axis=1), np.int64)
     values = (source.addresses, output.addresses, sizes, plan.table, weights, len(weights), hop, before, reflect, power, time_major, 0)
     table, keep = context_table(values)
-    return Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, 11, (*keep, plan))
+
+
+    def launches() -> list[Launch]:
+        count, most = len(sizes), int(windows.max(initial=1))
+        blocks, scratch = (min(most, 65535), min(count, 65535)), Scratch(0)
+        if plan.made > _SHARED:
+            down = min(count, _MOST_BLOCKS)
+            blocks = min(most, max(_MOST_BLOCKS // max(down, 1), 1)), down
+            scratch = Scratch(16 * plan.made * blocks[0] * blocks[1])
+        chirp: tuple[Entry, Entry] = (0, 0) if plan.chirp is None or plan.kernel is None else (plan.chirp, plan.kernel)
+        context: tuple[Entry, ...] = (
+            source.addresses, output.addresses, sizes, plan.length, plan.made, plan.roots, *chirp, weights, len(weights), hop, before,
+            int(reflect), power, int(time_major), count, scratch if scratch.size else 0,
+        )  # fmt: skip
+        threads = max(32, min(BLOCK, plan.made // 2))
+        return [Launch(Kernel(_SOURCE, "spectrogram"), context, blocks, threads)]
+
+    return Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, 11, (*keep, plan), launches=launches)
 
 
 def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Transform, power: int) -> Step:

@@ -113,6 +113,7 @@ class _AxisMatrix(Operator):
 class MelFilterBank(_AxisMatrix):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="mel_filter_bank",
         doc="""Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.
@@ -162,6 +163,7 @@ class MelFilterBank(_AxisMatrix):
 class Mfcc(_AxisMatrix):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="mfcc",
         doc="""Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).

@@ -24,6 +24,7 @@ def _check_type(which: str, dtype: DALIDataType) -> None:
 class ToDecibels(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="to_decibels",
         doc="""Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.""",
@@ -63,6 +64,7 @@ class ToDecibels(Operator):
 class PreemphasisFilter(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="preemphasis_filter",
         doc="""Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.

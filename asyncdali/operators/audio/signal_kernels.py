@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, store_i32, view_f32
 from ...compiled.step import Compiled, inlined, step, step_variant
+from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, context_table, no_explanation
+
+_SOURCE = Path(__file__).with_name("signal_kernels.cu")
+_PART, _MOST_PARTS = 8192, 64  # of a sample that a block searches for its largest element
 
 
 @step
@@ -106,15 +111,33 @@ def nonsilent_step(dtype: str) -> Compiled:
 def make_decibels_step(source: Batch, output: Batch, multiplier: float, reference: float, least: float) -> Step:
     """The step for a batch; a `reference` of 0 means each sample's largest element."""
     counts, numbers = _elements(source), np.array([multiplier, reference, least])
-    table, keep = context_table((source.addresses, output.addresses, counts, numbers))
-    return Step(decibels_step.address, table, no_explanation, keep=keep)
+    values = (source.addresses, output.addresses, counts, numbers)
+    table, keep = context_table(values)
+
+    def launches() -> list[Launch]:
+        count, largest = len(counts), int(counts.max(initial=0))
+        parts = 0 if reference else max(1, min(-(-largest // _PART), _MOST_PARTS))
+        context: tuple[Entry, ...] = (*values, count, parts, Scratch(4 * count * parts) if parts else 0)
+        searched = [Launch(Kernel(_SOURCE, "peaks", _FLOATS), context, grid_of(parts, count, 1))] if parts else []
+        return [*searched, Launch(Kernel(_SOURCE, "decibels", _FLOATS), context, grid_of(largest, count))]
+
+    return Step(decibels_step.address, table, no_explanation, keep=keep, launches=launches)
+
+
+_FLOATS = ("IN", "float32"), ("OUT", "float32")
 
 
 def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray, border: int) -> Step:
     """The step for a batch; coefficients float32[samples], border 0 zero, 1 clamp, 2 reflect."""
     compiled_step = preemphasis_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    table, keep = context_table((source.addresses, output.addresses, _elements(source), np.ascontiguousarray(coefficients), border))
-    return Step(compiled_step.address, table, no_explanation, keep=keep)
+    counts = _elements(source)
+    values = (source.addresses, output.addresses, counts, np.ascontiguousarray(coefficients), border)
+    table, keep = context_table(values)
+    names = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
+    grid = grid_of(int(counts.max(initial=0)), len(counts))
+    step = Step(compiled_step.address, table, no_explanation, keep=keep)
+    step.launches = lambda: [Launch(Kernel(_SOURCE, "preemphasis", names), (*values, len(counts)), grid)]
+    return step
 
 
 def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float) -> Step:

@@ -38,6 +38,7 @@ class _Spectrum(Operator):
 class Spectrogram(_Spectrum):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="spectrogram",
         doc="""Spectrogram of a signal: windows of it, and the magnitude (or power) of their Fourier transforms.

@@ -17,6 +17,7 @@ _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, 
 class ColorSpaceConversion(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="color_space_conversion",
         doc="""Converts images between RGB, BGR, GRAY and YCbCr.

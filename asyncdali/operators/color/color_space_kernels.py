@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import load_f32, load_i64, view_u8
 from ...compiled.step import Compiled, step_variant
+from ...device.launch import Kernel, Launch, grid_of
 from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
 from ..base import Step, context_table, no_explanation
@@ -17,6 +19,7 @@ from ..base import Step, context_table, no_explanation
 # channel, 9-11 before, 12-14 after; 4 place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums of three are
 # rounded in that order).
 
+_SOURCE = Path(__file__).with_name("color_space_kernels.cu")
 _LUMA = np.array([9798, 19235, 3735]) / 32768  # 0.299, 0.587, 0.114 as OpenCV has them: 15 bits; sums of products are exact in float32
 _EXACT = np.array([0.299, 0.587, 0.114])
 _TO_YCBCR = np.stack(
@@ -90,5 +93,12 @@ def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType,
     compiled_step = conversion_step(3 if from_type != DALIImageType.GRAY else 1, 3 if to_type != DALIImageType.GRAY else 1)
     counts = np.ascontiguousarray(source.shapes[:, :-1].prod(axis=1), np.int64)
     first = 2 if from_type == DALIImageType.BGR else 0
-    table, keep = context_table((source.addresses, output.addresses, counts, _coefficients(from_type, to_type), first))
-    return Step(compiled_step.address, table, no_explanation, keep=keep)
+    values = (source.addresses, output.addresses, counts, _coefficients(from_type, to_type), first)
+    table, keep = context_table(values)
+    channels = ("FROM", 3 if from_type != DALIImageType.GRAY else 1), ("TO", 3 if to_type != DALIImageType.GRAY else 1)
+
+    def launches() -> list[Launch]:
+        grid = grid_of(int(counts.max(initial=0)), len(counts))
+        return [Launch(Kernel(_SOURCE, "conversion", channels), (*values, len(counts)), grid)]
+
+    return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

@@ -18,6 +18,7 @@ _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataT
 class CoordTransform(PerFrame):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="coord_transform",
         doc="""Transforms points: ``M @ point + T`` for all vectors along the last dimension.

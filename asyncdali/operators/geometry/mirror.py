@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Entry, Kernel, Launch, grid_of
 from ...types import DALIDataType
 from ..arrays.strided import like
 from ..base import (
@@ -25,6 +27,8 @@ from ..base import (
     register,
 )
 
+_SOURCE = Path(__file__).with_name("mirror_kernels.cu")
+
 
 class _Mirror(Operator):
     def __init__(self, spec: Spec, environment: Environment):
@@ -42,6 +46,7 @@ class _Mirror(Operator):
 class CoordFlip(_Mirror):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="coord_flip",
         doc="""Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
@@ -74,8 +79,8 @@ class CoordFlip(_Mirror):
             table[:, k, 0] = np.where(arguments.scalars(f"flip_{name}", np.int64) != 0, -1, 1)
             table[:, k, 1] = 2 * arguments.scalars(f"center_{name}")
         output = like(source)
-        context, keep = context_table((source.addresses, output.addresses, np.ascontiguousarray(source.shapes[:, 0]), length, table))
-        return Planned([output], [Step(self._kernels.coord_step.address, context, no_explanation, keep=keep)])
+        values = (source.addresses, output.addresses, np.ascontiguousarray(source.shapes[:, 0]), length, table)
+        return Planned([output], [_step(self._kernels.coord_step, "coordinates", values, source.shapes.prod(axis=1))])
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         self._kernels.coord_step.compile()
@@ -86,6 +91,7 @@ class CoordFlip(_Mirror):
 class BbFlip(_Mirror):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="bb_flip",
         doc="""Mirrors boxes whose coordinates are relative to the picture (0 to 1).
@@ -112,6 +118,15 @@ class BbFlip(_Mirror):
             raise SampleError(i, f"boxes have four numbers each, got shape {tuple(source.shapes[i].tolist())}")
         flags = (arguments.scalars("horizontal", np.int64) != 0) + 2 * (arguments.scalars("vertical", np.int64) != 0)
         output = like(source)
-        table = (source.addresses, output.addresses, numbers // 4, flags.astype(np.int64), arguments.constant("ltrb"))
-        context, keep = context_table(table)
-        return Planned([output], [Step(self._kernels.box_step.address, context, no_explanation, keep=keep)])
+        values = (source.addresses, output.addresses, numbers // 4, flags.astype(np.int64), int(arguments.constant("ltrb")))
+        return Planned([output], [_step(self._kernels.box_step, "boxes", values, numbers // 4)])
+
+
+def _step(function: Any, entry: str, values: tuple[Entry, ...], items: np.ndarray) -> Step:
+    """The step over a table of `values`; the kernel `entry` takes `items` work items of each sample."""
+    table, keep = context_table(values)
+    grid = grid_of(int(items.max(initial=0)), len(items))
+    kernel = Kernel(_SOURCE, entry)
+    return Step(
+        function.address, table, no_explanation, keep=keep, launches=lambda: [Launch(kernel, (*values, len(items)), grid)]
+    )
