@@ -5,6 +5,7 @@ The former leave whole images in device memory, the threads windows in pinned me
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,9 @@ class SplitDecode:
             if whole[chosen].all():  # straight to where they belong
                 self._in_place |= chosen
                 targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
-            then = self._engines_over if decoder.engines else None
+            then = functools.partial(self._share.over, "engines") if self._share is not None and decoder.engines else None
             self.images.append(decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets, then))
         return self._by_host(device, ~plan.chosen)
-
-    def _engines_over(self) -> None:
-        if self._share is not None:
-            self._share.over("engines")
 
     def host_over(self) -> None:
         """The CPU's threads have finished their part, or given up."""

@@ -220,9 +220,14 @@ def test_two_gpus_at_once(gpu):  # noqa: F811
         for k, pipe in enumerate(pipes):
             made[k].append([samples_of(output) for output in pipe.run()])
     assert_equal(*made)
-    for k, pipe in enumerate(pipes):
-        import cupy
+    import cupy
 
-        (small, _) = pipe.run()
-        assert small.device_id() == k and cupy.from_dlpack(small.as_tensor()).device.id == k
+    for k, pipe in enumerate(pipes):
+        for mine in (0, 1):  # the user's thread keeps its device
+            with cupy.cuda.Device(mine):
+                (small, _) = pipe.run()
+                assert small.device_id() == k
+                assert cupy.cuda.runtime.getDevice() == mine
+        with cupy.cuda.Device(k):
+            assert cupy.from_dlpack(small.as_tensor()).device.id == k
         pipe.close()

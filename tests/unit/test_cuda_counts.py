@@ -1,0 +1,121 @@
+"""What the CUDA device asks of its driver in steady state, counted over the stand-in: no memory, no waiting but for one's own batch."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn, StandInNvjpeg
+from PIL import Image
+
+from asyncdali import fn, pipeline_def, types
+from asyncdali.device import select
+from asyncdali.device.cuda import nvjpeg_library
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+WARM, COUNTED = 12, 20
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """Stand-ins for CUDA and nvJPEG; `waits` counts by thread who waits for the device."""
+    driver = StandIn()
+    driver.waits = Counter()
+
+    def noted(call):
+        def waiting(handle):
+            driver.waits[threading.current_thread().name] += 1
+            call(handle)
+
+        return waiting
+
+    driver.event_synchronize, driver.stream_synchronize = noted(driver.event_synchronize), noted(driver.stream_synchronize)
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)
+    library = StandInNvjpeg(driver)
+    monkeypatch.setattr(nvjpeg_library, "load", lambda: library)
+    return driver
+
+
+def encoded():
+    files = []
+    for k in range(8):
+        out = io.BytesIO()
+        Image.fromarray(np.random.default_rng(k).integers(0, 255, (9, 8, 3), np.uint8)).resize((80, 72)).save(out, "JPEG")
+        files.append(np.frombuffer(out.getvalue(), np.uint8))
+    return files
+
+
+FILES = encoded()
+
+
+@pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=2)
+def training(decoder=""):
+    data = fn.external_source(lambda info: FILES[info.idx_in_batch], batch=False)
+    images = fn.decoders.image(data, device="mixed", decoder=decoder)
+    small = fn.flip(fn.crop(images, crop=[20, 24]), horizontal=fn.random.coin_flip())
+    return fn.crop_mirror_normalize(small, mean=[120.0], std=[60.0], dtype=types.FLOAT16)
+
+
+ASKED = ("malloc", "free", "host_alloc", "host_free", "event_create", "stream_create", "stream_destroy", "event_destroy")
+
+
+def counted(cuda, pipe, run):
+    """Calls for memory, events and streams, and waits by thread, over COUNTED iterations."""
+    for _ in range(WARM):
+        run(pipe)
+    pipe._session.wait_all()
+    before = {name: cuda.calls[name] for name in ASKED}
+    cuda.waits.clear()
+    for _ in range(COUNTED):
+        run(pipe)
+    waits = Counter(cuda.waits)
+    asked = {name: cuda.calls[name] - count for name, count in before.items()}
+    pipe.close()
+    return asked, waits
+
+
+@pytest.mark.parametrize("arguments", [{}, {"decoder": "hardware"}, {"decoder": "cpu"}])
+def test_run(cuda, arguments):
+    """run() waits for its own batch, once; the engines' thread for the batch before on the same engines; nobody else."""
+    asked, waits = counted(cuda, training(**arguments), lambda pipe: pipe.run())
+    main = waits.pop(threading.current_thread().name)
+    assert main == COUNTED
+    assert all(name.startswith("asyncdali-nvjpeg") for name in waits)
+    assert sum(waits.values()) <= COUNTED + 2
+    assert (sum(waits.values()) == 0) == (arguments == {"decoder": "cpu"})
+    # How many batches are in flight at once is a matter of time, and may still grow by one; nothing grows with the iterations.
+    assert sum(asked.values()) <= 5, asked
+
+
+def test_run_with_a_stream(cuda):
+    """The host waits for nothing at all; here it is the consumer that does."""
+    cuda.use(0)
+    stream = cuda.stream_create()
+
+    def run(pipe):
+        (images,) = pipe.run(stream)
+        images.as_tensor().__dlpack__(stream=stream)
+        StandIn.stream_synchronize(cuda, stream)
+
+    asked, waits = counted(cuda, training(decoder="cpu"), run)
+    assert not waits
+    assert sum(asked.values()) <= 5, asked
+
+
+def test_calls_do_not_grow_with_the_batch(cuda):
+    """One upload of tables, one launch per kernel: whatever the batch size."""
+    made = []
+    for size in (8, 2):
+        cuda.calls.clear()
+        pipe = training(decoder="cpu", batch_size=size)
+        for _ in range(4):
+            pipe.run()
+        pipe._session.wait_all()
+        made.append({name: cuda.calls[name] for name in ("copy", "launch")})
+        pipe.close()
+    assert made[0] == made[1]
