@@ -3,14 +3,21 @@
 Compiled functions are called through ctypes, which releases the interpreter lock. Their class is wrapped to add up the processor time that
 threads spend inside; what the process uses beyond that is interpreter time. numpy and system calls that release the lock for a
 moment count as held, so the figure is an upper bound.
+
+Calls are long (a thread takes part in a job of many samples), and some are under way when the measurement begins and ends: both times each
+thread's clock tells how far it is.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import CodeType, FrameType
+
+_PATIENCE = 5.0  # seconds that calls begun before the measurement may take to end
 
 
 class InterpreterTime:
@@ -20,30 +27,64 @@ class InterpreterTime:
         self.seconds = 0.0
 
 
+class _Calls:
+    """What one thread has spent in compiled functions: `done` ns, and since when (of its own clock) it is in one; 0 when it is not."""
+
+    def __init__(self) -> None:
+        self.done = self.entered = 0
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def spent(self) -> int:
+        """Nanoseconds so far; any thread may ask."""
+        entered = self.entered
+        return self.done + (time.clock_gettime_ns(self._clock) - entered if entered else 0)
+
+
 @contextmanager
 def interpreter_time() -> Iterator[InterpreterTime]:
-    """Measure the block; not for two at the same time."""
+    """Measure the block; not for two at the same time. Threads that make the calls must live until its end."""
     from ..compiled.step import Compiled
 
     original = Compiled.__call__
     inside = threading.local()
-    totals: list[list[int]] = []
+    threads: list[_Calls] = []
 
     def timed(self: Compiled, *args: int) -> int:
-        if not hasattr(inside, "total"):
-            inside.total = [0]
-            totals.append(inside.total)
-        start = time.thread_time_ns()
-        result = original(self, *args)
-        inside.total[0] += time.thread_time_ns() - start
-        return result
+        if not hasattr(inside, "calls"):
+            inside.calls = _Calls()
+            threads.append(inside.calls)
+        calls = inside.calls
+        outer, calls.entered = calls.entered, calls.entered or time.thread_time_ns()
+        try:
+            return original(self, *args)
+        finally:
+            if not outer:
+                calls.done += time.thread_time_ns() - calls.entered
+                calls.entered = 0
+
+    def outside() -> float:
+        return time.process_time() - sum([calls.spent() for calls in threads]) / 1e9
 
     Compiled.__call__ = timed  # type: ignore[method-assign]
     found = InterpreterTime()
-    before = time.process_time()
     try:
+        _wait_for_calls_of(original)
+        before = outside()
         yield found
+        found.seconds = max(0.0, outside() - before)
     finally:
-        used = time.process_time() - before
         Compiled.__call__ = original  # type: ignore[method-assign]
-        found.seconds = max(0.0, used - sum(total[0] for total in totals) / 1e9)
+
+
+def _wait_for_calls_of(function: object) -> None:
+    """Until no thread is in a call of `function`: these began unmeasured."""
+    deadline = time.monotonic() + _PATIENCE
+    code = function.__code__  # type: ignore[attr-defined]
+    while any(_within(code, frame) for frame in sys._current_frames().values()) and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def _within(code: CodeType, frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import json
@@ -11,11 +12,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from asyncdali.__main__ import main
+from asyncdali.compiled.step import Compiled
 from asyncdali.tooling import bench, program, report
 from asyncdali.tooling.consumer import Step
 from asyncdali.tooling.interpreter import interpreter_time
@@ -222,6 +226,32 @@ def test_interpreter_time_leaves_compiled_code_out(target):
         sum(range(2_000_000))
     assert spinning.seconds > 0.001
     pipeline.close()
+
+
+def test_calls_under_way_when_the_measurement_begins_and_ends_are_left_out():
+    call = Compiled.__new__(Compiled)
+    call._call = lambda: hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)  # some 0.1 to 0.2 s of one thread, without the interpreter
+    over = False
+
+    def work():
+        while not over:
+            call()
+
+    def use(seconds):
+        began = time.process_time()
+        while time.process_time() - began < seconds:
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        use(0.03)  # it is in a call
+        with interpreter_time() as used:
+            use(0.06)  # and in another
+    finally:
+        over = True
+        thread.join()
+    assert used.seconds < 0.03
 
 
 # ----------------------------------------------------------------------------------------------------------------------- progress
