@@ -166,6 +166,7 @@ def test_elementwise():
     for target in (types.YCbCr, types.GRAY, types.BGR):
         compare(lambda x: fn.color_space_conversion(x, image_type=types.RGB, output_type=target), images, "HWC")  # noqa: B023
     compare(lambda x: fn.lookup_table(x, keys=list(range(0, 200, 3)), values=[k * 1.5 for k in range(67)]), images, "HWC")
+    compare(lambda x: fn.slice(x, start=[-5, 3], shape=[200, 40], axes=[0, 1], out_of_bounds_policy="reflect"), images, "HWC")
     compare(lambda x: fn.one_hot(x, num_classes=20), images, "HWC")
     compare(lambda x: fn.coord_transform(x, MT=[[1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 1.0, 1.0]]), positive, "HWC")
     compare(lambda x: fn.bb_flip(fn.reshape(x, shape=[-1, 4]), vertical=1), lambda info: images(info)[:20, :20].astype(np.float32) / 255)

@@ -53,3 +53,12 @@ def test_coordinates_and_boxes():
     for ltrb in (False, True):
         assert_near(*both("bb_flip", boxes, "", flags, ltrb=ltrb))
     assert_near(*both("coord_transform", points, "", {"M": rng.normal(size=(3, 2, 3)).astype(np.float32)}, T=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("policy", ["edge", "wrap", "reflect", "reflect_101"])
+def test_slice_beyond_its_bounds(policy):
+    rng = np.random.default_rng(5)
+    samples = [rng.integers(0, 99, (*rng.integers(1, 9, 2), 3), np.int16) for _ in range(4)]
+    window = {"start": [-7, 2], "shape": [25, 11], "axes": [0, 1], "out_of_bounds_policy": policy}
+    assert_near(*both("slice", samples, "HWC", **window))
+    assert_near(*both("slice", samples, "HWC", **window, dtype=types.FLOAT16))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, context_table, no_explanation
 
@@ -99,14 +99,25 @@ class Pieces:
         """One piece of all samples."""
         source, count = self._sources[k], len(self.output)
         shared = isinstance(source, np.ndarray)
-        dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
-        names = sized_name(self.output.dtype), sized_name(self.output.dtype)
-        if dtype != self.output.dtype:
-            names = element_type(storage_dtype(dtype)), element_type(storage_dtype(self.output.dtype))
+        types = _moved_types(self.output.dtype if isinstance(source, np.ndarray) else source.dtype, self.output.dtype)
         largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
         inputs: tuple[Any, Any] = (0, np.ascontiguousarray(source)) if shared else (self._inputs[k], 0)
         context = (self.output.addresses, len(self._pieces), axes, records, *inputs, count, k)
-        return Launch(Kernel(_SOURCE, "piece", (("IN", names[0]), ("OUT", names[1]))), context, grid_of(largest, count))
+        return Launch(Kernel(_SOURCE, "piece", types), context, grid_of(largest, count))
+
+
+def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Macros for elements that are moved, or converted where the types differ."""
+    if source == target:
+        return ("IN", sized_name(source)), ("OUT", sized_name(source))
+    return ("IN", element_type(storage_dtype(source))), ("OUT", element_type(storage_dtype(target)))
+
+
+def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) -> Launch:
+    """A window of an input that goes on beyond its bounds; `context` is that of bordered steps."""
+    largest = int(output.shapes.prod(axis=1).max(initial=0))
+    kernel = Kernel(_SOURCE, "bordered", _moved_types(source.dtype, output.dtype))
+    return Launch(kernel, (*context, len(output)), grid_of(largest, len(output)))
 
 
 def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:

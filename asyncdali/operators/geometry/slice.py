@@ -8,7 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..arrays.strided import Pieces, dense_strides, fill_values, sized_name
+from ..arrays.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
 from ..base import (
     Arg,
     Arguments,
@@ -150,5 +150,6 @@ class Slice(Operator):
     def _bordered(self, function: Any, source: Batch, output: Batch, anchors: np.ndarray) -> Step:
         records = np.stack([output.shapes, source.shapes, anchors, dense_strides(source.shapes, source.itemsize)], axis=1)
         border = crop_rules.BORDERS[self._policy]
-        table, keep = context_table((source.addresses, output.addresses, np.ascontiguousarray(records), source.ndim, border))
-        return Step(function.address, table, no_explanation, keep=keep)
+        values = (source.addresses, output.addresses, np.ascontiguousarray(records), source.ndim, border)
+        table, keep = context_table(values)
+        return Step(function.address, table, no_explanation, keep=keep, launches=lambda: [bordered_launch(source, output, values)])
