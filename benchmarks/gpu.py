@@ -73,6 +73,20 @@ def speed(pipe: Any, iterations: int, stream: Any = None) -> float:
     return BATCH * iterations / (time.perf_counter() - start)
 
 
+def held_per_sample(pipe: Any, iterations: int) -> float:
+    """Microseconds of interpreter time per sample, upper bound (asyncdali.tooling.interpreter). nvJPEG spins without the lock; CUDA's own
+    calls count as held."""
+    from asyncdali.device.cuda.nvjpeg_library import Library
+    from asyncdali.tooling.interpreter import interpreter_time
+
+    for _ in range(8):
+        pipe.run()
+    with interpreter_time((Library, "call")) as used:
+        for _ in range(iterations):
+            pipe.run()
+    return used.seconds / (iterations * BATCH) * 1e6
+
+
 class Kernels:
     """The launches of a pipeline's last batch, launched again by themselves: decoding would be at work beside them otherwise."""
 
@@ -164,6 +178,11 @@ def ours(photos: str, iterations: int) -> None:
                 name = f"{make.__name__:9} {settings or 'default'!s:32} {count:3} threads, depth {depth}"
                 print(f"asyncdali {name} {rate:9.0f} img/s  memory {steady}", flush=True)
                 pipe.close()
+    for make in (decoded, training, rotated):
+        pipe = make(asyncdali, photos, threads)
+        pipe.build()
+        print(f"asyncdali {make.__name__:9} interpreter held {held_per_sample(pipe, iterations):.1f} us per sample at most", flush=True)
+        pipe.close()
     for make in (training, rotated):
         select._driver = None  # a driver of its own, whose launches are noted
         select._driver = select.make_driver()

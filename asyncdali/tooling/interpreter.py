@@ -1,8 +1,8 @@
 """How long Python's interpreter is needed.
 
 Compiled functions are called through ctypes, which releases the interpreter lock. Their class is wrapped to add up the processor time that
-threads spend inside; what the process uses beyond that is interpreter time. numpy and system calls that release the lock for a
-moment count as held, so the figure is an upper bound.
+threads spend inside (and so are methods that the caller names: nvJPEG's, say); what the process uses beyond that is interpreter time.
+numpy and system calls that release the lock for a moment count as held, so the figure is an upper bound.
 
 Calls are long (a thread takes part in a job of many samples), and some are under way when the measurement begins and ends: both times each
 thread's clock tells how far it is.
@@ -13,9 +13,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
+from typing import Any
 
 _PATIENCE = 5.0  # seconds that calls begun before the measurement may take to end
 
@@ -41,39 +42,48 @@ class _Calls:
 
 
 @contextmanager
-def interpreter_time() -> Iterator[InterpreterTime]:
-    """Measure the block; not for two at the same time. Threads that make the calls must live until its end."""
+def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
+    """Measure the block; not for two at the same time. Threads that make the calls must live until its end.
+
+    `released` are further methods, as (class, name), that spend their time without the interpreter lock.
+    """
     from ..compiled.step import Compiled
 
-    original = Compiled.__call__
     inside = threading.local()
     threads: list[_Calls] = []
 
-    def timed(self: Compiled, *args: int) -> int:
-        if not hasattr(inside, "calls"):
-            inside.calls = _Calls()
-            threads.append(inside.calls)
-        calls = inside.calls
-        outer, calls.entered = calls.entered, calls.entered or time.thread_time_ns()
-        try:
-            return original(self, *args)
-        finally:
-            if not outer:
-                calls.done += time.thread_time_ns() - calls.entered
-                calls.entered = 0
+    def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if not hasattr(inside, "calls"):
+                inside.calls = _Calls()
+                threads.append(inside.calls)
+            calls = inside.calls
+            outer, calls.entered = calls.entered, calls.entered or time.thread_time_ns()
+            try:
+                return original(*args)
+            finally:
+                if not outer:
+                    calls.done += time.thread_time_ns() - calls.entered
+                    calls.entered = 0
+
+        return call
 
     def outside() -> float:
         return time.process_time() - sum([calls.spent() for calls in threads]) / 1e9
 
-    Compiled.__call__ = timed  # type: ignore[method-assign]
+    originals = [(owner, name, getattr(owner, name)) for owner, name in ((Compiled, "__call__"), *released)]
     found = InterpreterTime()
     try:
-        _wait_for_calls_of(original)
+        for owner, name, original in originals:
+            setattr(owner, name, timed(original))
+        for _, _, original in originals:
+            _wait_for_calls_of(original)
         before = outside()
         yield found
         found.seconds = max(0.0, outside() - before)
     finally:
-        Compiled.__call__ = original  # type: ignore[method-assign]
+        for owner, name, original in originals:
+            setattr(owner, name, original)
 
 
 def _wait_for_calls_of(function: object) -> None:
