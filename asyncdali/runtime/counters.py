@@ -41,6 +41,14 @@ class Recorder(Protocol):
     def level(self, what: str, time: int, value: int) -> None: ...
 
 
+class DeviceTimes(Protocol):
+    """Measures work on a stream of a GPU; nobody waits for it (``device.cuda.timing.StreamTimes``)."""
+
+    def begin(self) -> int: ...
+    def end(self, begun: int) -> None: ...
+    def taken(self) -> list[int]: ...
+
+
 class Estimate:
     """Processor time of which only a part is measured: for the rest the share last measured is assumed."""
 
@@ -127,6 +135,8 @@ class SegmentCounters:
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
         self.free = 0  # since when the next iteration could be planned
         self._edges = [edge for built in segment.operators for edge in built.outputs]
+        self.times: DeviceTimes | None = None  # where it runs on a GPU
+        self.on_device = Estimate()
         self._lock = threading.Lock()
         self._log: deque[tuple[list[int], int, list[np.ndarray], list[Any]]] = deque()
         self._reading = threading.Lock()
@@ -189,6 +199,26 @@ class SegmentCounters:
                 if outputs:
                     counters.samples += sum(map(len, outputs[0][0]))
                     counters.bytes += sum(_bytes(*output) for output in outputs)
+
+    # --- on the thread that queues work of a GPU
+
+    def ran_on_device(self, begun: int | None) -> None:
+        """An iteration's work is queued; `begun` by `times`, None if it is not measured."""
+        if self.times is None:
+            return
+        if begun is not None:
+            self.times.end(begun)
+        with self._lock:
+            if begun is None:
+                self.on_device.add(1, -1)
+        self.add_device_times()
+
+    def add_device_times(self) -> None:
+        """Add what was measured of work that is over."""
+        if self.times is not None:
+            with self._lock:
+                for took in self.times.taken():
+                    self.on_device.add(1, took)
 
     # --- on the worker that leaves last
 

@@ -23,7 +23,7 @@ from ..device.launch import Launch
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
 from .device_decoding import SplitDecode
-from .jobs import Job, Waiting
+from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
 
 
@@ -127,6 +127,9 @@ class DeviceSegmentRun(SegmentRun):
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
                 decode.judge()
         self._device.enter()  # this is the worker thread that finished last, if there was work
+        counters = self.segment.counters
+        times = None if counters is None or lap.timed is not Timed.PROCESSOR else counters.times
+        begun = None if times is None else times.begin()
         keep: list[Any] = [self._uploads, self._downloads, steps]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
@@ -142,6 +145,8 @@ class DeviceSegmentRun(SegmentRun):
         keep.extend(scattered)
         if launches or together:
             keep.extend(self._device.run([*launches, *together], self._stream))
+        if counters is not None:
+            counters.ran_on_device(begun)
         event = self._stream.record()
         for buffer in self._made:
             buffer.ready = event

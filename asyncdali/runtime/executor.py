@@ -264,7 +264,10 @@ class Executor:
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
         for segment, stream in zip(self._segments, self._segment_streams, strict=True):
-            counters.segment(segment).stream = "loop" if segment.instant else names[id(stream)]
+            counted = counters.segment(segment)
+            counted.stream = "loop" if segment.instant else names[id(stream)]
+            if self._on_gpu(segment):
+                counted.times = stream.times()
 
     def _on_gpu(self, segment: BuiltSegment) -> bool:
         return self.gpu is not None and segment.backend != "cpu"

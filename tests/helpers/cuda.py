@@ -36,6 +36,7 @@ class _Marker:
     def __init__(self, stream: int):
         self.stream = stream
         self.done = False
+        self.at = 0  # work done by then, on all streams
 
 
 class StandIn:
@@ -56,6 +57,8 @@ class StandIn:
         self._homes: dict[int, int] = {}  # devices of streams, events and memory
         self._next = 1000
         self._chosen = threading.local()
+        self._timers: set[int] = set()
+        self._worked = 0
         self.calls: Counter[str] = Counter()
         self.broken: str | None = None
 
@@ -191,6 +194,23 @@ class StandIn:
     def event_destroy(self, event: int) -> None:
         del self._events[event]
 
+    def timer_create(self) -> int:
+        with self._entered():
+            self._called("timer_create")
+            self._next += 1
+            self._events[self._next] = None
+            self._homes[self._next] = self._chosen.device
+            self._timers.add(self._next)
+            return self._next
+
+    def elapsed(self, begin: int, end: int) -> float:
+        """A piece of work takes a millisecond."""
+        with self._entered():
+            markers = [self._events[event] for event in (begin, end)]
+            if not {begin, end} <= self._timers or any(marker is None or not marker.done for marker in markers):
+                raise Misuse("events that cannot be timed, or were not reached")
+            return float(markers[1].at - markers[0].at)
+
     def event_record(self, event: int, stream: int) -> None:
         with self._entered():
             self._called("event_record")
@@ -222,11 +242,12 @@ class StandIn:
         while not marker.done:
             item = work[0]
             if isinstance(item, _Marker):
-                item.done = True
+                item.done, item.at = True, self._worked
             elif item[0] == "wait":
                 self._run_until(item[1])
             else:
                 item[1]()
+                self._worked += 1
             work.popleft()
 
     # --- work

@@ -32,7 +32,7 @@ SEGMENT = SegmentStatistics(
 BUSY = Statistics(
     elapsed_seconds=10.0, batch_size=32, consumer=ConsumerStatistics(100, 3200, 0, 9.5, 0.4, 20.0), queue=QueueStatistics(2, 2, 0, (98, 2)),
     segments=(SEGMENT,), operators=(READER, DECODE, RESIZE), sources=(), threads=ThreadStatistics(2, 18.7, 18.3),
-    streams=(StreamStatistics("cpu", (0,), 0.3),), buffers=BufferStatistics(0, 0, 0, 0), workers=None,
+    streams=(StreamStatistics("cpu", (0,), 0.3, 0.0),), buffers=BufferStatistics(0, 0, 0, 0), workers=None,
 )  # fmt: skip
 """Two threads that decode all the time, and a consumer that waits."""
 

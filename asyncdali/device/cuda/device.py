@@ -20,6 +20,7 @@ from .arrays import CudaMemory, buffers_of
 from .driver import Driver
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
+from .timing import StreamTimes
 from .user_arrays import UserArrays
 
 _ALIGNMENT = 64
@@ -49,6 +50,10 @@ class CudaStream(Stream):
 
     def wait(self, event: Event) -> None:
         self.device.driver.stream_wait(self.handle, event.handle)  # type: ignore[attr-defined]
+
+    def times(self) -> StreamTimes:
+        """Something to measure work on this stream with."""
+        return StreamTimes(self.device.driver, self.device.index, self.handle)
 
     def keep(self, event: CudaEvent, things: Any) -> None:
         """Keep host memory that device work reads or writes until `event`."""

@@ -47,6 +47,8 @@ class Driver(Protocol):
     def event_record(self, event: int, stream: int) -> None: ...
     def event_done(self, event: int) -> bool: ...
     def event_synchronize(self, event: int) -> None: ...
+    def timer_create(self) -> int: ...
+    def elapsed(self, begin: int, end: int) -> float: ...
     def copy(self, target: int, source: int, size: int, stream: int) -> None: ...
     def load(self, kernel: Kernel) -> Any: ...
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None: ...
@@ -88,6 +90,7 @@ def _version(number: int) -> str:
 _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
+_TIMER_FLAGS = 1
 _ANY_DIRECTION = 4  # cudaMemcpyDefault
 
 
@@ -162,6 +165,14 @@ class CupyDriver:
 
     def event_done(self, event: int) -> bool:
         return self._runtime.eventQuery(event) == 0
+
+    def timer_create(self) -> int:
+        """An event whose time is taken, for :meth:`elapsed`."""
+        return self._runtime.eventCreateWithFlags(_TIMER_FLAGS)
+
+    def elapsed(self, begin: int, end: int) -> float:
+        """Milliseconds of the device between two timers that it has passed."""
+        return self._runtime.eventElapsedTime(begin, end)
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._runtime.memcpyAsync(target, source, size, _ANY_DIRECTION, stream)

@@ -1,0 +1,61 @@
+"""How long a stream is at work, measured by the device itself in some iterations. Nobody waits for the answer.
+
+Events that can be timed cost more than others (docs/gpu.md), so the steady path has none: an iteration of sixteen records two.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections import deque
+
+from .driver import Driver
+
+log = logging.getLogger("asyncdali")
+
+
+class StreamTimes:
+    """Times of pieces of work on one stream."""
+
+    def __init__(self, driver: Driver, device: int, stream: int):
+        self._driver, self._device, self._stream = driver, device, stream
+        self._free: list[int] = []
+        self._under_way: deque[tuple[int, int]] = deque()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def begin(self) -> int:
+        """A piece of work begins, once the stream comes to it; to be given to :meth:`end`."""
+        return self._record()
+
+    def end(self, begun: int) -> None:
+        """It was queued as a whole."""
+        self._under_way.append((begun, self._record()))
+
+    def taken(self) -> list[int]:
+        """Nanoseconds that pieces of work took, those that are over and were not told yet."""
+        found = []
+        with self._lock:
+            if self._under_way:
+                self._driver.use(self._device)
+            while self._under_way and self._driver.event_done(self._under_way[0][1]):
+                begun, ended = self._under_way.popleft()
+                found.append(round(1e6 * self._driver.elapsed(begun, ended)))
+                self._free += (begun, ended)
+        return found
+
+    def _record(self) -> int:
+        with self._lock:
+            event = self._free.pop() if self._free else self._driver.timer_create()
+        self._driver.event_record(event, self._stream)
+        return event
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid and not sys.is_finalizing():
+            for event in (*self._free, *(event for pair in self._under_way for event in pair)):
+                try:
+                    self._driver.event_destroy(event)
+                except Exception as error:
+                    log.debug("an event could not be destroyed: %s", error)
