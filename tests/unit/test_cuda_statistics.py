@@ -1,76 +1,119 @@
-"""What a device's streams were at work, over the stand-in for CUDA, where a piece of work takes a millisecond."""
+"""Kernels of reductions and normalize, compiled for the host, beside the compiled steps: integers and extremes equal, sums of floats within
+the rounding of the CPU's (kernels add in float64)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
+from helpers.twins import assert_near, both
 
-from asyncdali import fn, pipeline_def
-from asyncdali.device import select
-from asyncdali.device.cuda.timing import StreamTimes
+from asyncdali import types
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+SLOW = pytest.mark.slow
+BOUND = 4e-6
+"""Of the sum of magnitudes: some 32 additions in float32, one after the other."""
+AXES = [[None, [0, 1]], pytest.param([[0], [1], [2], [0, 2], [-1, 1], []], marks=SLOW)]
 
 
-@pytest.fixture
-def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
-    driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
-    driver.use(0)
-    return driver
+def data(rng, dtype, shapes):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return [rng.uniform(0, 10, shape).astype(dtype) for shape in shapes]
+    info = np.iinfo(dtype)
+    return [rng.integers(info.min, info.max, shape, dtype, endpoint=True) for shape in shapes]
 
 
-@pipeline_def(batch_size=3, num_threads=1, device_id=0)
-def flipped():
-    return fn.flip(fn.external_source(lambda info: np.zeros((5, 4, 3), np.uint8), batch=False, layout="HWC").gpu(), horizontal=1)
+SMALL = [(5, 7, 3), (1, 4, 6), (9, 2, 2)]
+LARGE = [(70, 90, 3), (101, 70, 1), (3, 1200, 2)]  # more than a block, than a part
 
 
-def of_the_device(pipe):
-    return sum(stream.device_seconds for stream in pipe.statistics().streams)
+def options(axes):
+    return {} if axes is None else {"axes": axes}
 
 
-def test_streams_tell_what_the_device_did(cuda):
-    """All batches have the same work: an upload of the data, one of the tables, a kernel. One iteration of sixteen is timed."""
-    pipe = flipped()
-    for _ in range(33):
-        pipe.run()
-    cuda.stream_synchronize(pipe.output_stream())
-    assert {stream.name for stream in pipe.statistics().streams if stream.device_seconds > 0} == {"gpu"}
-    assert cuda.calls["timer_create"] <= 6
-    before = of_the_device(pipe)
-    cuda.calls["event_synchronize"] = 0
-    for _ in range(64):
-        pipe.run()
-    assert 0.003 * 62 <= of_the_device(pipe) - before <= 0.003 * 66
-    assert cuda.calls["timer_create"] <= 6  # those there are serve again
-    pipe.close()
+@pytest.mark.parametrize("several", AXES)
+@pytest.mark.parametrize("dtype", ["uint8", *[pytest.param(k, marks=SLOW) for k in ("int8", "uint16", "int32", "uint64", "int64")]])
+@pytest.mark.parametrize("name", ["sum", *[pytest.param(k, marks=SLOW) for k in ("mean", "mean_square", "rms")]])
+def test_integers(name, dtype, several):
+    rng = np.random.default_rng(1)
+    for shapes in (SMALL, LARGE):
+        for axes in several:
+            kind = getattr(types, dtype.upper())
+            assert_near(*both(f"reductions.{name}", data(rng, dtype, shapes), dtype=kind, **options(axes)))
 
 
-def test_nobody_waits_for_the_times(cuda):
-    stream = cuda.stream_create()
-    times = StreamTimes(cuda, 0, stream)
-    memory, host = cuda.malloc(8), cuda.host_alloc(8)
-    for work in (1, 4):
-        begun = times.begin()
-        for _ in range(work):
-            cuda.copy(memory, host, 8, stream)
-        times.end(begun)
-    assert times.taken() == []
-    assert not cuda.calls["event_synchronize"] and not cuda.calls["stream_synchronize"]
-    cuda.stream_synchronize(stream)
-    assert times.taken() == [1_000_000, 4_000_000] and times.taken() == []
-    events = cuda.calls["timer_create"]
-    times.end(times.begin())
-    assert cuda.calls["timer_create"] == events
+@pytest.mark.parametrize("several", AXES)
+@pytest.mark.parametrize("dtype", ["float32", *[pytest.param(k, marks=SLOW) for k in ("uint8", "int16", "uint64")]])
+@pytest.mark.parametrize("name", ["mean", *[pytest.param(k, marks=SLOW) for k in ("sum", "mean_square", "rms")]])
+def test_floats(name, dtype, several):
+    rng = np.random.default_rng(2)
+    for shapes in (SMALL, LARGE):
+        for axes in several:
+            made = data(rng, dtype, shapes)
+            magnitudes = np.abs(made[0].astype(np.float64)).max()
+            expected, found = both(f"reductions.{name}", made, dtype=types.FLOAT, **options(axes), keep_dims=True)
+            for a, b in zip(expected, found, strict=True):
+                assert a.shape == b.shape
+                np.testing.assert_allclose(b, a, rtol=BOUND, atol=BOUND * magnitudes if dtype == "int16" else 0)
 
 
-def test_without_statistics_nothing_is_timed(cuda):
-    pipe = flipped(enable_statistics=False)
-    for _ in range(20):
-        pipe.run()
-    assert not cuda.calls["timer_create"]
-    pipe.close()
+@pytest.mark.parametrize("several", AXES)
+@pytest.mark.parametrize("dtype", ["float32", *[pytest.param(k, marks=SLOW) for k in ("uint8", "int64", "uint16")]])
+@pytest.mark.parametrize("name", ["max", pytest.param("min", marks=SLOW)])
+def test_extremes(name, dtype, several):
+    rng = np.random.default_rng(3)
+    for shapes in (SMALL, LARGE, [(0, 3, 2), (4, 0, 5)]):
+        for axes in several:
+            made = data(rng, dtype, shapes)
+            if dtype == "float32":
+                for sample in made:
+                    sample[rng.random(sample.shape) < 0.1] = np.nan
+                    sample[rng.random(sample.shape) < 0.01] = np.inf
+            expected, found = both(f"reductions.{name}", made, **options(axes))
+            for a, b in zip(expected, found, strict=True):
+                np.testing.assert_array_equal(b, a)
+
+
+@pytest.mark.parametrize("several", AXES)
+@pytest.mark.parametrize("dtype", ["uint8", pytest.param("float32", marks=SLOW)])
+@pytest.mark.parametrize("name", ["std_dev", pytest.param("variance", marks=SLOW)])
+def test_deviations(name, dtype, several):
+    rng = np.random.default_rng(4)
+    for shapes in (SMALL, LARGE):
+        for axes in several:
+            made = data(rng, dtype, shapes)
+            kept = [axis for axis in range(3) if axes is not None and axis not in [k % 3 for k in axes]]
+            means = [np.full([sample.shape[axis] for axis in kept], 5.0, np.float32) for sample in made]
+            for ddof in (0, 1):
+                expected, found = both(f"reductions.{name}", made, more=(means,), **options(axes), ddof=ddof)
+                for a, b in zip(expected, found, strict=True):
+                    np.testing.assert_allclose(b, a, rtol=BOUND)
+
+
+NORMALIZE = [
+    {}, {"axes": [0, 1]}, {"axes": [1], "epsilon": 0.5, "ddof": 1}, {"axes": [0, 2], "scale": 50.0, "shift": 100.0}, {"mean": 4.0},
+    {"stddev": 2.0, "axes": [0, 1]}, {"mean": 4.0, "stddev": 2.0}, {"batch": True}, {"batch": True, "axes": [0, 1], "ddof": 2},
+    {"batch": True, "axes": [0, 1], "mean": 3.0}, {"batch": True, "axes": [0, 1], "stddev": 3.0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constants", [each if k in (1, 8) else pytest.param(each, marks=SLOW) for k, each in enumerate(NORMALIZE)])
+@pytest.mark.parametrize("dtype", ["uint8", pytest.param("float32", marks=SLOW)])
+def test_normalize(constants, dtype):
+    rng = np.random.default_rng(5)
+    for shapes in (SMALL, LARGE):
+        made = data(rng, dtype, [(*shape[:2], 3) for shape in shapes] if constants.get("batch") else shapes)
+        made[0][:] = 7  # does not deviate
+        assert_near(*both("normalize", made, "HWC", **constants), relative=1e-5)
+
+
+@pytest.mark.parametrize("out", [pytest.param(out, marks=SLOW) for out in (types.UINT8, types.FLOAT16)])
+def test_normalize_to_other_types_with_tensors(out):
+    rng = np.random.default_rng(6)
+    made = data(rng, "uint8", [(8, 9, 3)] * 4)
+    tensors = {name: rng.uniform(10, 60, (4, 1, 1, 3)).astype(np.float32) for name in ("mean", "stddev")}
+    assert_near(*both("normalize", made, "HWC", tensors, dtype=out, scale=30.0, shift=128.0))
+    del tensors["stddev"]
+    assert_near(*both("normalize", made, "HWC", tensors, dtype=out, scale=30.0, shift=128.0), relative=1e-3, steps=1)

@@ -1,0 +1,76 @@
+"""What a device's streams were at work, over the stand-in for CUDA, where a piece of work takes a millisecond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import StandIn
+
+from asyncdali import fn, pipeline_def
+from asyncdali.device import select
+from asyncdali.device.cuda.timing import StreamTimes
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """The stand-in, as the machine's CUDA."""
+    driver = StandIn()
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)
+    driver.use(0)
+    return driver
+
+
+@pipeline_def(batch_size=3, num_threads=1, device_id=0)
+def flipped():
+    return fn.flip(fn.external_source(lambda info: np.zeros((5, 4, 3), np.uint8), batch=False, layout="HWC").gpu(), horizontal=1)
+
+
+def of_the_device(pipe):
+    return sum(stream.device_seconds for stream in pipe.statistics().streams)
+
+
+def test_streams_tell_what_the_device_did(cuda):
+    """All batches have the same work: an upload of the data, one of the tables, a kernel. One iteration of sixteen is timed."""
+    pipe = flipped()
+    for _ in range(33):
+        pipe.run()
+    cuda.stream_synchronize(pipe.output_stream())
+    assert {stream.name for stream in pipe.statistics().streams if stream.device_seconds > 0} == {"gpu"}
+    assert cuda.calls["timer_create"] <= 6
+    before = of_the_device(pipe)
+    cuda.calls["event_synchronize"] = 0
+    for _ in range(64):
+        pipe.run()
+    assert 0.003 * 62 <= of_the_device(pipe) - before <= 0.003 * 66
+    assert cuda.calls["timer_create"] <= 6  # those there are serve again
+    pipe.close()
+
+
+def test_nobody_waits_for_the_times(cuda):
+    stream = cuda.stream_create()
+    times = StreamTimes(cuda, 0, stream)
+    memory, host = cuda.malloc(8), cuda.host_alloc(8)
+    for work in (1, 4):
+        begun = times.begin()
+        for _ in range(work):
+            cuda.copy(memory, host, 8, stream)
+        times.end(begun)
+    assert times.taken() == []
+    assert not cuda.calls["event_synchronize"] and not cuda.calls["stream_synchronize"]
+    cuda.stream_synchronize(stream)
+    assert times.taken() == [1_000_000, 4_000_000] and times.taken() == []
+    events = cuda.calls["timer_create"]
+    times.end(times.begin())
+    assert cuda.calls["timer_create"] == events
+
+
+def test_without_statistics_nothing_is_timed(cuda):
+    pipe = flipped(enable_statistics=False)
+    for _ in range(20):
+        pipe.run()
+    assert not cuda.calls["timer_create"]
+    pipe.close()
