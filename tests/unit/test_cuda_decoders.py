@@ -418,3 +418,39 @@ def test_a_side_that_is_behind_gets_less():
     assert balance.part(100) == 0.25
     waiting.over("engines")
     assert balance._sides["engines"].pending == 0
+
+
+def test_checkpoints_of_a_pipeline_with_everything(nvjpeg):
+    """Mixed decoders, draws, branches and operators of the GPU go on where they were, after any iteration."""
+
+    def pipeline(checkpoint=None):
+        @pipeline_def(
+            batch_size=8, num_threads=2, device_id=0, seed=5, enable_checkpointing=True, checkpoint=checkpoint, enable_conditionals=True
+        )
+        def graph():
+            images = fn.decoders.image_random_crop(fn.external_source(files, batch=False), device="mixed")
+            if fn.random.coin_flip(dtype=types.BOOL):
+                images = fn.brightness(images, brightness=fn.random.uniform(range=(0.5, 1.5)))
+            else:
+                images = fn.flip(images, horizontal=fn.random.coin_flip())
+            there = fn.rotate(images.cpu(), angle=fn.random.uniform(range=(-20.0, 20.0)), fill_value=0).gpu()
+            return fn.crop(there, crop=[20, 20], out_of_bounds_policy="pad"), fn.random.uniform(range=(0.0, 1.0), shape=[3], device="gpu")
+
+        return graph()
+
+    def next_of(pipe, count):
+        return [[np.array(sample) for output in pipe.run() for sample in output.as_cpu()] for _ in range(count)]
+
+    pipe = pipeline()
+    saved, batches = [], []
+    for _ in range(3):
+        saved.append(pipe.checkpoint())
+        batches += next_of(pipe, 1)
+    batches += next_of(pipe, 2)
+    pipe.close()
+    for k, data in enumerate(saved):
+        again = pipeline(data)
+        for expected, found in zip(batches[k : k + 2], next_of(again, 2), strict=True):
+            for x, y in zip(expected, found, strict=True):
+                np.testing.assert_array_equal(x, y)
+        again.close()
