@@ -40,19 +40,55 @@ def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
     return shapes
 
 
+class ReadOnlyMemory:
+    """Owner of memory that nobody may write to, a mapped file, say: views of it are read-only. `kept` stays alive with it."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, *kept: Any):
+        self.kept = kept
+
+
+def _is_read_only(owner: Any) -> bool:
+    """Whether some of what keeps a batch alive must not be written to."""
+    return any(map(_is_read_only, owner)) if isinstance(owner, (list, tuple)) else isinstance(owner, ReadOnlyMemory)
+
+
 class AddressView:
     """Array interface over memory at `address`; keeps `owner` alive as long as any numpy view of it lives."""
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any):
+    def __init__(self, address: int, shape: Sequence[int], dtype: np.dtype, owner: Any, read_only: bool = False):
         self.owner = owner
         self.__array_interface__ = {
-            "data": (address, False),
+            "data": (address, read_only),
             "shape": tuple(map(int, shape)),
             "typestr": dtype.str,
             "version": 3,
         }
+
+
+class _View:
+    """The memory from a batch's first byte to its last as one array: to cut samples out of it takes a fifth of making an array for each.
+
+    What lies between the samples is never touched; it need not even be memory.
+    """
+
+    __slots__ = ("dtype", "owner", "starts", "stops", "whole")
+
+    def __init__(self, batch: Batch, owner: Any):
+        self.owner = owner
+        self.dtype = storage_dtype(batch.dtype)
+        sizes = batch.sizes()
+        starts = np.where(sizes, batch.addresses, 0)  # an address of nothing may be 0
+        first = int(starts[sizes > 0].min(initial=2**63 - 1))
+        starts = np.where(sizes, starts - first, 0)
+        stops = starts + sizes
+        size = int(stops.max(initial=0))
+        view = AddressView(first, (size,), np.dtype(np.uint8), batch.memory_owner, batch.read_only)
+        self.whole = np.asarray(view) if size else np.empty(0, np.uint8)
+        self.starts, self.stops = starts.tolist(), stops.tolist()
 
 
 class Batch:
@@ -63,6 +99,7 @@ class Batch:
     constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
     `reused` says of which samples (of all or none, or bool[samples]) the memory is used again in other iterations or belongs to the
     user (constants, sources that are not copied): outputs get a copy.
+    `read_only`: nobody may write to the memory (records of mapped files); views of it cannot be written to.
 
     In a branch of a conditional a batch is a sub-batch: `rows` int64[samples of the iteration] gives each sample's place in it, or -1.
     `links` are batches whose samples it consists of (what splits and merges make of data that has no memory yet): addresses are
@@ -70,8 +107,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_addresses", "alias_of", "contiguous", "device", "dtype", "layout", "links", "owner", "reused", "rows", "shapes", "source_info",
-        "values",
+        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "layout", "links", "owner", "reused", "rows", "shapes",
+        "source_info", "values",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +136,7 @@ class Batch:
         self.reused: bool | np.ndarray = False
         self.rows: np.ndarray | None = None
         self.links: tuple[Batch, ...] = ()
+        self._view: _View | None = None
 
     @classmethod
     def from_values(cls, values: np.ndarray, layout: str = "", dtype: DALIDataType | None = None) -> Batch:
@@ -163,11 +201,27 @@ class Batch:
         self.contiguous = True
 
     def sample(self, index: int) -> np.ndarray:
-        """A writable numpy view of one sample (no copy); it keeps the memory alive."""
+        """A numpy view of one sample (no copy), writable unless the batch is `read_only`; it keeps the memory alive."""
         if self.values is not None:
             return self.values[index, ...]  # the ellipsis makes it a view for scalars too
-        view = AddressView(int(self.addresses[index]), self.shapes[index], storage_dtype(self.dtype), self.memory_owner)
-        return np.asarray(view)
+        seen = self._looked_at()
+        return seen.whole[seen.starts[index] : seen.stops[index]].view(seen.dtype).reshape(self.shapes[index].tolist())
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nobody may write to its memory; see the class."""
+        return self.values is None and _is_read_only(self.memory_owner)
+
+    def _looked_at(self) -> _View:
+        root = self.alias_of or self
+        owner = root.links or root.owner
+        if self._view is None or self._view.owner is not owner:
+            self._view = _View(self, owner)
+        return self._view
+
+    def writable(self) -> Batch:
+        """This batch if its memory may be written to, else a copy of it: for code of the user that cannot be kept from writing."""
+        return self._copied(np.ones(len(self), bool)) if self.read_only else self
 
     def reused_samples(self) -> np.ndarray:
         """Whether the memory of each sample is used again elsewhere, bool[samples]; see the class."""
@@ -178,18 +232,20 @@ class Batch:
         if (self if self.alias_of is None else self.alias_of).reused is False:  # nearly always
             return self
         reused = self.reused_samples()
-        if not reused.any():
-            return self
+        return self._copied(reused) if reused.any() else self
+
+    def _copied(self, chosen: np.ndarray) -> Batch:
+        """A batch of which the memory of the `chosen` samples (bool[samples]) is its own."""
         if self.values is not None:
             copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
         else:
             copy = Batch(self.shapes, self.dtype, self.layout)
-            sizes = np.where(reused, self.sizes(), 0)
+            sizes = np.where(chosen, self.sizes(), 0)
             copy.place(np.empty(int(sizes.sum()), np.uint8), sizes=sizes)
-            for k in np.flatnonzero(reused).tolist():
+            for k in np.flatnonzero(chosen).tolist():
                 copy.sample(k)[...] = self.sample(k)
-            if not reused.all():
-                copy.addresses[~reused] = self.addresses[~reused]
+            if not chosen.all():
+                copy.addresses[~chosen] = self.addresses[~chosen]
                 copy.owner, copy.contiguous = [copy.owner, self.memory_owner], False
         copy.device, copy.source_info = self.device, self.source_info
         return copy

@@ -56,16 +56,17 @@ def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> 
 
 
 class Compiled:
-    """A C function: ``address`` for other compiled code; calling it from Python releases the GIL.
+    """A C function: ``address`` for other compiled code; calling it from Python releases the GIL, unless it is `brief`.
 
     It is compiled (or loaded from the cache) when ``address`` is first asked for or it is first called, so that a pipeline pays only for
     the functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
     """
 
-    __slots__ = ("_address", "_call", "_count", "_function", "_keep", "_variant")
+    __slots__ = ("_address", "_brief", "_call", "_count", "_function", "_keep", "_variant")
 
-    def __init__(self, function, argument_count: int, variant: tuple | None = None):
+    def __init__(self, function, argument_count: int, variant: tuple | None = None, brief: bool = False):
         self._function = function
+        self._brief = brief
         self._variant = variant
         self._count = argument_count
         self._address = 0
@@ -85,7 +86,8 @@ class Compiled:
             if self._address:
                 return
             keep = _c_function(self._function, _I64(*[_I64] * self._count), self._variant)
-            self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
+            kind = ctypes.PYFUNCTYPE if self._brief else ctypes.CFUNCTYPE
+            self._call = kind(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
             self._keep = keep
             self._address = keep.address
 
@@ -112,11 +114,14 @@ def _without_garbage_collection():
             gc.enable()
 
 
-def compiled(argument_count: int):
-    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk beside the source, or in the user's cache)."""
+def compiled(argument_count: int, brief: bool = False):
+    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk beside the source, or in the user's cache).
+
+    `brief`: it takes microseconds and never waits; to get the GIL back from a busy thread would take longer.
+    """
 
     def decorate(function) -> Compiled:
-        return Compiled(function, argument_count)
+        return Compiled(function, argument_count, None, brief)
 
     return decorate
 

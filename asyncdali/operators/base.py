@@ -323,10 +323,14 @@ class PythonJob:
 
 @dataclass
 class CompiledJob:
-    """Compiled steps over samples 0..count-1, outside a segment's own pixels (reading files, say)."""
+    """Compiled steps over samples 0..count-1, outside a segment's own pixels (reading files, say).
+
+    `brief`: a matter of microseconds. The thread that plans does it alone, for waking others would take longer.
+    """
 
     count: int
     steps: list[Step]
+    brief: bool = False
 
 
 class Arguments:

@@ -178,7 +178,8 @@ class CropMirrorNormalize:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class DlTensorPythonFunction:
-    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.
+    """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
+    records read where a mapped file holds them: libraries do not know memory that cannot be written to).
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
     """

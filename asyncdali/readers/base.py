@@ -15,7 +15,7 @@ from ..operators.base import Arg, Environment, Operator, Spec
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
-    Arg("dont_use_mmap", "bool", False, "Files may be empty (a mapped file may not)."),
+    Arg("dont_use_mmap", "bool", False, "Records of containers are copied, not handed out where the file is mapped; files may be empty."),
     Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
     Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
     Arg("num_shards", "int", 1, "Parts the data set is cut into.", stream=True),

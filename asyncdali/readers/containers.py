@@ -1,7 +1,8 @@
 """Container files and where their records are: what tfrecord, LMDB, RecordIO and tar readers share.
 
-Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers and reads each record with one compiled
-``pread`` straight into a block of the batch. Nothing is mapped: a file that is cut short meanwhile gives an error, not a signal.
+Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers. Local containers are mapped, and records
+stay where the page cache has them: a compiled step makes sure that each is there, which gives an error and not a signal where the file
+was cut short. Small batches, remote files and those that must not be mapped are read into a block of the batch, with one ``pread`` each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, ReadOnlyMemory
+from ..compiled.memory import address_of
 from ..operators.base import (
     Arguments,
     CompiledJob,
@@ -32,6 +34,7 @@ from ..operators.base import (
     no_explanation,
 )
 from .base import ReaderOperator
+from .mapping import MappedFile
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
 MAX_OPEN = 256
@@ -39,6 +42,9 @@ MAX_OPEN = 256
 
 BLOCK = 4096
 """Alignment that O_DIRECT asks of offsets, lengths and addresses."""
+
+WORTH_MAPPING = 64 * 1024
+"""Bytes of a batch below which its records are copied: together they are one block, which costs less than a page for each."""
 
 _SLOT = 64
 
@@ -53,6 +59,8 @@ class Containers:
         self._read_ahead = read_ahead
         self._open: OrderedDict[int, int] = OrderedDict()
         self._table = np.full(len(self.paths), -1, np.int64)  # the same, by number
+        self._maps: dict[int, MappedFile] = {}
+        self._bases = np.zeros(len(self.paths), np.int64)  # the same, by number
         self._few = len(self.paths) <= MAX_OPEN
         self.remote = np.array([is_remote(path) for path in self.paths], bool)
         self.any_remote = bool(self.remote.any())
@@ -78,8 +86,20 @@ class Containers:
         while len(self._open) > max(MAX_OPEN, len(wanted)):
             number, descriptor = self._open.popitem(last=False)
             self._table[number] = -1
+            self._maps.pop(number, None)
             os.close(descriptor)
         return self._table[files]
+
+    def mapped(self, files: np.ndarray) -> tuple[np.ndarray, ReadOnlyMemory]:
+        """Where these files, which are open, begin in memory (int64), and what keeps them there. OSError where they cannot be mapped.
+
+        A map is as long as the file was when the reader was built, whatever its size now: no address is ever beyond it.
+        """
+        numbers = set(files.tolist())
+        for number in numbers - self._maps.keys():
+            made = self._maps[number] = MappedFile(self._open[number], int(self.sizes[number]))
+            self._bases[number] = made.address
+        return self._bases[files], ReadOnlyMemory(*(self._maps[number] for number in numbers))
 
     def _opened(self, path: str) -> int:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -120,6 +140,7 @@ class Containers:
     def close(self) -> None:
         """Close what is open; the files can be used again afterwards."""
         self._table[:] = -1
+        self._maps.clear()
         _close_all(self._open)
 
 
@@ -192,12 +213,19 @@ class Records:
 
 @dataclass
 class Fetched:
-    """The records of one batch in memory: `addresses` and `sizes` int64[samples], in one `block`."""
+    """The records of one batch in memory: `addresses` and `sizes` int64[samples], in memory that `owner` keeps.
+
+    `in_place`: it is that of mapped files.
+    """
 
     indices: np.ndarray
     addresses: np.ndarray
     sizes: np.ndarray
-    block: np.ndarray
+    owner: np.ndarray | ReadOnlyMemory
+
+    @property
+    def in_place(self) -> bool:
+        return isinstance(self.owner, ReadOnlyMemory)
 
 
 class RecordNames(Sequence):
@@ -228,6 +256,7 @@ class ContainerReader(ReaderOperator):
         from . import record_kernels
 
         self._reading = record_kernels
+        self._maps = not spec.constant("dont_use_mmap")
         compile_all(record_kernels)
         if self._optional_of(spec, "use_o_direct") and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
@@ -282,32 +311,85 @@ class ContainerReader(ReaderOperator):
     # --- one iteration
 
     def fetch(
-        self, indices: np.ndarray, then: Callable[[Fetched], list[Step]] = lambda fetched: [], room: np.ndarray | int = 0
+        self,
+        indices: np.ndarray,
+        then: Callable[[Fetched], list[Step]] = lambda fetched: [],
+        room: np.ndarray | int = 0,
+        in_place: bool = True,
+        brief: bool = True,
+        only: np.ndarray | None = None,
     ) -> tuple[Fetched, CompiledJob]:
-        """Memory for these records, and the job that reads them and takes the steps `then` gives on each, while it is in the cache.
+        """The records in memory once the job is done, which takes the steps `then` gives on each, while it is in the cache.
 
-        Records begin on multiples of 64; there are `room` bytes behind each.
+        They are read `in_place` where that can be done. Elsewhere they begin on multiples of 64, and there are `room` bytes behind each.
+        `brief`: the steps look at a few bytes of each record. `only`, bool[samples]: nothing of the others is read.
         """
         records, containers = self.records, self._containers
         assert containers is not None
-        offsets, sizes = records.offsets[indices], records.sizes[indices]
-        descriptors = containers.descriptors(records.files(indices))
-        alignment = BLOCK if containers.direct else _SLOT
-        before = offsets % BLOCK if containers.direct else np.int64(0)
+        files = records.files(indices)
+        offsets, sizes, descriptors = records.offsets[indices], records.sizes[indices], containers.descriptors(files)
+        if only is not None:
+            sizes = np.where(only, sizes, 0)
+        found = self.mapped(files, offsets, sizes) if in_place else None
+        if found is not None:
+            fetched = Fetched(indices, *found)
+            step = self.mapped_step(indices, descriptors, offsets, sizes, fetched.addresses)
+        else:
+            fetched, columns = self._copied(indices, descriptors, offsets, sizes, room)
+            context, keep = context_table(columns)
+            step = Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep)
+        steps = then(fetched) if step is None else [step, *then(fetched)]
+        for one in steps:
+            one.keep = [*one.keep, fetched.owner]
+        return fetched, CompiledJob(len(indices), steps, brief and step is None)
+
+    @staticmethod
+    def is_small(sizes: np.ndarray) -> bool:
+        """Whether records of these sizes are copied rather than mapped; see WORTH_MAPPING."""
+        return bool(sizes.sum() < WORTH_MAPPING)
+
+    def mapped_step(
+        self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, addresses: np.ndarray
+    ) -> Step | None:
+        """The step that waits until mapped records are in memory; None if they all are."""
+        context, keep = context_table([descriptors, offsets, sizes, addresses, self._reading.one_byte])
+        if not self._reading.count_waiting(address_of(context), len(indices)):
+            return None
+        return Step(self._reading.have_mapped.address, context, self._explain_read(indices), keep=keep)
+
+    def mapped(
+        self, files: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, ReadOnlyMemory] | None:
+        """(addresses, sizes, owner) of records of open files where these are mapped; None where records are to be copied."""
+        containers = self._containers
+        assert containers is not None
+        if not self._maps or self.is_small(sizes) or (containers.any_remote and containers.remote[files].any()):
+            return None
+        try:
+            bases, owner = containers.mapped(files)
+        except OSError:  # a file system that cannot map
+            self._maps = False
+            return None
+        return bases + offsets, sizes, owner
+
+    def _copied(
+        self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, room: np.ndarray | int
+    ) -> tuple[Fetched, list[np.ndarray]]:
+        """A block for the records, and the context of the step that reads them into it."""
+        assert self._containers is not None
+        direct = self._containers.direct
+        alignment = BLOCK if direct else _SLOT
+        before = offsets % BLOCK if direct else np.int64(0)
         starts = offsets - before
         slots = -(-(before + sizes + room) // alignment) * alignment
         block = self.environment.allocate(int(slots.sum()) + alignment)
-        first = -(-block.ctypes.data // alignment) * alignment
+        first = -(-address_of(block) // alignment) * alignment
         slot = np.cumsum(slots) - slots + first
         addresses = slot + before
-        if containers.direct:
-            wanted, lengths, targets = before + sizes, slots, slot
-        else:
-            wanted, lengths, targets = sizes, sizes, addresses
         fetched = Fetched(indices, addresses, sizes, block)
-        context, keep = context_table([descriptors, starts, lengths, wanted, targets])
-        steps = [Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep), *then(fetched)]
-        return fetched, CompiledJob(len(indices), steps)
+        if direct:
+            return fetched, [descriptors, starts, slots, before + sizes, slot]
+        return fetched, [descriptors, starts, sizes, sizes, addresses]
 
     def announce(self, count: int) -> Iterable[PythonJob | CompiledJob]:
         """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
@@ -325,7 +407,7 @@ class ContainerReader(ReaderOperator):
 
     def view(self, fetched: Fetched, addresses: np.ndarray, shapes: np.ndarray, dtype: Any, info: Sequence[str] | None = None) -> Batch:
         """An output that lies within the records' own memory."""
-        return Batch(shapes, dtype, "", addresses, fetched.block, source_info=info or self.names(fetched.indices))
+        return Batch(shapes, dtype, "", addresses, fetched.owner, source_info=info or self.names(fetched.indices))
 
     def names(self, indices: np.ndarray) -> RecordNames:
         """Origins of a batch's samples."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, ReadOnlyMemory
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -18,6 +18,7 @@ from ..operators.base import (
     Spec,
     Step,
     context_table,
+    no_explanation,
     register,
 )
 from ..types import DALIDataType
@@ -88,24 +89,46 @@ class MXNetReader(ContainerReader):
 
     def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
         found = np.empty((len(indices), self._kernels.RECORD_FIELDS), np.int64)
-
-        def parse(fetched: Fetched) -> list[Step]:
-            context, keep = context_table([fetched.addresses, fetched.sizes, found])
-            return [Step(self._kernels.parse_record.address, context, self._explain(indices), keep=keep)]
-
         beyond = self._beyond[indices]
-        if not beyond.any():
-            fetched, job = self.fetch(indices, parse)
-            yield job
-        else:
-            fetched, job = self.fetch(indices, room=beyond)
+        if beyond.any():
+            fetched, job = self.fetch(indices, room=beyond, in_place=False)
             yield job
             yield PythonJob(np.flatnonzero(beyond).tolist(), lambda sample: self._read_on(fetched, sample, int(beyond[sample])))
             fetched.sizes = fetched.sizes + beyond
-            yield CompiledJob(len(indices), parse(fetched))
-        self._outputs = [
-            self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8), self._labels(fetched, found)
-        ]  # fmt: skip
+            yield CompiledJob(len(indices), self._parse(fetched, found))
+        else:
+            fetched, job = self.fetch(indices, lambda fetched: self._parse(fetched, found))
+            yield job
+            if fetched.in_place and not found[:, 0].all():
+                yield self._join(fetched, found)
+        image = self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8)
+        labels = self._labels(fetched, found)
+        if fetched.in_place and labels.owner is fetched.owner:
+            labels = yield from self._own_labels(labels)
+        self._outputs = [image, labels]
+
+    def _parse(self, fetched: Fetched, found: np.ndarray, which: int | None = None) -> list[Step]:
+        kernels = self._kernels
+        if which is None:
+            which = kernels.IN_PLACE if fetched.in_place else kernels.ALL
+        context, keep = context_table([fetched.addresses, fetched.sizes, found, which])
+        return [Step(kernels.parse_record.address, context, self._explain(fetched.indices), keep=keep)]
+
+    def _join(self, fetched: Fetched, found: np.ndarray) -> CompiledJob:
+        """Records that were written in several parts are copied, to be put together: a mapped file cannot be written to."""
+        copied, job = self.fetch(
+            fetched.indices, lambda copied: self._parse(copied, found, self._kernels.UNJOINED), in_place=False, only=found[:, 0] == 0
+        )
+        fetched.owner = ReadOnlyMemory(fetched.owner, copied.owner)
+        return job
+
+    def _own_labels(self, labels: Batch) -> Generator[CompiledJob, None, Batch]:
+        """The labels with memory of their own: in a file a number may begin anywhere."""
+        own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
+        own.place(self.environment.allocate(int(own.sizes().sum())))
+        context, keep = context_table([labels.addresses, own.sizes(), own.addresses])
+        yield CompiledJob(len(own), [Step(self._reading.copy_part.address, context, no_explanation, keep=[*keep, labels, own])])
+        return own
 
     def _labels(self, fetched: Fetched, found: np.ndarray) -> Batch:
         if (found[:, 3] != 1).any():
@@ -120,15 +143,15 @@ class MXNetReader(ContainerReader):
 
     def _read_on(self, fetched: Fetched, sample: int, count: int) -> None:
         """The rest of a record, in the files that follow the one it starts in."""
-        assert self._containers is not None
+        assert self._containers is not None and isinstance(fetched.owner, np.ndarray)
         file = int(self.records.files(fetched.indices[sample : sample + 1])[0]) + 1
-        at = int(fetched.addresses[sample] + fetched.sizes[sample]) - fetched.block.ctypes.data
+        at = int(fetched.addresses[sample] + fetched.sizes[sample]) - fetched.owner.ctypes.data
         while count:
             part = min(count, int(self._containers.sizes[file]))
             data = read_part(self._containers.paths[file], 0, part)
             if len(data) < part:
                 raise RuntimeError(f"Error reading from a file {self._containers.paths[file]}: the file ends before the record does")
-            fetched.block[at : at + part] = np.frombuffer(data, np.uint8)
+            fetched.owner[at : at + part] = np.frombuffer(data, np.uint8)
             file, at, count = file + 1, at + part, count - part
 
     def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]

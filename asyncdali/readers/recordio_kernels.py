@@ -1,4 +1,4 @@
-"""RecordIO: joining the parts of a record in place, finding its label and its image."""
+"""RecordIO: joining the parts of a record, finding its label and its image."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ BAD_MAGIC, BAD_LENGTH, BAD_PARTS, TOO_SHORT = (1 << 20) + 1, (1 << 20) + 2, (1 <
 MAGIC = 0xCED7230A - (1 << 32)  # as int32
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 _HEADER = 24
+ALL, IN_PLACE, UNJOINED = 0, 1, 2
 RECORD_FIELDS = 5
 """Per sample: address and length of the image, address and count of the labels, bits of the single label."""
 
@@ -51,11 +52,26 @@ def _join(at, end):
         at += 8 + ((size + 3) & ~3)
 
 
+@inlined
+def _in_parts(at, size):
+    return size >= 8 and load_i32(at) == MAGIC and (np.int64(load_i32(at + 4)) & 0xFFFFFFFF) >> 29 != _WHOLE
+
+
 @step
 def parse_record(context, sample, thread):
-    """Context: record addresses, sizes (int64[samples]), found (int64[samples, RECORD_FIELDS])."""
-    at = load_i64(load_i64(context) + 8 * sample)
-    payload, length = _join(at, at + load_i64(load_i64(context + 8) + 8 * sample))
+    """Context: record addresses, sizes (int64[samples]), found (int64[samples, RECORD_FIELDS]), which records.
+
+    IN_PLACE: those that may not be written to. One in several parts is not joined then: the address of its image is 0. UNJOINED: those.
+    """
+    at, size = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+    out = load_i64(context + 16) + 8 * RECORD_FIELDS * sample
+    which = load_i64(context + 24)
+    if which == UNJOINED and load_i64(out) != 0:
+        return 0
+    if which == IN_PLACE and _in_parts(at, size):
+        store_i64(out, 0)
+        return 0
+    payload, length = _join(at, at + size)
     if length < 0:
         return -length
     if length < _HEADER:
@@ -63,7 +79,6 @@ def parse_record(context, sample, thread):
     labels = np.int64(load_i32(payload)) & 0xFFFFFFFF
     if 4 * labels > length - _HEADER:
         return TOO_SHORT
-    out = load_i64(context + 16) + 8 * RECORD_FIELDS * sample
     store_i64(out, payload + _HEADER + 4 * labels)
     store_i64(out + 8, length - _HEADER - 4 * labels)
     store_i64(out + 16, payload + _HEADER if labels > 0 else payload + 4)

@@ -118,7 +118,7 @@ class TFRecordReader(ContainerReader):
             context, keep = context_table(columns)
             return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
 
-        fetched, job = self.fetch(indices, parse)
+        fetched, job = self.fetch(indices, parse, brief=False)  # checksums take every byte
         yield job
         numbers: list[tuple[int, Batch]] = []
         for k, feature in enumerate(self._features.values()):
@@ -142,7 +142,7 @@ class TFRecordReader(ContainerReader):
         filling = feature.filling().copy()
         addresses = np.where(present, found[:, 4], filling.ctypes.data)
         batch = self.view(fetched, addresses, np.where(present, found[:, 5], len(filling)).reshape(-1, 1), DALIDataType.UINT8)
-        batch.owner = (fetched.block, filling)
+        batch.owner = (fetched.owner, filling)
         return batch
 
     def _fixed(self, indices: np.ndarray, feature: Feature, counts: np.ndarray) -> Batch:

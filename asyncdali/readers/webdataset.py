@@ -9,6 +9,7 @@ import numpy as np
 
 from .._notices import warn
 from ..batch import Batch, storage_dtype
+from ..compiled.memory import address_of
 from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, context_table, register
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
@@ -163,25 +164,39 @@ class WebdatasetReader(ContainerReader):
 
     def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
         assert self._containers is not None
+        files = self.records.files(indices * len(self._extensions))
+        descriptors = self._containers.descriptors(files)
         steps = []
-        descriptors = self._containers.descriptors(self.records.files(indices * len(self._extensions)))
         for output, dtype in enumerate(self._dtypes):
-            components = indices * len(self._extensions) + output
-            offsets, sizes = self.records.offsets[components], self.records.sizes[components]
-            rest = sizes % storage_dtype(dtype).itemsize
-            if rest.any():
-                sample = int(np.argmax(rest != 0))
-                raise SampleError(
-                    sample,
-                    f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
-                )
-            batch = Batch((sizes // storage_dtype(dtype).itemsize).reshape(-1, 1), dtype)
-            place_aligned(batch, self.environment.allocate)
-            batch.source_info = RecordNames(self.origin, components)
+            batch, step = self._component(indices * len(self._extensions) + output, dtype, files, descriptors)
             self._outputs.append(batch)
-            context, keep = context_table([descriptors, offsets, sizes, sizes, batch.addresses])
-            steps.append(Step(self._reading.read_record.address, context, self._explain_read(components), keep=keep))
-        yield CompiledJob(len(indices), steps)
+            if step is not None:
+                steps.append(step)
+        if steps:
+            yield CompiledJob(len(indices), steps)
+
+    def _component(
+        self, components: np.ndarray, dtype: DALIDataType, files: np.ndarray, descriptors: np.ndarray
+    ) -> tuple[Batch, Step | None]:
+        """One output, where the archive is mapped or in a block of its own, and the step that it has to wait for."""
+        offsets, sizes = self.records.offsets[components], self.records.sizes[components]
+        itemsize = storage_dtype(dtype).itemsize
+        if itemsize > 1 and (sizes % itemsize).any():
+            sample = int(np.argmax(sizes % itemsize != 0))
+            raise SampleError(
+                sample,
+                f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
+            )
+        batch = Batch((sizes // itemsize).reshape(-1, 1), dtype, source_info=RecordNames(self.origin, components))
+        found = self.mapped(files, offsets, sizes)  # numbers are aligned there: members of archives begin on multiples of 512
+        if found is not None:
+            batch.addresses[:], _, batch.owner = found
+            return batch, self.mapped_step(components, descriptors, offsets, sizes, batch.addresses)
+        place_aligned(batch, self.environment.allocate)
+        context, keep = context_table([descriptors, offsets, sizes, sizes, batch.addresses])
+        if self.is_small(sizes) and not self._reading.read_at_once(address_of(context), len(components)):
+            return batch, None
+        return batch, Step(self._reading.read_record.address, context, self._explain_read(components), keep=[*keep, batch])
 
     def parts(self, indices: np.ndarray) -> np.ndarray:
         width = len(self._extensions)

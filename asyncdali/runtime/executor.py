@@ -420,7 +420,8 @@ class Executor:
         if pixels:
             # The next iteration may be planned while this one's pixels are made.
             self._post(self._planned, run)
-        self._workers.submit(job, samples)
+        if not (job.brief and state is not None):
+            self._workers.submit(job, samples)
         if pixels:
             return
         if state is not None:

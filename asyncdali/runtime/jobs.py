@@ -58,6 +58,8 @@ class Job:
     """Shared by the threads that work on it; `finished` runs once, on the thread that leaves last."""
 
     scratch_bytes = 0
+    brief = False
+    """Not worth waking the workers for: the thread that plans does it alone."""
 
     def __init__(self) -> None:
         self.on_thread: Callable[[int, int], None] | None = None

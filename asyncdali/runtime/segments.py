@@ -253,5 +253,7 @@ def _samples(fresh: list[tuple[int, Batch]], record: Any) -> int:
 def _as_job(job: PythonJob | CompiledJob, built: BuiltOperator, timed: Timed) -> Job:
     if isinstance(job, PythonJob):
         return PythonSamples(job, timed)
-    return CompiledSamples(job.count, [(built, step) for step in job.steps], timed=timed)
+    samples = CompiledSamples(job.count, [(built, step) for step in job.steps], timed=timed)
+    samples.brief = job.brief
+    return samples
 

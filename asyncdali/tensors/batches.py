@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, ReadOnlyMemory
 from ..types import DALIDataType
 from .dlpack import from_dlpack
 from .printing import shapes_text
@@ -86,7 +86,9 @@ def batch_of_tensors(tensors: list[Any], name: str, memory: Any, device: str) ->
     shapes = np.array([tensor.shape() for tensor in tensors], np.int64).reshape(len(tensors), first.ndim())
     addresses = np.array([tensor.data_ptr() for tensor in tensors], np.int64)
     info = [tensor.source_info() for tensor in tensors]
-    owner = [tensor._array for tensor in tensors]
+    arrays = [tensor._array for tensor in tensors]
+    fixed = any(isinstance(array, np.ndarray) and not array.flags.writeable for array in arrays)
+    owner = ReadOnlyMemory(*arrays) if fixed else arrays
     return Batch(shapes, first.dtype, first.layout(), addresses, owner, device=device, source_info=info if any(info) else None)
 
 

@@ -68,7 +68,7 @@ class TensorGPU(_OnDevice, Tensor):
 
     def as_cpu(self) -> TensorCPU:
         """A copy in CPU memory, complete on return."""
-        return TensorCPU._make(self._memory.to_host(self._array), self._dtype, self._layout, self._source_info)
+        return TensorCPU._make(self._memory.to_host(self._array), self._dtype, self._layout, self.source_info())
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
         """Copy the bytes to memory of the device at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
@@ -176,7 +176,7 @@ class TensorListGPU(_OnDevice, TensorList):
         tensor = tensor if isinstance(tensor, TensorGPU) else TensorGPU(tensor)
         return TensorListGPU._from_batch(repeated(tensor, num_samples), tensor._device_id, tensor._stream, tensor._memory)
 
-    def _view(self, array: Any, layout: str, source_info: str = "") -> TensorGPU:
+    def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorGPU:
         tensor = TensorGPU._make(array, self._batch.dtype, layout, source_info)
         return tensor._on(self._memory, self._device_id, self._stream)
 

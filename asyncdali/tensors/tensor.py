@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,13 +26,14 @@ class Tensor:
     _array: Any
     _dtype: DALIDataType
     _layout: str
-    _source_info: str
+    _source_info: str | tuple[Sequence[str], int]
+    """The text, or where it will be found: making it may cost more than the rest of the tensor."""
 
     _device = "cpu"
     _memory: Any = HOST
 
     @classmethod
-    def _make(cls, array: Any, dtype: DALIDataType, layout: str = "", source_info: str = "") -> Self:
+    def _make(cls, array: Any, dtype: DALIDataType, layout: str = "", source_info: str | tuple[Sequence[str], int] = "") -> Self:
         tensor = cls.__new__(cls)
         tensor._array, tensor._dtype, tensor._layout, tensor._source_info = array, dtype, layout, source_info
         return tensor
@@ -59,13 +61,17 @@ class Tensor:
 
     def source_info(self) -> str:
         """Where the data come from (a file name), "" if unknown."""
-        return self._source_info
+        info = self._source_info
+        if not isinstance(info, str):
+            names, index = info
+            info = self._source_info = names[index]
+        return info
 
     def get_property(self, name: str) -> str | None:
         """ "layout" or "source_info", None when it is not set or unknown. Raises TypeError if `name` is not a string."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a property is a string, got {type(name).__name__}")
-        return {"layout": self._layout, "source_info": self._source_info}.get(name) or None
+        return {"layout": self._layout, "source_info": self.source_info()}.get(name) or None
 
     def data_ptr(self) -> int:
         """Address of the first element."""

@@ -32,7 +32,7 @@ class TensorList:
     _memory: Any = HOST
     _tensor: type[Tensor]
 
-    def _view(self, array: Any, layout: str, source_info: str = "") -> Any:
+    def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> Any:
         """A tensor over part of this list's memory."""
         raise NotImplementedError
 
@@ -100,8 +100,8 @@ class TensorList:
 
     def _at(self, index: int) -> Any:
         batch = self._batch
-        info = batch.source_info[index] if batch.source_info else ""
-        return self._view(self._memory.sample(batch, index), batch.layout, info)
+        names = batch.source_info
+        return self._view(self._memory.sample(batch, index), batch.layout, (names, index) if names else "")
 
     def _checked_index(self, index: Any) -> int:
         number = operator.index(index)
@@ -145,7 +145,10 @@ class TensorList:
         if 0 in shape:
             # An address of nothing may be 0, which numpy takes for "allocate".
             return self._memory.empty(0).view(storage_dtype(batch.dtype)).reshape(shape)
-        return self._memory.wrap(int(batch.addresses[0]), shape, storage_dtype(batch.dtype), batch.memory_owner)
+        array = self._memory.wrap(int(batch.addresses[0]), shape, storage_dtype(batch.dtype), batch.memory_owner)
+        if batch.read_only:
+            array.flags.writeable = False
+        return array
 
     def _dense_shape(self) -> tuple[int, ...]:
         shapes = self._batch.shapes

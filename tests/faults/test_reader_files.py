@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 from helpers.readers import EVERY_KIND, delivered, pipeline
 
+from asyncdali.readers import containers
+
 HELPERS = Path(__file__).resolve().parent.parent / "helpers"
 
 
-@pytest.mark.parametrize("name", sorted(EVERY_KIND))
-def test_removed_between_listing_and_reading(name, tmp_path):
+@pytest.mark.parametrize("name, mapped", [*((name, False) for name in sorted(EVERY_KIND)), ("webdataset", True), ("caffe", True)])
+def test_removed_between_listing_and_reading(name, mapped, tmp_path, monkeypatch):
     kind = EVERY_KIND[name]
+    if mapped:
+        monkeypatch.setattr(containers, "WORTH_MAPPING", 0)
     folder, away = tmp_path / "data", tmp_path / "away"
     folder.mkdir()
     arguments = kind.write(folder)

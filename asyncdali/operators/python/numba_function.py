@@ -109,6 +109,7 @@ class NumbaFunction(_NumbaOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         self._check_inputs(inputs)
+        inputs = [batch.writable() for batch in inputs]
         outputs = self._outputs(inputs, arguments.count)
         if self._whole:
             return self._run_on_batch(inputs, outputs)
@@ -117,7 +118,7 @@ class NumbaFunction(_NumbaOperator):
             parts += [batch.addresses, np.ascontiguousarray(batch.shapes)]
         context, keep = context_table(parts)
         explain = self._explain
-        return Planned(outputs, [Step(self._step.address, context, explain, keep=keep)])
+        return Planned(outputs, [Step(self._step.address, context, explain, keep=[*keep, inputs])])
 
     @staticmethod
     def _explain(code: int, text: str, sample: int) -> str:

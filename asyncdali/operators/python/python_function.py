@@ -187,7 +187,8 @@ class DLTensorPythonFunction(_PythonOperator):
 
     schema = Schema(
         name="dl_tensor_python_function",
-        doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in.
+        doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
+        records read where a mapped file holds them: libraries do not know memory that cannot be written to).
 
         On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.""",
         inputs=(0, 256),
@@ -210,7 +211,8 @@ class DLTensorPythonFunction(_PythonOperator):
         self._waits = bool(spec.constant("synchronize_stream"))
 
     def _given(self, batch: Batch, sample: int) -> Any:
-        return batch.sample(sample).__dlpack__()
+        array = batch.sample(sample)
+        return (array if array.flags.writeable else array.copy()).__dlpack__()
 
     def _given_on_gpu(self, arrays: UserArrays, batch: Batch, sample: int) -> Any:
         return arrays.capsule(batch, sample)
