@@ -7,14 +7,15 @@ import sys
 import warnings
 from collections.abc import Iterable
 
-_LIBRARY = __name__.partition(".")[0]
+_OURS = (__name__.partition(".")[0], "contextlib")
+"""Modules whose frames are not the user's: this library's, and what its functions are decorated with."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the innermost line of user code on the stack."""
     level = 2
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _LIBRARY:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)

@@ -15,9 +15,10 @@ from ..graph import context
 from ..graph.constants import output_constant
 from ..runtime.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
+from .closing import close_at_exit
 from .conversion import check_convertible, trace
 from .eager import DataNodeDebug, EagerDefinition
-from .pipeline import Pipeline, _close_at_exit
+from .pipeline import Pipeline
 
 if TYPE_CHECKING:
     from ..runtime.statistics import Statistics
@@ -64,7 +65,7 @@ class DebugPipeline(Pipeline):
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
             self._engine = Engine(self._options, f"asyncdali-{id(self):x}", self._calling)
             self._eager.start(self._engine)
-            _close_at_exit(self)
+            close_at_exit(self)
 
     def start_py_workers(self) -> None:
         """Does nothing: parallel sources are asked in this process."""

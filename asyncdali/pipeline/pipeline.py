@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,9 @@ from ..errors import PipelineClosed
 from ..graph import context
 from ..graph.node import Definition
 from ..options import PipelineOptions, option_names, unknown_option
+from ..runtime.claims import claim, claim_async
 from ..types import DALIDataType, PipelineAPIType
+from .closing import close_at_exit
 from .storing import both_spellings, stored_options
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Pipeline:
 
         self._start_workers()  # before the device is touched: a process cannot be forked after that
         self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
-        _close_at_exit(self)
+        close_at_exit(self)
 
     def start_py_workers(self) -> None:
         """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
@@ -335,7 +335,7 @@ class Pipeline:
         _check_stream(cuda_stream, self)
         if inputs:
             self._feed_now(session, inputs)
-        with self._claim(session):
+        with claim(session, self._launch):
             session.wait_oldest()
         return session.fetch(cuda_stream)
 
@@ -352,27 +352,6 @@ class Pipeline:
             )
         for name, data in inputs.items():
             session.producer.feed(name, data, None)
-
-    @contextmanager
-    def _claim(self, session: Session) -> Iterator[None]:
-        """Queue one iteration for the caller, unless an interrupted or cancelled call has left one.
-
-        If the block is interrupted or cancelled, the next call finds the iteration queued already: no batch is lost, the queue does not
-        grow. Exceptions of the program's own (a source's, StopIteration) are another matter.
-        """
-        launched = session.producer.launched
-        owed = session.owed > 0 and bool(session.in_flight)
-        try:
-            if owed:
-                session.owed -= 1
-            else:
-                self._launch()
-            yield
-        except Exception:
-            raise
-        except BaseException:
-            session.owed += owed or session.producer.launched > launched
-            raise
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -451,7 +430,7 @@ class Pipeline:
         async with AsyncExitStack() as stack:
             turn = session.turn()  # now: the order is that of the calls
             stack.push_async_exit(turn)
-            async with self._claim_async(session):
+            async with claim_async(session, self._launch):
                 await turn.__aenter__()
                 session.arrives()
                 if session.in_flight:
@@ -462,32 +441,6 @@ class Pipeline:
                 return session.fetch(stream)
             except StopIteration:
                 raise StopAsyncIteration from None
-
-    @asynccontextmanager
-    async def _claim_async(self, session: Session) -> AsyncIterator[None]:
-        """As :meth:`_claim`; sources are asked on the pipeline's source thread."""
-        if not session.producer.sources.pullers:
-            with self._claim(session):
-                yield
-            return
-        if session.owed > 0 and session.in_flight:
-            session.owed -= 1
-        else:
-            import asyncio
-
-            asked = session.source_thread.submit(self._launch)
-            try:
-                await asyncio.wrap_future(asked)
-            except asyncio.CancelledError:
-                session.owed += not asked.cancelled()  # it will be queued, for another call
-                raise
-        try:
-            yield
-        except Exception:  # an error takes the iteration with it
-            raise
-        except BaseException:  # cancelled: another call will have it
-            session.owed += 1
-            raise
 
     def __aiter__(self) -> AsyncIterator[Any]:
         """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered.
@@ -679,22 +632,6 @@ class Pipeline:
         if filename is not None:
             checkpoints.write(filename, data)
         return data
-
-
-_open: weakref.WeakSet[Pipeline] = weakref.WeakSet()
-
-
-def _close_at_exit(pipeline: Pipeline) -> None:
-    """Threads and worker processes end before the interpreter does."""
-    if not _open:
-        atexit.unregister(_close_all)
-        atexit.register(_close_all)
-    _open.add(pipeline)
-
-
-def _close_all() -> None:
-    for pipeline in list(_open):
-        pipeline.close()
 
 
 def _read(filename: Any) -> bytes:
