@@ -168,5 +168,11 @@ def test_elementwise():
     compare(lambda x: fn.lookup_table(x, keys=list(range(0, 200, 3)), values=[k * 1.5 for k in range(67)]), images, "HWC")
     compare(lambda x: fn.slice(x, start=[-5, 3], shape=[200, 40], axes=[0, 1], out_of_bounds_policy="reflect"), images, "HWC")
     compare(lambda x: fn.one_hot(x, num_classes=20), images, "HWC")
-    compare(lambda x: fn.coord_transform(x, MT=[[1.0, 2.0, 3.0, 4.0], [0.5, 0.0, 1.0, 1.0]]), positive, "HWC")
+    compare(lambda x: fn.coord_transform(x, MT=[1.0, 2.0, 3.0, 4.0, 0.5, 0.0, 1.0, 1.0]), positive, "HWC")
     compare(lambda x: fn.bb_flip(fn.reshape(x, shape=[-1, 4]), vertical=1), lambda info: images(info)[:20, :20].astype(np.float32) / 255)
+
+
+def test_noise():
+    compare(lambda x: fn.noise.gaussian(x, stddev=20.0), images, "HWC", steps=1)
+    compare(lambda x: fn.noise.gaussian(x, stddev=20.0), positive, "HWC", relative=2e-6)
+    compare(lambda x: fn.noise.salt_and_pepper(x, prob=0.3), images, "HWC")

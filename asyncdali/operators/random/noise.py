@@ -52,6 +52,7 @@ class Noise(StreamOperator):
 class GaussianNoise(Noise):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="noise.gaussian",
         doc="""Adds normally distributed noise.
@@ -70,7 +71,8 @@ class GaussianNoise(Noise):
 
     def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
         parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
-        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters)
+        kernel = self.kernel(storage_dtype(source.dtype).name)
+        return self._kernels.make_step(kernel, source, output, self.position, parameters, cuda="gaussian")
 
 
 @register
@@ -99,6 +101,7 @@ class ShotNoise(Noise):
 class SaltAndPepper(Noise):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="noise.salt_and_pepper",
         doc="""Replaces pixels at random by "salt" or "pepper".
@@ -131,7 +134,8 @@ class SaltAndPepper(Noise):
         values = [self._value("salt_val", largest, dtype, arguments), self._value("pepper_val", smallest, dtype, arguments)]
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
-        return self._kernels.make_step(self.kernel(dtype.name), source, output, self.position, parameters, flavours, channels, inner)
+        kernel, tables = self.kernel(dtype.name), (flavours, channels, inner)
+        return self._kernels.make_step(kernel, source, output, self.position, parameters, *tables, cuda="salt_and_pepper")
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
         if not arguments.given(name):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
-from ...batch import Batch
+from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import fma32, fma64, load_f32, load_i64
 from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, no_explanation
 from .random_distributions_kernels import new_stream, poisson
@@ -20,6 +22,7 @@ from .random_streams_kernels import cast_bound, normal32, normal64, open_stream,
 # 6 lo, 7 phase; of salt_and_pepper also 8 flavours (element type)[samples, 2], 9 elements that change together int64[samples], 10 elements
 # from one of these to the next int64[samples].
 
+_SOURCE = Path(__file__).with_name("noise_kernels.cu")
 _U = np.uint64
 _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 _2_POW_MINUS_32 = np.float32(2.0**-32)
@@ -130,11 +133,24 @@ def cast_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def make_step(
-    kernel: Compiled, source: Batch, output: Batch, position: StreamPosition, parameters: np.ndarray, *tables: np.ndarray
+    kernel: Compiled, source: Batch, output: Batch, position: StreamPosition, parameters: np.ndarray, *tables: np.ndarray, cuda: str = ""
 ) -> Step:
-    """The step for a batch whose draws begin at `position`; parameters float32[samples, n], tables: see the context table."""
+    """The step for a batch whose draws begin at `position`; parameters float32[samples, n], tables: see the context table.
+
+    cuda  the kernel of ``noise_kernels.cu``, if there is one
+    """
     counts, parameters = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64), np.ascontiguousarray(parameters, np.float32)
     arrays = (source.addresses, output.addresses, counts, parameters)
     words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64)
     context = np.array([*(address_of(array) for array in arrays), *words.tolist(), *(address_of(array) for array in tables)], np.int64)
-    return Step(kernel.address, context, no_explanation, keep=(*arrays, *tables))
+    step = Step(kernel.address, context, no_explanation, keep=(*arrays, *tables))
+
+    def launches() -> list[Launch]:
+        name = element_type(storage_dtype(source.dtype))
+        entries: tuple[Entry, ...] = (*arrays, *words.tolist(), *(tables or (0, 0, 0)), len(counts))
+        grid = grid_of(int(counts.max(initial=0)), len(counts))
+        return [Launch(Kernel(_SOURCE, cuda, (("IN", name), ("OUT", name))), entries, grid)]
+
+    if cuda:
+        step.launches = launches
+    return step

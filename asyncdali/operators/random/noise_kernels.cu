@@ -1,0 +1,45 @@
+// noise.gaussian and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The tables are those of
+// noise_kernels.py, then (11) samples.
+// Macros: IN, OUT element types (the same).
+#include "philox.cuh"
+
+DEVICE Counter counter_of(const int64 *context, int64 sample) {
+    return Counter{(uint64)context[4], (uint64)context[5] + 65537u * (uint64)sample, (uint64)context[6]};
+}
+
+DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[7] + 257u * (uint64)i; }
+
+KERNEL gaussian(const int64 *context) {
+    FOR_SAMPLES(sample, context[11]) {
+        const Counter counter = counter_of(context, sample);
+        const float32 mean = array<float32>(context, 3)[2 * sample], deviation = array<float32>(context, 3)[2 * sample + 1];
+        const IN *source = at<const IN>(address(context, 0, sample));
+        OUT *out = at<OUT>(address(context, 1, sample));
+        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
+            if constexpr (sizeof(IN) >= 4 && !Kind<IN>::is_float)
+                out[i] = convert<OUT>((float64)source[i] + fma(normal64(counter, offset_of(context, i)), (float64)deviation, (float64)mean));
+            else
+                out[i] = convert<OUT>((float32)source[i] + fmaf(normal32(counter, offset_of(context, i)), deviation, mean));
+        }
+    }
+}
+
+KERNEL salt_and_pepper(const int64 *context) {
+    FOR_SAMPLES(sample, context[11]) {
+        const Counter counter = counter_of(context, sample);
+        const float32 chance = array<float32>(context, 3)[2 * sample], salt_chance = array<float32>(context, 3)[2 * sample + 1];
+        const IN salt = array<IN>(context, 8)[2 * sample], pepper = array<IN>(context, 8)[2 * sample + 1];
+        const int64 together = array<int64>(context, 9)[sample], inner = array<int64>(context, 10)[sample];
+        const IN *source = at<const IN>(address(context, 0, sample));
+        OUT *out = at<OUT>(address(context, 1, sample));
+        FOR_ITEMS(pixel, array<int64>(context, 2)[sample] ? array<int64>(context, 2)[sample] / together : 0) {
+            const uint64 offset = offset_of(context, pixel);
+            const float32 draw = (float32)picked(words_of(counter, offset >> 2), (uint32)offset & 3) * TWO_TO_MINUS_32;
+            const int64 first = pixel / inner * inner * together + pixel % inner;
+            for (int64 c = 0; c < together; ++c) {
+                const int64 e = first + c * inner;
+                out[e] = (OUT)(!(draw < chance) ? source[e] : draw < salt_chance ? salt : pepper);
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+"""Kernels of noise, compiled for the host (with the same library of mathematics), beside the compiled steps: equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.twins import assert_near, both
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+SLOW = pytest.mark.slow
+
+
+def data(rng, dtype):
+    shapes = [(5, 7, 3), (0, 2, 3), (40, 31, 1)]
+    if np.dtype(dtype).kind == "f":
+        return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    return [rng.integers(0, 100, shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", *[pytest.param(k, marks=SLOW) for k in ("int32", "float32", "uint64", "int16")]])
+def test_gaussian(dtype):
+    rng = np.random.default_rng(1)
+    deviations = {"stddev": rng.uniform(0, 40, 3).astype(np.float32)}
+    assert_near(*both("noise.gaussian", data(rng, dtype), "HWC", deviations, mean=3.0))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", *[pytest.param(k, marks=SLOW) for k in ("int64", "float32")]])
+@pytest.mark.parametrize("layout", ["HWC", "CHW", "per_channel"])
+def test_salt_and_pepper(dtype, layout):
+    rng = np.random.default_rng(2)
+    chances = {"prob": rng.uniform(0, 1, 3).astype(np.float32)}
+    constants = {"per_channel": True} if layout == "per_channel" else {}
+    assert_near(*both("noise.salt_and_pepper", data(rng, dtype), layout if not constants else "HWC", chances, salt_val=9.0, **constants))
