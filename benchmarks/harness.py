@@ -55,6 +55,13 @@ def paired_ratio(one: Contender, other: Contender) -> float:
     return statistics.median(a / b for a, b in zip(one.rates, other.rates))
 
 
+def median_interval(values: list[float]) -> tuple[float, float, float]:
+    """The median, and the interval that holds the true one with 95 % confidence (by rank, whatever the distribution)."""
+    ranked, count = sorted(values), len(values)
+    reach = 1.96 * count**0.5 / 2
+    return statistics.median(ranked), ranked[max(0, int(count / 2 - reach))], ranked[min(count - 1, int(count / 2 + reach))]
+
+
 @dataclass
 class Table:
     """A benchmark's result: rows of name, value, ratio; printed and stored."""
