@@ -116,6 +116,14 @@ class Conditionals:
             return self.root, self.root  # made in another definition, outside its branches
         raise _escaped(node, "another pipeline's branch")
 
+    def reaches(self, value: Any, scope: Scope) -> bool:
+        """Whether all nodes in a value may be used in `scope`."""
+        if isinstance(value, dict):
+            return all(self.reaches(item, scope) for item in value.values())
+        if isinstance(value, (list, tuple)):
+            return all(self.reaches(item, scope) for item in value)
+        return not isinstance(value, DataNode) or scope.way_from(self.homes_of(value)[0]) is not None
+
     def bring(self, node: DataNode, scope: Scope | None = None) -> DataNode:
         """The samples of `scope` (the current one) of a node; RuntimeError when it was made in a branch that is not around it."""
         scope = scope or self.current

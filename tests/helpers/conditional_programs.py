@@ -14,6 +14,8 @@ from helpers.images import encode
 
 BATCH = 7
 ITERATIONS = 2
+SMALLER = 4
+"""Samples of every other batch that sources deliver, where there are no readers."""
 NUMBERS = ("x", "y", "z")
 FLAGS = ("p", "q", "r")
 IMAGES = ("u", "v")
@@ -69,7 +71,7 @@ class Program:
         level = 1
         for _ in range(self.draw.randint(1, 3)):
             self._line(level, f"if {self.draw.choice([flag, f'not {flag}', 'a > b', 'a < 3', 'a < b < 7'])}:")
-            kind = self.draw.randrange(4)
+            kind = self.draw.randrange(5)
             if kind == 0:
                 self._line(level + 1, f"return {self._number(numbers)}")
             elif kind == 1:
@@ -82,12 +84,30 @@ class Program:
                 self._line(level + 2, f"if a {self.draw.choice('<>')} k + {self.draw.randint(0, 5)}:")
                 self._line(level + 3, self.draw.choice([f"return {self._number(numbers)}", "continue"]))
                 self._line(level + 2, f"a = {self._number(numbers)}")
+            elif kind == 3:
+                self._line(level + 1, "for k in range(2):")
+                self._leaves(level + 2, numbers, 2)
             else:
                 self._line(level + 1, f"b = {self._number(numbers)}")
                 self._line(level, "else:")
                 self._line(level + 1, f"if {self.draw.choice(['a > b', 'b > 5'])}:")
                 self._line(level + 2, f"return {self._number(numbers)}")
         self._line(level, f"return {self._number(numbers)}")
+
+    def _leaves(self, level: int, numbers: str, depth: int) -> None:
+        """Statements in a loop, after which some samples return, some continue the loop and some go on."""
+        for _ in range(self.draw.randint(1, 2)):
+            self._line(level, f"if {self.draw.choice(['a > 4', 'b < 3', 'a == b', 'a < k + 3'])}:")
+            for word in ("elif b > 6:", "else:", ""):
+                kind = self.draw.randrange(4)
+                if kind == 0 and depth:
+                    self._leaves(level + 1, numbers, depth - 1)
+                else:
+                    self._line(level + 1, [f"return {self._number(numbers)}", "continue", f"a = {self._number(numbers)}"][kind % 3])
+                if not word or self.draw.random() < 0.4:
+                    break
+                self._line(level, word)
+            self._line(level, f"{self.draw.choice('ab')} = {self._number(numbers)}")
 
     # --- statements
 
@@ -151,7 +171,7 @@ class Program:
         if self.plain:
             kinds += ["choice"]
         else:
-            kinds += ["uniform", "coin", "noise", "source", "python"]
+            kinds += ["uniform", "coin", "noise", "source", "python", "permuted"]
         if self.images and names is NUMBERS:
             kinds += ["pixel", "height", "label"]
         kind = draw.choice(kinds)
@@ -167,6 +187,7 @@ class Program:
             "noise": lambda: f"integer(fn.random.normal({name}, stddev=9.0))",
             "source": lambda: f"feed({draw.randint(0, 5)})",
             "python": lambda: f"fn.python_function({name}, function=plus_one)",
+            "permuted": lambda: f"fn.permute_batch({name}, indices=fn.batch_permutation())",
             "pixel": lambda: f"integer(fn.reductions.{draw.choice(['min', 'max', 'mean'])}({self._image()})) % 10",
             "height": lambda: f"integer(fn.shapes({draw.choice(IMAGES)})[0]) % 10",
             "label": lambda: f"label({draw.randint(0, 3)})",
@@ -216,15 +237,20 @@ class Program:
         }[kind]
 
 
-def numbers_of(k: int, iteration: int) -> np.ndarray:
+def size_of(iteration: int) -> int:
+    """Samples of a batch, where sizes vary."""
+    return SMALLER if iteration % 2 else BATCH
+
+
+def numbers_of(k: int, iteration: int, size: int = BATCH) -> np.ndarray:
     """What ``feed(k)`` delivers."""
-    return np.random.default_rng([k, iteration]).integers(0, 10, BATCH, dtype=np.int32)
+    return np.random.default_rng([k, iteration]).integers(0, 10, size, dtype=np.int32)
 
 
-def flags_of(k: int, iteration: int) -> np.ndarray:
+def flags_of(k: int, iteration: int, size: int = BATCH) -> np.ndarray:
     """What ``flag(k)`` delivers; now and then the same for all samples."""
     rng = np.random.default_rng([7, k, iteration])
-    return rng.random(BATCH) < rng.choice([0.0, 0.2, 0.5, 0.8, 1.0])
+    return rng.random(size) < rng.choice([0.0, 0.2, 0.5, 0.8, 1.0])
 
 
 def pictures_of(k: int, iteration: int) -> list[np.ndarray]:
@@ -268,8 +294,11 @@ def load(text: str, path: Path, names: dict[str, Any]) -> Callable[[], Any]:
 
 
 def library_names(library: Any, files: list[str] | None = None, **options: Any) -> dict[str, Any]:
-    """What programs use, for asyncdali or DALI; `files` and `options`: of the readers."""
+    """What programs use, for asyncdali or DALI; `files` and `options`: of the readers. Without `files` the batches' sizes vary."""
     fn, types = library.fn, library.types
+
+    def size(iteration: int) -> int:
+        return size_of(iteration) if files is None else BATCH
 
     def reader(k: int) -> Any:
         labels = [k % 7 for k in range(len(files or ()))]
@@ -282,8 +311,8 @@ def library_names(library: Any, files: list[str] | None = None, **options: Any) 
         "decoded": lambda k: fn.decoders.image(reader(k)[0]),
         "label": lambda k: fn.reshape(reader(k)[1], shape=[]),
         "rational": lambda value: fn.cast(value, dtype=types.FLOAT),
-        "feed": lambda k: fn.external_source(lambda i: numbers_of(k, i), batch=True),
-        "flag": lambda k: fn.external_source(lambda i: flags_of(k, i), batch=True),
+        "feed": lambda k: fn.external_source(lambda i: numbers_of(k, i, size(i)), batch=True),
+        "flag": lambda k: fn.external_source(lambda i: flags_of(k, i, size(i)), batch=True),
         "twice": lambda value: value * 2,
         "integer": lambda value: fn.cast(value, dtype=types.INT32),
         "boolean": lambda value: fn.cast(value, dtype=types.BOOL),
@@ -309,10 +338,10 @@ def run_plain(text: str, path: Path) -> list[Any]:
     results = []
     for iteration in range(ITERATIONS):
         columns = []
-        for sample in range(BATCH):
+        for sample in range(size_of(iteration)):
             graph = load(text, path, {
-                "feed": lambda k, i=iteration, s=sample: int(numbers_of(k, i)[s]),
-                "flag": lambda k, i=iteration, s=sample: bool(flags_of(k, i)[s]),
+                "feed": lambda k, i=iteration, s=sample: int(numbers_of(k, i, size_of(i))[s]),
+                "flag": lambda k, i=iteration, s=sample: bool(flags_of(k, i, size_of(i))[s]),
                 "twice": lambda value: value * 2,
             })  # fmt: skip
             columns.append(graph())

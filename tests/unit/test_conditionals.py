@@ -413,6 +413,53 @@ def test_early_returns_from_anywhere():
     assert result(graph) == [plain(*row) for row in zip(range(6), CONDITION, OTHER)]
 
 
+def returns_and_continues(a, b):
+    for _ in range(2):
+        if a == b:
+            return b
+        elif b > 6:
+            a = b + 3
+        else:
+            continue
+        b = a + 4
+    return a
+
+
+def items_beside_continue(a, b):
+    items = {"a": a}
+    for _ in range(2):
+        if items["a"] == b:
+            return b
+        elif b > 6:
+            items["a"] = b + 3
+        else:
+            continue
+        b = a + 4
+    return items["a"] + b
+
+
+def returns_in_both_rounds(a, b):
+    for _ in range(2):
+        if a > 4:
+            return a
+        if b == 4:
+            if a < 5:
+                return a + 100
+            a = a + 1
+        elif a < 2:
+            continue
+        a = a + 10
+    return a
+
+
+@pytest.mark.parametrize("function", [returns_and_continues, returns_in_both_rounds, items_beside_continue])
+def test_returns_beside_continue(function):
+    """Some samples leave the function, some the round, some go on; all come together again."""
+    others = [7, 1, 9, 1, 4, 4]
+    wanted = [function(a, b) for a, b in zip(range(6), others)]
+    assert result(lambda: function(n(), fed(others, np.int32))) == wanted
+
+
 def test_missing_return():
     def helper(x):
         if c():

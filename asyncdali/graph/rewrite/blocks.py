@@ -79,7 +79,7 @@ class Open:
 
 
 def write_merged(
-    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, done: Sequence[Leaf] = (), own: Any = ()
+    scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, own: Any = ()
 ) -> None:
     """Items and attributes written in branches get their merged values; those in `own` also if they are the same in all."""
     ends = [leaf for leaf in leaves(root) if chosen(leaf)]
@@ -95,14 +95,13 @@ def write_merged(
 
         every = [value(leaf) for leaf in ends]
         same = all(item is every[0] for item in every)
-        if same and ((key not in own and kept(root, key)) or not holds_data(every[0])):
+        merges = key in own or not kept(root, key) or not scopes.reaches(every[0], scopes.current)
+        if same and (not merges or not holds_data(every[0])):
             if place.read() is not every[0]:
                 assign(place, every[0])
             continue
 
         assign(place, gather(scopes, root, chosen, value, merger_of(scopes, place)).value)
-    for leaf in done:
-        leaf.done = True
 
 
 def merger_of(scopes: Conditionals, place: Place) -> Merger:
@@ -112,7 +111,7 @@ def merger_of(scopes: Conditionals, place: Place) -> Merger:
     def merge(
         values: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Fork | Joined
     ) -> Any:  # fmt: skip
-        if values[0] is values[1] and where.keeps(key):
+        if values[0] is values[1] and where.keeps(key) and scopes.reaches(values[0], home):
             return values[0]
         if values[0] is MISSING or values[1] is MISSING:
             raise one_sided(place.describe(), values[0] is MISSING, 0)

@@ -55,7 +55,7 @@ class Construct(Open):
                 first, second = states[0][name], states[1][name]
                 if name not in self.live or (first is UNDEFINED and second is UNDEFINED):
                     merged[name] = UNDEFINED
-                elif first is second and where.keeps(name):
+                elif first is second and where.keeps(name) and self.scopes.reaches(first, home):
                     merged[name] = first
                 elif first is UNDEFINED or second is UNDEFINED:
                     raise one_sided(name, first is UNDEFINED, self.line)
@@ -143,8 +143,10 @@ class Branches(Construct):
         joined = self._region(fork, found)
         around.fall = joined.leaf
         self.scopes.current = joined.leaf.scope
-        write_merged(self.scopes, fork, lambda item: item in falls, done=falls, own=() if fork.met else self._written())
+        write_merged(self.scopes, fork, lambda item: item in falls, own=() if fork.met else self._written())
         joined.since = around.log.count
+        for leaf in falls:
+            leaf.done = joined
         return self._values(state)
 
     def _written(self) -> set[Any]:
@@ -164,7 +166,8 @@ class Branches(Construct):
             merged = {}
             for name in self.names:
                 first, second = states[0].get(name, UNDEFINED), states[1].get(name, UNDEFINED)
-                merged[name] = first if first is second and where.keeps(name) else UNDEFINED
+                kept = first is second and where.keeps(name) and self.scopes.reaches(first, home)
+                merged[name] = first if kept else UNDEFINED
                 if merged[name] is UNDEFINED and name in read and first is not UNDEFINED and second is not UNDEFINED and holds_data(first):
                     try:
                         merged[name] = self.scopes.merge((first, second), within, predicate, home, f"the variable '{name}'")
@@ -259,6 +262,7 @@ class Body(Construct):
         self.block.log.undo()
         self.scopes.current = self.outer
         found = gather(self.scopes, root, lambda leaf: leaf in chosen, lambda leaf: leaf.value, self._merge_states())
+        joined: Joined | bool = True
         if not found.all:
             joined = Joined(self.outer, root, found.mask(), Leaf(found.scope), around.log)
             joined.leaf.scope = joined.regions[0]
@@ -266,7 +270,9 @@ class Body(Construct):
             around.fall = joined.leaf
             self.scopes.current = joined.leaf.scope
         self.call.jumping = None
-        write_merged(self.scopes, root, lambda leaf: leaf in chosen, self.block.log, done=chosen)
+        write_merged(self.scopes, root, lambda leaf: leaf in chosen, self.block.log)
+        for leaf in chosen:
+            leaf.done = joined
         state = found.value
         local = frame.f_locals
         return Step(False, False, tuple(

@@ -27,8 +27,12 @@ class Leaf:
         """What these samples wrote into objects that are known outside (see ``writes``)."""
         self.then: Tree | None = None
         """What became of samples that went on."""
-        self.done = False
-        """Joined with others again."""
+        self.done: Joined | bool = False
+        """Joined with others again, and where; True: the block's samples are all together."""
+
+
+Shares = dict[frozenset[int], tuple[Any, Scope]]
+"""Masks and scopes of samples at some of the leaves, by the leaves' ids: variables and items are gathered into the same scope."""
 
 
 class Fork:
@@ -43,6 +47,7 @@ class Fork:
         self.regions = regions
         self.sides = sides
         self.met = False
+        self.shares: Shares = {}
 
     def keeps(self, what: Any) -> bool:
         """Whether a variable (its name) or place (its identity) that is the same on both sides is not merged (again)."""
@@ -61,6 +66,7 @@ class Joined:
     ):
         self.flag = flag
         self.assigned = assigned
+        self.shares: Shares = {}
         self.log = log
         self.since = log.count
         self.scope = scope
@@ -122,6 +128,28 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
         yield tree
 
 
+def _parts(tree: Tree) -> Iterator[Leaf | Joined]:
+    """What a tree is made of: leaves, also those that are done, and where leaves were joined."""
+    if isinstance(tree, Fork):
+        for side in tree.sides:
+            yield from _parts(side)
+    elif isinstance(tree, Joined):
+        yield tree
+        yield from _parts(tree.leaf)
+        yield from _parts(tree.inner)
+    elif tree.then is not None:
+        yield from _parts(tree.then)
+    else:
+        yield tree
+
+
+def _rest_chosen(tree: Joined, chosen: Callable[[Leaf], bool]) -> bool:
+    """Whether all samples of `tree.inner` are chosen that are not at `tree.leaf`; those that were joined further out are not here."""
+    parts = list(_parts(tree.inner))
+    inside = {id(part) for part in (tree, *parts)}
+    return all(id(leaf.done) in inside if leaf.done else chosen(leaf) for leaf in parts if isinstance(leaf, Leaf))
+
+
 def kept(tree: Tree, what: Any) -> bool:
     """Whether a variable or place that is the same at all leaves needs no merging; see ``Fork.keeps``."""
     if isinstance(tree, Leaf):
@@ -139,16 +167,20 @@ def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], val
         return Found(True, value(tree), tree.scope) if not tree.done and chosen(tree) else Found(False)
     if isinstance(tree, Fork):
         true, false = (gather(scopes, side, chosen, value, merge) for side in tree.sides)
-        return _combined(scopes, tree, tree.predicate, true, false, merge)
+        return _combined(scopes, tree, tree.predicate, true, false, merge, _ids(tree, chosen))
     joined = gather(scopes, tree.leaf, chosen, value, merge)
     inner = gather(scopes, tree.inner, chosen, value, merge)
     if not inner.none:
-        if all(chosen(leaf) for leaf in leaves(tree.inner)):
+        if _rest_chosen(tree, chosen):
             inner = Found(True, inner.value, inner.scope)
         else:
             share, others = inner.mask, tree.regions[1]
             inner = Found(lambda: scopes.bring(share(), others), inner.value, inner.scope)
-    return _combined(scopes, tree, tree.mask, joined, inner, merge)
+    return _combined(scopes, tree, tree.mask, joined, inner, merge, _ids(tree, chosen))
+
+
+def _ids(tree: Tree, chosen: Callable[[Leaf], bool]) -> frozenset[int]:
+    return frozenset(id(leaf) for leaf in leaves(tree) if chosen(leaf))
 
 
 def continued(scopes: Conditionals, tree: Tree) -> Any:
@@ -168,8 +200,10 @@ def continued(scopes: Conditionals, tree: Tree) -> Any:
     return scopes.merge(sides, tree.regions, tree.mask, tree.scope, "a condition")
 
 
-def _combined(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found, merge: Merger) -> Found:
-    """What was found on the two sides of a condition, as one."""
+def _combined(
+    scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found, merge: Merger, ends: frozenset[int]
+) -> Found:
+    """What was found on the two sides of a condition, at the leaves `ends`, as one."""
     if true.none and false.none:
         return Found(False)
     if true.all and false.all:
@@ -177,8 +211,10 @@ def _combined(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, tr
     if true.none or false.none:
         found = false if true.none else true
         return Found(lambda: _mask(scopes, tree, predicate, true, false), found.value, found.scope)
-    mask = _mask(scopes, tree, predicate, true, false)
-    region = cut(tree.scope, mask)[0]
+    if ends not in tree.shares:
+        share = _mask(scopes, tree, predicate, true, false)
+        tree.shares[ends] = share, cut(tree.scope, share)[0]
+    mask, region = tree.shares[ends]
     value = merge((true.value, false.value), (true.scope, false.scope), scopes.bring(predicate, region), region, tree)
     return Found(mask, value, region)
 
