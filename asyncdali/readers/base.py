@@ -12,6 +12,7 @@ from .._notices import warn
 from ..batch import Batch
 from ..compiled.memory import address_of
 from ..operators.base import Arg, Environment, Operator, Spec
+from .ahead import BatchesAhead
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
@@ -20,7 +21,7 @@ READER_ARGS = (
     Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
     Arg("num_shards", "int", 1, "Parts the data set is cut into.", stream=True),
     Arg("pad_last_batch", "bool", False, "Fill the last batch of a shard with its last sample.", stream=True),
-    Arg("prefetch_queue_depth", "int", 1, "Batches whose files are asked for ahead of being read."),
+    Arg("prefetch_queue_depth", "int", 1, "Batches whose files are asked for at a time: the one to be read, and those that follow."),
     Arg("random_shuffle", "bool", False, "Mix the samples with a buffer of `initial_fill`.", stream=True),
     Arg("read_ahead", "bool", False, "Tell the system to read whole files when they are opened."),
     Arg("shard_id", "int", 0, "The part this reader starts with.", stream=True),
@@ -63,6 +64,7 @@ class ReaderOperator(Operator):
         self.containers: Sequence[int] | None = None
         self._order: SampleOrder | None = None
         self._order_ahead: SampleOrder | None = None
+        self._remote_ahead: BatchesAhead | None = None
         self._lock = threading.Lock()
         self._pending: np.ndarray | None = None
         if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
@@ -124,6 +126,18 @@ class ReaderOperator(Operator):
         order.restore(self.order.position)  # this iteration has been drawn
         return np.concatenate([order.take(samples) for _ in range(depth - 1)])
 
+    def fetched(self, indices: np.ndarray, fetch: Callable[[np.ndarray], Any]) -> Any:
+        """``fetch(indices)`` of a remote data set, for the batch just drawn; `prefetch_queue_depth` batches are asked for at a time.
+
+        `fetch` is always the same function, of nothing but the indices; it runs on threads of its own.
+        """
+        depth = self.spec.constant("prefetch_queue_depth")
+        if depth == 1:
+            return fetch(indices)
+        if self._remote_ahead is None:
+            self._remote_ahead = BatchesAhead(self._new_order(self.order.count), depth, fetch)
+        return self._remote_ahead.get(indices, self.order.position)
+
     def _compile(self) -> None:
         """Bring in the kernels of hints and of shuffling now, on the building thread."""
         if self.spec.constant("prefetch_queue_depth") > 1 or self.spec.constant("read_ahead"):
@@ -158,7 +172,7 @@ class ReaderOperator(Operator):
         if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
             raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
         self.order.restore(data)
-        self._order_ahead = None
+        self._order_ahead = self._remote_ahead = None
         return self.order.position
 
     def meta(self) -> dict[str, int]:

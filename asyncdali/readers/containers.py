@@ -439,14 +439,18 @@ class ContainerReader(ReaderOperator):
         if containers is None or not containers.any_remote:
             yield
             return
-        parts = self.parts(indices)
+        with containers.standing_in(self.fetched(indices, self._pieces)):
+            yield
+
+    def _pieces(self, indices: np.ndarray) -> dict[int, list[tuple[int, bytes]]]:
+        """What samples consist of, as far as it is remote; see :meth:`Containers.fetch`."""
+        assert self._containers is not None
+        parts, records = self.parts(indices), self.records
         try:
-            pieces = containers.fetch(self.records.files(parts), self.records.offsets[parts], self.records.sizes[parts])
+            return self._containers.fetch(records.files(parts), records.offsets[parts], records.sizes[parts])
         except RemoteError as error:
             sample = error.index * len(indices) // len(parts)
             raise SampleError(sample, f"Error reading from a file: {self.origin(int(parts[error.index]))}: {error}") from error
-        with containers.standing_in(pieces):
-            yield
 
     def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
         """Jobs that read these records and leave ``self._outputs``."""

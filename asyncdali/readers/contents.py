@@ -124,10 +124,13 @@ class FileContentsReader(ReaderOperator):
 
     def _fetched(self, indices: np.ndarray) -> Batch:
         """The contents of files some of which are remote; the worker threads are free meanwhile."""
-        contents = fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
+        contents = self.fetched(indices, self._fetch)
         self._refuse_empty(contents.sizes(), indices)
         contents.source_info = SampleNames(self.table, indices)
         return contents
+
+    def _fetch(self, indices: np.ndarray) -> Batch:
+        return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

@@ -43,28 +43,6 @@ def read_name_list(path: str) -> list[str]:
     return [os.fsdecode(line) for line in read_bytes(path, "file list").split(b"\n") if line]
 
 
-@contextmanager
-def local_paths(table: FileTable, indices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched, all of them together."""
-    if not table.remote:
-        yield table.paths, np.ascontiguousarray(table.starts[indices])
-        return
-    paths = [table.path(int(index)) for index in indices]
-    remote = [sample for sample, path in enumerate(paths) if is_remote(path)]
-    try:
-        files = read_files([paths[sample] for sample in remote])
-    except RemoteError as error:
-        raise SampleError(remote[error.index], f"Failed to read file: {error}") from error
-    stand_ins = StandIns()
-    try:
-        for sample, data in zip(remote, files, strict=True):
-            paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
-        shown = FileTable.of(paths, np.zeros(len(paths), np.int32))
-        yield shown.paths, shown.starts
-    finally:
-        stand_ins.close()
-
-
 class ListedReader(ReaderOperator):
     """Base of readers whose samples are files named by :func:`listing_args`."""
 
@@ -96,6 +74,33 @@ class ListedReader(ReaderOperator):
             raise RuntimeError(f"No files found. {f'The list {file_list!r} names none.' if file_list else f'Looked in {root!r}.'}")
         self._table = FileTable.of(names, np.zeros(len(names), np.int32), root or "")
         return len(names)
+
+    @contextmanager
+    def local_paths(self, indices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched together."""
+        table = self.table
+        if not table.remote:
+            yield table.paths, np.ascontiguousarray(table.starts[indices])
+            return
+        paths = [table.path(int(index)) for index in indices]
+        stand_ins = StandIns()
+        try:
+            for sample, data in self.fetched(indices, self._fetch).items():
+                paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
+            shown = FileTable.of(paths, np.zeros(len(paths), np.int32))
+            yield shown.paths, shown.starts
+        finally:
+            stand_ins.close()
+
+    def _fetch(self, indices: np.ndarray) -> dict[int, bytes]:
+        """The remote ones of these files, by sample."""
+        paths = [self.table.path(int(index)) for index in indices]
+        remote = [sample for sample, path in enumerate(paths) if is_remote(path)]
+        try:
+            files = read_files([paths[sample] for sample in remote])
+        except RemoteError as error:
+            raise SampleError(remote[error.index], f"Failed to read file: {error}") from error
+        return dict(zip(remote, files, strict=True))
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
         self._outputs: list[Batch] = []

@@ -27,7 +27,7 @@ from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
 from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN, advise
-from .listed import ListedReader, listing_args, local_paths
+from .listed import ListedReader, listing_args
 
 _KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
 _POLICIES = ("error", "pad", "trim_to_shape")
@@ -107,7 +107,7 @@ class NumpyReader(ListedReader):
     # --- one iteration
 
     def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
-        with local_paths(self.table, indices) as (paths, starts):
+        with self.local_paths(indices) as (paths, starts):
             yield from self._read(indices, arguments, paths, starts)
         upcoming = self.ahead(len(indices))
         if upcoming is not None:

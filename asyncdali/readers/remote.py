@@ -9,9 +9,10 @@ import io
 import os
 import re
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -41,6 +42,9 @@ class Retries:
 
 retries = Retries()
 """What all remote reads of this process do; its fields may be set."""
+
+_one_at_a_time = threading.Lock()
+"""Batches are fetched by several threads; file systems that are not asynchronous need not bear it."""
 
 _FINAL = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, NotImplementedError, EOFError)
 """Errors that trying again does not mend."""
@@ -130,7 +134,9 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         starts = [None if all_of_it else ranges[index].start for index, all_of_it in zip(places, whole, strict=True)]
         stops = [ranges[index].stop for index in places]
         try:
-            yield from zip(places, system.cat_ranges(paths, starts, stops, on_error="return"), strict=True)
+            with nullcontext() if getattr(system, "async_impl", False) else _one_at_a_time:
+                found = system.cat_ranges(paths, starts, stops, on_error="return")
+            yield from zip(places, found, strict=True)
         except Exception as error:  # file systems that do not return errors
             yield from ((index, error) for index in places)
 

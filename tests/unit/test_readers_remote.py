@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
@@ -14,10 +15,12 @@ import pytest
 pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
 
 import fsspec
-from helpers.readers import KINDS, pipeline
+from helpers.readers import KINDS, delivered, pipeline
 
 from asyncdali import Pipeline, fn
 from asyncdali.readers import remote
+from asyncdali.readers.ahead import BatchesAhead
+from asyncdali.readers.order import SampleOrder
 from asyncdali.readers.remote import Range, RemoteError, read_ranges
 
 
@@ -66,7 +69,7 @@ def everything(kind, arguments, runs=4):
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 @pytest.mark.parametrize("options", [
-    pytest.param({}, marks=pytest.mark.slow), {"random_shuffle": True, "prefetch_queue_depth": 2, "dont_use_mmap": True},
+    pytest.param({}, marks=pytest.mark.slow), {"random_shuffle": True, "prefetch_queue_depth": 3, "dont_use_mmap": True},
 ], ids=str)  # fmt: skip
 def test_every_reader(name, options, tmp_path, memory):
     kind = KINDS[name]
@@ -109,14 +112,20 @@ def test_more_ways_to_name_files(tmp_path, memory):
 
 
 class Server:
-    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not."""
+    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not.
 
-    def __init__(self, folder, failures, ranges):
+    Nobody gets an answer before `together` requests are there at the same time.
+    """
+
+    def __init__(self, folder, failures, ranges, together=1):
         self.requests, served = Counter(), self
+        self.met = threading.Barrier(together)
 
         class Handler(http.server.SimpleHTTPRequestHandler):
             def do_GET(self):
                 served.requests[self.path] += 1
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    served.met.wait(20)
                 if served.requests[self.path] <= failures:
                     self.send_error(503, "come again")
                 elif ranges and "Range" in self.headers:
@@ -166,6 +175,91 @@ def test_a_server_that_fails_at_first(ranges, tmp_path, web, waits):
         there = {key: moved(value, tmp_path, server.url) for key, value in arguments.items()}
         assert everything(kind, there) == moved(everything(kind, arguments), tmp_path, server.url)
     assert waits[:2] == pytest.approx([0.1, 0.3])
+
+
+def numbered_files(folder, count):
+    for k in range(count):
+        (folder / f"{k}.bin").write_bytes(b"%d" % k)
+        np.save(folder / f"{k}.npy", np.int32([k]))
+
+
+@pytest.mark.parametrize("kind", ["file", "numpy"])
+def test_several_batches_are_asked_for_at_a_time(kind, tmp_path, web):
+    """The server answers when the requests of three batches have come: those of the second and third came before the first was there."""
+    numbered_files(tmp_path, 6)
+    with Server(tmp_path, 0, False, together=6) as server:
+        names = [f"{server.url}/{k}.{'bin' if kind == 'file' else 'npy'}" for k in range(6)]
+        pipe = Pipeline(batch_size=2, num_threads=1, exec_pipelined=False, exec_async=False)
+        with pipe:
+            made = getattr(fn.readers, kind)(name="R", files=names, prefetch_queue_depth=3)
+            pipe.set_outputs(made[0] if kind == "file" else made)
+        pipe.build()
+        first = pipe.run()[0]
+        assert not server.met.broken and sorted(server.requests.values()) == [1] * 6
+        server.met.abort()  # from now on everybody is answered at once
+        found = [first, pipe.run()[0], pipe.run()[0]]
+        values = [int(np.asarray(one).tobytes()) if kind == "file" else int(np.asarray(one)[0]) for batch in found for one in batch]
+        assert values == list(range(6))
+
+
+def test_several_batches_of_containers(tmp_path, web):
+    """The same for records in ranges: one request for each component of two batches."""
+    arguments = KINDS["webdataset"].write(tmp_path)
+    expected = everything(KINDS["webdataset"], arguments, 2)
+    with Server(tmp_path, 0, True) as server:
+        there = {key: moved(value, tmp_path, server.url) for key, value in arguments.items()}
+        pipe = pipeline(KINDS["webdataset"], {**there, "prefetch_queue_depth": 2}, exec_pipelined=False, exec_async=False)
+        server.requests.clear()
+        server.met = threading.Barrier(16)
+        outputs = pipe.run()
+        assert not server.met.broken and sum(server.requests.values()) >= 16
+        assert [[np.asarray(sample).tolist() for sample in column] for column in outputs] == expected[:2]
+        server.met.abort()
+
+
+def test_errors_of_batches_ahead_wait_for_their_turn(tmp_path, memory):
+    numbered_files(tmp_path, 6)
+    upload(tmp_path, memory)
+    fsspec.filesystem("memory").rm(f"{memory}/3.bin")
+    pipe = Pipeline(batch_size=2, num_threads=1)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(name="R", files=[f"{memory}/{k}.bin" for k in range(6)], prefetch_queue_depth=3)[0])
+    pipe.build()
+    found = []
+    for _ in range(3):
+        try:
+            found.append([np.asarray(one).tobytes() for one in pipe.run()[0]])
+        except RuntimeError as error:
+            assert "iteration 1, sample 1" in str(error) and "memory://data/3.bin" in str(error)
+            found.append("error")
+    assert found == [[b"0", b"1"], "error", [b"4", b"5"]]
+
+
+def test_resuming_with_batches_ahead(tmp_path, memory):
+    kind = KINDS["webdataset"]
+    arguments = {**kind.write(tmp_path), "prefetch_queue_depth": 3, "random_shuffle": True, "initial_fill": 5}
+    upload(tmp_path, memory)
+    there = {key: moved(value, tmp_path, memory) for key, value in arguments.items()}
+    pipe = pipeline(kind, there, enable_checkpointing=True)
+    delivered(kind, pipe, 2)
+    saved = pipe.checkpoint()
+    expected = delivered(kind, pipe, 5)
+    assert delivered(kind, pipeline(kind, there, enable_checkpointing=True, checkpoint=saved), 5) == expected
+
+
+def test_a_guess_that_was_wrong(tmp_path):
+    """Batches ahead are a guess: what is asked for is what comes."""
+    order = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
+    reader = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
+    fetched = []
+    batches = BatchesAhead(order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist())
+    asked = []
+    for size in (4, 4, 3, 3, 4, 4):
+        indices = reader.take(size)
+        asked.append(indices.tolist())
+        assert batches.get(indices, reader.position) == asked[-1]
+    assert all(indices in fetched for indices in asked)
+    assert fetched.count(asked[1]) == fetched.count(asked[3]) == 1  # these were guessed right
 
 
 def test_named_files_and_back_off(tmp_path, web, waits):
