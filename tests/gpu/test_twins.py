@@ -176,3 +176,9 @@ def test_noise():
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), images, "HWC", steps=1)
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), positive, "HWC", relative=2e-6)
     compare(lambda x: fn.noise.salt_and_pepper(x, prob=0.3), images, "HWC")
+    compare(lambda x: fn.grid_mask(x, angle=0.4, tile=20), images, "HWC")
+
+
+def test_permuted_batches():
+    compare(lambda x: fn.permute_batch(x, indices=fn.batch_permutation()), images, "HWC")
+    compare(lambda x: fn.permute_batch(x + 1, indices=fn.batch_permutation(allow_repetitions=True)) * 2, images, "HWC")

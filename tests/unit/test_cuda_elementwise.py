@@ -62,3 +62,11 @@ def test_slice_beyond_its_bounds(policy):
     window = {"start": [-7, 2], "shape": [25, 11], "axes": [0, 1], "out_of_bounds_policy": policy}
     assert_near(*both("slice", samples, "HWC", **window))
     assert_near(*both("slice", samples, "HWC", **window, dtype=types.FLOAT16))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", pytest.param("float32", marks=SLOW)])
+def test_grid_mask(dtype):
+    rng = np.random.default_rng(6)
+    samples = [rng.integers(1, 99, (*rng.integers(1, 60, 2), 3)).astype(dtype) for _ in range(4)]
+    named = {"angle": rng.uniform(0, 6, 4).astype(np.float32), "tile": rng.integers(3, 40, 4).astype(np.int32)}
+    assert_near(*both("grid_mask", samples, "HWC", named, ratio=0.4, shift_x=5.0))

@@ -55,6 +55,7 @@ class BatchPermutation(StreamOperator):
 class PermuteBatch(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="permute_batch",
         doc="""A batch of the samples that `indices` name; samples may be left out or occur more than once.

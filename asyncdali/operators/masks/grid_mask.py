@@ -15,6 +15,7 @@ _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataTy
 class GridMask(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="grid_mask",
         doc="""Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_i64
 from ...compiled.step import Compiled, step_variant
+from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import view
 from ..base import Step, context_table, no_explanation
 
 # Context table: 0 input addresses, 1 output addresses, 2 geometry int64[samples, 4] (planes, height, width, channels), 3 grid
 # float32[samples, 5] (cosine and sine by tile, shifts by tile, ratio).
+
+_SOURCE = Path(__file__).with_name("grid_mask_kernels.cu")
 
 
 @cache
@@ -50,5 +54,11 @@ def grid_mask_step(dtype: str) -> Compiled:
 def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarray) -> Step:
     """The step for a batch; see the context table."""
     geometry, grid = np.ascontiguousarray(geometry, np.int64), np.ascontiguousarray(grid, np.float32)
-    table, keep = context_table((source.addresses, output.addresses, geometry, grid))
-    return Step(grid_mask_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
+    values = (source.addresses, output.addresses, geometry, grid)
+    table, keep = context_table(values)
+    step = Step(grid_mask_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
+    name, count = element_type(storage_dtype(source.dtype)), len(source)
+    kernel = Kernel(_SOURCE, "grid_mask", (("IN", name), ("OUT", name)))
+    blocks = grid_of(int(geometry.prod(axis=1).max(initial=0)), count)
+    step.launches = lambda: [Launch(kernel, (*values, count), blocks)]
+    return step
