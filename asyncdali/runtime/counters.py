@@ -8,7 +8,6 @@ for in one iteration of sixteen, unless a tool wants them all.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import weakref
@@ -61,27 +60,79 @@ class Estimate:
     def add(self, took: int, processor: int) -> None:
         """Something took that long; `processor`: its processor time, -1 if it was not measured."""
         if processor >= 0:
-            self.add_many(took, took, processor)
+            self.total += processor
+            self._share = processor / took if took else 0.0
         else:
             self.total += took * self._share
 
-    def add_many(self, took: int, measured: int, processor: int) -> None:
-        """Several things took that long together, `measured` of it with that processor time; the others have the same share of it."""
-        if measured:
-            self._share = processor / measured
-        self.total += processor + (took - measured) * self._share
+
+class OutputCounters:
+    """One output of an operator: how many samples, how many bytes.
+
+    Most outputs have the same shapes in every iteration (the very same array): these are only counted. What differs is added up for many.
+    """
+
+    __slots__ = ("_bytes", "_current", "_lock", "_log", "_samples", "edge", "shapes", "times")
+
+    def __init__(self, edge: int) -> None:
+        self.edge = edge
+        self.times = 0  # batches with the current shapes
+        self.shapes: np.ndarray | None = None
+        self._current: Any = None  # their element type
+        self._samples = self._bytes = 0  # of those before
+        self._log: list[tuple[np.ndarray, Any, int]] = []
+        self._lock = threading.Lock()
+
+    def made(self, batch: Batch) -> None:
+        """A batch was planned."""
+        if batch.shapes is self.shapes and batch.dtype is self._current:
+            self.times += 1
+            return
+        with self._lock:
+            if self.shapes is not None:
+                self._log.append((self.shapes, self._current, self.times))
+            self.shapes, self._current, self.times = batch.shapes, batch.dtype, 1
+            if len(self._log) >= _FLUSH:
+                self._add_up()
+
+    def _add_up(self) -> None:
+        log, self._log = self._log, []
+        self._samples += sum([len(shapes) * times for shapes, _, times in log])
+        once = [(shapes, kind) for shapes, kind, times in log if times == 1]
+        if once:
+            self._bytes += _bytes(*zip(*once))
+        self._bytes += sum([times * _bytes([shapes], [kind]) for shapes, kind, times in log if times > 1])
+
+    def totals(self) -> tuple[int, int]:
+        """Samples and bytes."""
+        with self._lock:
+            self._add_up()
+            if self.shapes is None:
+                return self._samples, self._bytes
+            times = self.times
+            return self._samples + len(self.shapes) * times, self._bytes + times * _bytes([self.shapes], [self._current])
 
 
 class OperatorCounters:
     """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
 
-    __slots__ = ("bytes", "iterations", "jobs", "jobs_processor", "outputs", "planned", "planning", "samples", "steps")
+    __slots__ = ("iterations", "jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
 
     def __init__(self, planned: Any) -> None:
         self.planned = planned
-        self.outputs = len(planned.outputs)
-        self.iterations = self.samples = self.bytes = self.planning = self.jobs = self.steps = 0
+        self.outputs = [OutputCounters(edge) for edge in planned.outputs]
+        self.iterations = self.planning = self.jobs = self.steps = 0
         self.jobs_processor = Estimate()
+
+    @property
+    def samples(self) -> int:
+        """Samples of the first output."""
+        return self.outputs[0].totals()[0] if self.outputs else 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all outputs."""
+        return sum(output.totals()[1] for output in self.outputs)
 
     def job(self, times: JobTimes) -> None:
         """Count a job of `prepare`."""
@@ -134,12 +185,9 @@ class SegmentCounters:
         self.slowest_sum = self._slowest_last = 0
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
         self.free = 0  # since when the next iteration could be planned
-        self._edges = [edge for built in segment.operators for edge in built.outputs]
         self.times: DeviceTimes | None = None  # where it runs on a GPU
         self.on_device = Estimate()
         self._lock = threading.Lock()
-        self._log: deque[tuple[list[int], int, list[np.ndarray], list[Any]]] = deque()
-        self._reading = threading.Lock()
 
     # --- on the loop's thread
 
@@ -169,36 +217,11 @@ class SegmentCounters:
         """Begin to plan an iteration."""
         return Lap(self, record, _PROCESSOR if self.iterations % _SAMPLED == 0 or self.root.always_processor else _YES)
 
-    def planned(self, marks: list[int], processor: int, edges: Sequence[Batch | None]) -> None:
-        """An iteration is planned. `marks`: when it began, when each operator was done, when all was placed; `processor` time of it, -1 if
-        it was not measured. Added up later, for many."""
-        own = self._edges
-        self._log.append((marks, processor, [edges[k].shapes for k in own], [edges[k].dtype for k in own]))  # type: ignore[union-attr]
+    def planned(self, took: int, processor: int) -> None:
+        """An iteration is planned: how long it took, and `processor` time of it, -1 if it was not measured."""
         self.iterations += 1
-        if not self.iterations % _FLUSH:
-            self.add_up()
-
-    def add_up(self) -> None:
-        """Add what is in the log to the counters."""
-        with self._reading:
-            log = [self._log.popleft() for _ in range(len(self._log))]
-            if not log:
-                return
-            marks, processor, shapes, types = zip(*log)
-            stamps = [sum(column) for column in zip(*marks)]
-            took = [after - before for before, after in itertools.pairwise(stamps)]
-            self.planning += stamps[-1] - stamps[0]
-            known = [k for k, used in enumerate(processor) if used >= 0]
-            measured = sum([marks[k][-1] - marks[k][0] for k in known])
-            self.planning_processor.add_many(stamps[-1] - stamps[0], measured, sum([processor[k] for k in known]))
-            columns = list(zip(zip(*shapes), zip(*types)))
-            for counters, planning in zip(self.operators, took):
-                counters.planning += planning
-                counters.iterations += len(log)
-                outputs, columns = columns[: counters.outputs], columns[counters.outputs :]
-                if outputs:
-                    counters.samples += sum(map(len, outputs[0][0]))
-                    counters.bytes += sum(_bytes(*output) for output in outputs)
+        self.planning += took
+        self.planning_processor.add(took, processor)
 
     # --- on the thread that queues work of a GPU
 
@@ -258,17 +281,23 @@ def _origin(record: Any, sample: int) -> str:
 class Lap:
     """The stopwatch of one segment while it plans one iteration; it rests while jobs run."""
 
-    __slots__ = ("_away", "_counters", "_left", "_marks", "_record", "_used", "timed")
+    __slots__ = ("_away", "_began", "_counters", "_last", "_left", "_record", "_used", "timed")
 
     def __init__(self, counters: SegmentCounters, record: Any, timed: Timed):
         self._counters, self._record, self.timed = counters, record, timed
         self._away = 0
         self._used = -time.thread_time_ns() if timed is _PROCESSOR else -1
-        self._marks = [now()]
+        self._began = self._last = now()
 
-    def planned(self) -> None:
+    def planned(self, counters: OperatorCounters) -> None:
         """An operator has prepared and planned."""
-        self._marks.append(now() - self._away)
+        time = now() - self._away
+        counters.planning += time - self._last
+        self._last = time
+        counters.iterations += 1
+        edges = self._record.edges
+        for output in counters.outputs:
+            output.made(edges[output.edge])
 
     def yields(self, job: Job, counters: OperatorCounters) -> None:
         """A job of `prepare` is about to run, on other threads; this one may go on elsewhere."""
@@ -288,14 +317,13 @@ class Lap:
 
     def ends(self) -> None:
         """Everything is planned, and there is memory for it."""
-        counters, marks, record = self._counters, self._marks, self._record
-        marks.append(now() - self._away)
+        counters, took = self._counters, now() - self._away - self._began
         if self.timed is _PROCESSOR:
             self._used += time.thread_time_ns()
-        counters.planned(marks, self._used, record.edges)
+        counters.planned(took, self._used)
         recorder = counters.root.recorder
         if recorder is not None:
-            recorder.span(f"plan segment {counters.index}", marks[0], now(), record.index, counters.stream)
+            recorder.span(f"plan segment {counters.index}", self._began, now(), self._record.index, counters.stream)
 
 
 class SourceCounters:

@@ -100,7 +100,7 @@ class SegmentRun:
                 except Exception as error:
                     raise self._wrap(built, error) from error
                 if lap is not None:
-                    lap.planned()
+                    lap.planned(built.counters)  # type: ignore[arg-type]
             self._note_memory()
             slots, scratch = self._place(fresh)
             self._take_over(steps)

@@ -265,7 +265,6 @@ def take(
     counters.add_up()
     segments = list(counters.segments)
     for segment in segments:
-        segment.add_up()
         segment.add_device_times()
     operators = tuple(
         _operator(item) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
