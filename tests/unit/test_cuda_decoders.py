@@ -245,8 +245,10 @@ def test_every_status_of_a_batch(nvjpeg, name, decoder):
     assert not nvjpeg.open
 
 
-@pytest.mark.parametrize("status", range(1, 11))
-@pytest.mark.parametrize("name", ["CreateEx", "JpegStateCreate", "GetHardwareDecoderInfo", "SetDeviceMemoryPadding"])
+OTHER_CALLS = ("JpegStateCreate", "GetHardwareDecoderInfo", "SetDeviceMemoryPadding")
+
+
+@pytest.mark.parametrize(("name", "status"), [("CreateEx", k) for k in range(1, 11)] + [(name, 5) for name in OTHER_CALLS])
 def test_every_status_of_build(nvjpeg, monkeypatch, name, status):
     """One warning (a GPU without engines is no reason for one), and the CPU decodes; an error if the engines were asked for."""
     from asyncdali.device.cuda import nvjpeg as lane

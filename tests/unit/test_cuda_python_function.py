@@ -221,3 +221,12 @@ def test_the_stand_in_notices_what_is_not_copied(cuda):
         cuda.stream_synchronize(stream)
     cuda.stream_synchronize(late)
     assert (cuda._pinned[target] != 1).all()
+
+
+def test_torch_functions_know_their_stream(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from asyncdali.plugin.pytorch.function import _TorchFunction
+
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda handle, device: ("stream", handle, device))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: ("current", stream))
+    assert _TorchFunction(len).on_stream(77, 1) == ("current", ("stream", 77, 1))
