@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers.containers import fits
 
 from asyncdali import Pipeline, fn, types
+
+FOREIGN = Path(__file__).resolve().parent.parent / "helpers/reader_files/astropy.fits"
 
 
 def reader(batch=1, **arguments):
@@ -22,6 +26,11 @@ def equal(found, wanted):
     found = np.asarray(found)
     assert found.dtype == wanted.dtype and found.shape == wanted.shape
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_file_of_astropy():
+    """Where astropy is not installed, too."""
+    equal(reader(files=[str(FOREIGN)], hdu_indices=[1]).run()[0][0], np.array([[0, 1, 32768], [65533, 65534, 65535]], np.uint16))
 
 
 @pytest.mark.parametrize("kind", ["u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
