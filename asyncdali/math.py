@@ -7,8 +7,8 @@ grows beyond 64). A Python int counts as INT32, a float as FLOAT, a bool as BOOL
 type of their own. ``/``, `fpow`, `atan2` and the functions of one number give FLOAT for integers; comparisons give BOOL, and compare by
 value. Booleans alone can be multiplied, compared and combined by ``& | ^ ~ << >>``, but not added.
 
-Values: integers wrap. ``//`` and ``%`` of integers go towards zero, and dividing them by zero is a ValueError (on a GPU: 0);
-``//`` of floats is plain division. Integers to a negative power give 0. Of the count of a shift the lowest 5 bits are used (6 for 64-bit types).
+Values: integers wrap. ``//`` and ``%`` of integers go towards zero, and dividing them by zero is a ValueError (on a GPU: 0); ``//``
+of floats is plain division. Integers to a negative power give 0. Of the count of a shift the lowest 5 bits are used (6 for 64-bit types).
 
 Shapes broadcast as in numpy, sample by sample. Layouts must be equal, or one the end of the other. The result is on the GPU if an operand
 is. A whole expression is computed in one pass over its inputs.

@@ -21,7 +21,8 @@ def signals(rng, *lengths, dtype=np.float32):
     "constants",
     [
         {"window_length": 32, "window_step": 10}, {"window_length": 25, "window_step": 13, "layout": "tf", "power": 1},
-        {"nfft": 128, "window_length": 50, "window_step": 40, "center_windows": False}, {"window_length": 16, "reflect_padding": False},
+        pytest.param({"nfft": 128, "window_length": 50, "window_step": 40, "center_windows": False}, marks=SLOW),
+        pytest.param({"window_length": 16, "reflect_padding": False}, marks=SLOW),
         pytest.param({"window_length": 1500, "window_step": 400}, marks=SLOW),  # more than shared memory holds
         pytest.param({"nfft": 4096, "window_length": 1000, "window_step": 700}, marks=SLOW),
         pytest.param({"nfft": 1, "window_length": 1}, marks=SLOW),
@@ -41,7 +42,7 @@ def test_matrices():
     assert_near(*both("mfcc", [np.ascontiguousarray(each.T) for each in spectra], "tf", axis=1, dct_type=3, normalize=True))
 
 
-@pytest.mark.parametrize("constants", [{}, {"reference": 0.7, "multiplier": 20.0, "cutoff_db": -40.0}])
+@pytest.mark.parametrize("constants", [{}, pytest.param({"reference": 0.7, "multiplier": 20.0, "cutoff_db": -40.0}, marks=SLOW)])
 def test_to_decibels(constants):
     rng = np.random.default_rng(3)
     samples = [np.abs(rng.normal(size=shape)).astype(np.float32) for shape in ((33, 7), (1, 1), (70, 300))]
@@ -51,7 +52,7 @@ def test_to_decibels(constants):
 
 @pytest.mark.parametrize("dtype, out", [("float32", types.FLOAT), *[pytest.param(a, b, marks=SLOW) for a, b in (
     ("int16", types.FLOAT), ("int16", types.INT16), ("uint64", types.FLOAT64), ("float64", types.UINT8))]])  # fmt: skip
-@pytest.mark.parametrize("border", ["zero", "clamp", "reflect"])
+@pytest.mark.parametrize("border", ["reflect", pytest.param("zero", marks=SLOW), pytest.param("clamp", marks=SLOW)])
 def test_preemphasis_filter(dtype, out, border):
     rng = np.random.default_rng(4)
     samples = signals(rng, 300, 1, 0, 2, dtype=dtype)

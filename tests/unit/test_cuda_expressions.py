@@ -103,7 +103,7 @@ def check(rng: np.random.Generator, what: Program, kinds: list[T]) -> None:
         assert_same(*both(NAME, inputs[0][:2], more=(inputs[1][:2],), program=what))
 
 
-@pytest.mark.parametrize("seed", [0, 1, *[pytest.param(seed, marks=SLOW) for seed in range(2, 60)]])
+@pytest.mark.parametrize("seed", [0, *[pytest.param(seed, marks=SLOW) for seed in range(1, 60)]])
 def test_random_expressions(seed):
     rng = np.random.default_rng(seed)
     kinds = [KINDS[k] for k in rng.integers(0, len(KINDS), 2)]

@@ -33,14 +33,20 @@ def test_gaussian_blur(dtype, out):
     assert_near(*both("gaussian_blur", data(rng, dtype, *IMAGES), "HWC", sigmas, **constants))
 
 
-@pytest.mark.parametrize("layout, window", [("CHW", [33, 61]), ("FHWC", [5, 201]), ("HW", [129, 3]), ("HW", [131, 3]), ("FCHW", [301, 1])])
+@pytest.mark.parametrize(
+    "layout, window",
+    [
+        ("FHWC", [5, 201]), ("HW", [131, 3]), pytest.param("CHW", [33, 61], marks=SLOW), pytest.param("HW", [129, 3], marks=SLOW),
+        pytest.param("FCHW", [301, 1], marks=SLOW),
+    ],
+)  # fmt: skip
 def test_wide_windows_and_other_layouts(layout, window):
     rng = np.random.default_rng(2)
     shapes = {"CHW": [(3, 20, 70), (1, 35, 5)], "FHWC": [(2, 9, 8, 3), (1, 3, 50, 1)], "HW": [(40, 50), (3, 4)], "FCHW": [(2, 3, 9, 7)] * 2}
     assert_near(*both("gaussian_blur", data(rng, "uint8", *shapes[layout]), layout, window_size=window))
 
 
-@pytest.mark.parametrize("layout", ["DHWC", pytest.param("CDHW", marks=SLOW)])
+@pytest.mark.parametrize("layout", [pytest.param("DHWC", marks=SLOW), pytest.param("CDHW", marks=SLOW)])
 def test_volumes(layout):
     rng = np.random.default_rng(3)
     samples = data(rng, "uint8", (5, 9, 8, 3), (3, 4, 6, 2))
@@ -48,14 +54,20 @@ def test_volumes(layout):
     assert_near(*both("laplacian", samples, layout, dtype=types.FLOAT))
 
 
-@pytest.mark.parametrize("constants", [{}, {"window_size": 5, "smoothing_size": 1, "normalized_kernel": True}, {"scale": [0.5, 2.0]}])
+@pytest.mark.parametrize(
+    "constants",
+    [
+        {"window_size": 5, "smoothing_size": 1, "normalized_kernel": True}, pytest.param({}, marks=SLOW),
+        pytest.param({"scale": [0.5, 2.0]}, marks=SLOW),
+    ],
+)  # fmt: skip
 def test_laplacian(constants):
     rng = np.random.default_rng(4)
     assert_near(*both("laplacian", data(rng, "uint8", *IMAGES), "HWC", **constants))
 
 
-@pytest.mark.parametrize("border", ["reflect_101", "reflect_1001", "wrap", "clamp", "constant"])
-@pytest.mark.parametrize("mode", ["same", "valid"])
+@pytest.mark.parametrize("border", ["reflect_101", "constant", *[pytest.param(k, marks=SLOW) for k in ("reflect_1001", "wrap", "clamp")]])
+@pytest.mark.parametrize("mode", ["same", pytest.param("valid", marks=SLOW)])
 def test_filter(border, mode):
     rng = np.random.default_rng(5)
     filters = [rng.normal(size=(3, 5)).astype(np.float32), rng.normal(size=(4, 2)).astype(np.float32)]

@@ -26,7 +26,7 @@ def test_gaussian(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", *[pytest.param(k, marks=SLOW) for k in ("int64", "float32")]])
-@pytest.mark.parametrize("layout", ["HWC", "CHW", "per_channel"])
+@pytest.mark.parametrize("layout", ["CHW", pytest.param("HWC", marks=SLOW), pytest.param("per_channel", marks=SLOW)])
 def test_salt_and_pepper(dtype, layout):
     rng = np.random.default_rng(2)
     chances = {"prob": rng.uniform(0, 1, 3).astype(np.float32)}
