@@ -89,7 +89,7 @@ def test_functions(name):
     exact = name in ("sqrt", "rsqrt", "fabs", "floor", "ceil")
     function = getattr(math, name)
     compare(function, reals, most_ulps=0 if exact else BOUNDS.get(name, 4))
-    compare(lambda x: function(fn.cast(x, dtype=types.FLOAT64)), reals, most_ulps=0 if exact else 4)
+    compare(lambda x: function(fn.cast(x, dtype=types.FLOAT64)), reals, most_ulps=0 if exact else BOUNDS.get(name, 4))
 
 
 def test_functions_of_two():
