@@ -62,11 +62,11 @@ class Compiled:
     the functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
     """
 
-    __slots__ = ("_address", "_brief", "_call", "_count", "_function", "_keep", "_variant")
+    __slots__ = ("_address", "_call", "_count", "_function", "_keep", "_variant", "brief")
 
     def __init__(self, function, argument_count: int, variant: tuple | None = None, brief: bool = False):
         self._function = function
-        self._brief = brief
+        self.brief = brief
         self._variant = variant
         self._count = argument_count
         self._address = 0
@@ -86,7 +86,7 @@ class Compiled:
             if self._address:
                 return
             keep = _c_function(self._function, _I64(*[_I64] * self._count), self._variant)
-            kind = ctypes.PYFUNCTYPE if self._brief else ctypes.CFUNCTYPE
+            kind = ctypes.PYFUNCTYPE if self.brief else ctypes.CFUNCTYPE
             self._call = kind(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
             self._keep = keep
             self._address = keep.address

@@ -158,7 +158,7 @@ _MODULUS = _U(2147483647)
 _SPAN = _U(2147483645)
 
 
-@compiled(3)
+@compiled(3, brief=True)
 def draw_shuffled(table, count, out):
     """Deliver `count` more samples of the shard to the int64 array at `out` (0: skip them).
 

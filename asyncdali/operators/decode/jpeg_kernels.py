@@ -370,7 +370,7 @@ def scan_headers(addresses, sizes, count, headers):
 # of decode_step, 9 output shapes int64[samples, 3], 10 bytes of the widest row to decode, 11 bytes of the largest window to be turned.
 
 
-@compiled(1)
+@compiled(1, brief=True)
 def place_windows(table):
     """Geometry of :func:`decode_step`: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
     header, image, anchor, extent = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24), load_i64(table + 32)

@@ -529,7 +529,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 # 13 filter descriptions; filled in: 14 records, 15 intervals, 16 output shapes, 17 whether depth is resampled, 18 scratch for planes.
 
 
-@compiled(1)
+@compiled(1, brief=True)
 def fill_records(table):
     """What :class:`Resampling` needs to know of a batch; gives the scratch that a thread needs for any sample, but for planes."""
     ndim, first, axes = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24)

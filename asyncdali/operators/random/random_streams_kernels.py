@@ -509,7 +509,7 @@ def _window_extents(stream, height, width, r0, r1, a0, a1, attempts):
     return _clipped_extents(height, width, widest, tallest, r0, r1, a1)
 
 
-@compiled(11)
+@compiled(11, brief=True)
 def draw_windows(key, hi, lo, phase, samples, heights, widths, ranges, attempts, anchors, extents):
     """Crop windows: `heights`, `widths` int64[samples]; `ranges` float32[4] = aspect range, area range; `anchors` and
     `extents` int32[samples, 2] out, (y, x) and (h, w). An empty image gets an empty window."""
