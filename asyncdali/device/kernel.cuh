@@ -15,7 +15,10 @@ struct float16 { uint16 bits; };
 struct boolean { uint8 bits; };
 
 #ifndef HOST_BUILD
-#define KERNEL extern "C" __global__ void __launch_bounds__(256)
+#ifndef RESIDENT  // blocks that a multiprocessor must have registers for
+#define RESIDENT 1
+#endif
+#define KERNEL extern "C" __global__ void __launch_bounds__(256, RESIDENT)
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #endif

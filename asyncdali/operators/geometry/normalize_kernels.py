@@ -22,6 +22,7 @@ from ...compiled.step import Compiled, inlined, step_variant
 from ...device.launch import Kernel, Launch, Pixels, element_type, row_grid
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
+from .resize_kernels import tile_grid
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 means float32[rows, channels], 4 multipliers
 # float32[rows, channels], 5 fill values [channels] in the output's type, 6 channels per row of 3 and 4.
@@ -291,6 +292,6 @@ class Normalisation:
             if pixels.what != "resized" or pixels.target is not in_addresses or not interleaved.all():
                 return None
             kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))
-            return Launch(kernel, (*context, *pixels.context), grid)
+            return Launch(kernel, (*context, *pixels.context), tile_grid(self._rows, count))
 
         return Launch(self._kernel, context, grid, takes=resized)

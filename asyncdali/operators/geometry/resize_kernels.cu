@@ -5,6 +5,7 @@
 // float32, 5 filter descriptions int32[6, 3], 6 axes int64[samples, 3, 3] (where first indices and weights begin in 7, taps), 7 tap tables
 // (4-byte words), 8 samples.
 // Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ).
+#define RESIDENT 4
 #include "kernel.cuh"
 #include "resize.cuh"
 
@@ -88,6 +89,23 @@ KERNEL taps(const int64 *context) {
     }
 }
 
+#if CHANNELS && !VOLUME
+struct StorePixels {
+    OUT *corner;
+    int32 width;
+
+    struct Column {
+        OUT *to;
+        int32 line;
+        DEVICE_MEMBER void operator()(const float32 *total) {
+            for (int32 c = 0; c < GROUP; ++c) to[c] = stored<OUT>(total[c]);
+            to += line;
+        }
+    };
+    DEVICE_MEMBER Column column(int32 number) const { return {corner + number * GROUP, width * GROUP}; }
+};
+#endif
+
 KERNEL resize(const int64 *context) {
     FOR_SAMPLES(sample, context[8]) {
         const int64 *record = array<int64>(context, 2) + 11 * sample;
@@ -97,8 +115,8 @@ KERNEL resize(const int64 *context) {
         const int64 row_size = record[3] * channels, plane_size = record[2] * row_size;
         if (plane_size * record[1] == 0) continue;
         OUT *out = at<OUT>(address(context, 1, sample));
-        const int32 lanes = lanes_of(width);
 #if VOLUME
+        const int32 lanes = lanes_of(width);
         const IN *source = at<const IN>(address(context, 0, sample));
         const float32 *weights = array<float32>(context, 7);
         const int32 *firsts = array<int32>(context, 7);
@@ -129,20 +147,47 @@ KERNEL resize(const int64 *context) {
             }
         }
 #else
-        FOR_ROWS(row, record[0] * depth * height, lanes) {
+        const int64 planes = record[0] * depth;
+#if CHANNELS
+        __shared__ ResizedPicture<IN> picture;
+        __shared__ Tile<IN> part;
+        __shared__ StorePixels store;
+        if (threadIdx.x == 0) picture.look_up(context, sample);
+        __syncthreads();
+        const int32 tiles_x = ((int32)width + picture.tile_columns - 1) / picture.tile_columns;
+        const int32 tiles_y = (int32)((height + TILE_ROWS - 1) / TILE_ROWS), tiles = (int32)planes * tiles_y * tiles_x;
+        for (int32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            int32 x = 0, y = tile * TILE_ROWS, plane = 0;
+            if (tiles != tiles_y) {  // more than one plane, or several tiles beside each other
+                x = tile % tiles_x * picture.tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
+            }
+            if (threadIdx.x == 0) {
+                part.source = picture.plane(plane), part.y = y, part.x = x;
+                part.rows = smaller((int32)TILE_ROWS, (int32)height - y), part.columns = smaller(picture.tile_columns, (int32)width - x);
+                store.corner = out + ((plane * height + y) * width + x) * channels, store.width = (int32)width;
+            }
+            resized_tile(picture, part, store);
+        }
+        __syncthreads();
+#else
+        ResizedPicture<IN> picture;
+        picture.look_up(context, sample);
+        const int32 lanes = lanes_of(width);
+        FOR_ROWS(row, planes * height, lanes) {
             int64 plane = row;
-            const int64 y = take(plane, height);
-            const ResizedRow<IN> line(context, sample, plane, (int32)y);
+            const int32 y = (int32)take(plane, height);
+            const IN *from = picture.plane(plane);
             OUT *to = out + row * width * channels;
             FOR_COLUMNS(x, width, lanes) {
                 for (int32 c = 0; c < channels; c += GROUP) {
                     float32 total[GROUP];
-                    const int32 used = CHANNELS ? GROUP : smaller((int32)GROUP, (int32)channels - c);
-                    line.pixel(x, c, used, total);
+                    const int32 used = smaller((int32)GROUP, (int32)channels - c);
+                    picture.pixel(from, x, y, c, used, total);
                     for (int32 k = 0; k < used; ++k) to[x * (int32)channels + c + k] = stored<OUT>(total[k]);
                 }
             }
         }
+#endif
 #endif
     }
 }

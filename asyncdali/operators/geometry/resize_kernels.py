@@ -38,7 +38,7 @@ from ...compiled.intrinsics import (  # fmt: skip
 )
 from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled, contracted, step_variant
-from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of, row_grid
+from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of
 from ..base import Step, no_explanation
 from .resize_rules import Geometry
 
@@ -647,8 +647,16 @@ class Resampling:
             offers = Pixels("resized", out_addresses, unstored, macros)
         return [
             Launch(Kernel(_SOURCE, "taps", types), unstored, (3, grid_of(1, count)[1])),
-            Launch(Kernel(_SOURCE, "resize", types), context, row_grid(rows, int(records[:, 7].max(initial=0)), count), offers=offers),
+            Launch(Kernel(_SOURCE, "resize", types), context, tile_grid(rows, count), offers=offers),
         ]
+
+
+_TILE_ROWS, _TILES = 8, 2
+
+
+def tile_grid(rows: int, samples: int) -> tuple[int, int]:
+    """A grid for kernels that make tiles of a resized picture (resize.cuh): a block makes several, because it looks up much at first."""
+    return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
 
 
 def _tap_places(records: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, int]:
