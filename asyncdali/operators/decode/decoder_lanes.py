@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("asyncdali")
 
 DECODERS = ("", "dynamic", "hardware", "hybrid", "cpu")
-_ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 11.0, 0.4
+_ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
