@@ -342,12 +342,13 @@ def test_a_checkpoint_keeps_the_split(nvjpeg, monkeypatch):
     assert slots_of(decoded(checkpoint=handed_on)) == expected
 
 
-def test_a_given_load_is_stronger_than_a_checkpoint(nvjpeg):
+def test_what_is_asked_for_is_stronger_than_a_checkpoint(nvjpeg):
     pipe = decoded()
     pipe.run()
     saved = pipe.checkpoint()
     pipe.close()
     assert all(slots_of(decoded(hw_decoder_load=1.0, checkpoint=saved)))
+    assert all(slots_of(decoded(decoder="hardware", checkpoint=saved)))
 
 
 def test_a_gpu_without_engines_says_that_pixels_change(nvjpeg, caplog):
@@ -361,7 +362,15 @@ def test_a_gpu_without_engines_says_that_pixels_change(nvjpeg, caplog):
     assert "used JPEG engines" in caplog.text
 
 
-@pytest.mark.parametrize("data", [[], {"given": None, "engines": 2, "multiprocessors": 0}, {"given": None, "engines": "x"}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {"decoder": "", "hw_decoder_load": None, "engines": 2, "multiprocessors": 0},
+        {"decoder": "", "hw_decoder_load": None, "engines": float("nan"), "multiprocessors": 0},
+        {"decoder": "", "engines": 0.5, "multiprocessors": 0},
+    ],
+)
 def test_a_split_that_is_none(nvjpeg, data):
     lanes = lanes_of(decoded())
     with pytest.raises(ValueError, match="how JPEGs are split"):

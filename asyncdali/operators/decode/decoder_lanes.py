@@ -106,8 +106,8 @@ class Lanes:
         hybrid = 0 if self.hybrid is None else _HYBRID_RATE
         threads = environment.num_threads * _THREAD_RATE if shared else 0
         part = engines / max(engines + hybrid + threads, 1e-9)
-        if self._given is not None and self.engines is not None and shared:
-            part = self._given
+        if spec.given("hw_decoder_load") and self.engines is not None and shared:
+            part = load
         self._split = Split(part, (1 - part) * hybrid / max(hybrid + threads, 1e-9))
         if wish == "dynamic" and self.engines is not None:
             self._balance = Balance(engines, threads)
@@ -116,17 +116,17 @@ class Lanes:
 
     def save(self) -> Any:
         """The split as JSON data; None where the GPU has no part in it."""
-        return {"given": self._given, **self._split._asdict()} if self.any else None
+        return {**self._asked, **self._split._asdict()} if self.any else None
 
     def load(self, data: Any) -> None:
-        """Take over a saved split, unless another `hw_decoder_load` is given now; ValueError if it is not one."""
+        """Take over a saved split, unless `decoder` or `hw_decoder_load` were others then; ValueError if it is not one."""
         try:
-            given, split = data["given"], Split(float(data["engines"]), float(data["multiprocessors"]))
+            asked, split = {name: data[name] for name in self._asked}, Split(float(data["engines"]), float(data["multiprocessors"]))
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders") from error
-        if min(split) < 0 or sum(split) > 1 + 1e-6:
+        if not (min(split) >= 0 and sum(split) <= 1 + 1e-6):  # so written, NaN is refused, too
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
-        if given != self._given:
+        if asked != self._asked:
             return
         lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
         missing = [name for name, decoder, part in lanes if part and decoder is None]
