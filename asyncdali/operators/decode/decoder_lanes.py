@@ -83,7 +83,7 @@ class Lanes:
         self.hybrid: BatchDecoder | None = None
         self._balance: Balance | None = None
         self._least = 1
-        self._given: float | None = load if spec.given("hw_decoder_load") else None
+        self._asked = {"decoder": wish, "hw_decoder_load": load if spec.given("hw_decoder_load") else None}
         self._split = Split(0.0, 0.0)
         if wish == "cpu" or output_type not in _FORMATS or dtype != DALIDataType.UINT8:
             if wish in ("hardware", "hybrid"):
