@@ -274,6 +274,8 @@ class Environment:
     """``with calling():`` around calls of the user's functions."""
     gpu: CudaDevice | None = None
     """The GPU that mixed and gpu operators run on; None on the host device."""
+    depth: int = 1
+    """Iterations kept in flight."""
 
 
 @dataclass

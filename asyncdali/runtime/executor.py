@@ -245,8 +245,9 @@ class Executor:
         device_id: int | None,
         checkpointing: bool,
         calling: Callable[[], AbstractContextManager[None]],
+        depth: int,
     ) -> Environment:
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu)
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""

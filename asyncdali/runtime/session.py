@@ -139,7 +139,7 @@ class Session:
     def _instantiate(self, calling: Callable[[], AbstractContextManager[None]]) -> None:
         options = self.options
         environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth
         )
         with compiling_ahead(self.plan.operators):
             built = self._make_operators(environment)

@@ -163,11 +163,11 @@ def sizes(nvjpeg, monkeypatch):
     return calls
 
 
-def large_batch(load=None, **arguments):
+def large_batch(load=None, depth=3, **arguments):
     """Runs two batches of 128 files of many sizes; returns them."""
     names = {} if load is None else {"hw_decoder_load": load}
 
-    @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=1)
+    @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=depth)
     def graph():
         data = fn.external_source(lambda info: jpeg(info.idx_in_epoch % 40), batch=False)
         return fn.decoders.image(data, device="mixed", **names, **arguments)
@@ -193,12 +193,12 @@ def test_the_smallest_files_go_to_the_multiprocessors(nvjpeg, sizes):
         np.testing.assert_array_equal(second[k], np.asarray(Image.open(io.BytesIO(jpeg((k + 128) % 40).tobytes())).convert("RGB")))
 
 
-@pytest.mark.parametrize("fewer", ["files", "connections"])
+@pytest.mark.parametrize("fewer", ["files", "connections", "iterations"])
 def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch, fewer):
-    """A process that began to use CUDA with few connections, or batches of fewer files than the multiprocessors are worth."""
+    """A process that began to use CUDA with few connections, or batches of few files, few batches in flight."""
     if fewer == "connections":
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
-    large_batch(load=0.9 if fewer == "files" else None)
+    large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 3)
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
 

@@ -25,6 +25,8 @@ log = logging.getLogger("asyncdali")
 DECODERS = ("", "dynamic", "hardware", "hybrid", "cpu")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
+_HYBRID_DEPTH = 3
+"""With fewer iterations in flight everybody waits for the multiprocessors: their part takes two or three times as long as others."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
 
@@ -99,7 +101,7 @@ class Lanes:
         )  # fmt: skip
         if shared or wish == "hardware":
             self.engines = batch_decoder(environment.gpu, options, wish == "hardware")
-        if wish == "hybrid" or (shared and environment.batch_size >= HYBRID_MINIMUM):
+        if wish == "hybrid" or (shared and environment.batch_size >= HYBRID_MINIMUM and environment.depth >= _HYBRID_DEPTH):
             self.hybrid = batch_decoder(environment.gpu, options, wish == "hybrid", hybrid=True)
             self._least = HYBRID_MINIMUM if shared else 1
         engines = 0 if self.engines is None else self.engines.engines * _ENGINE_RATE
