@@ -168,7 +168,8 @@ def main() -> None:
     parser.add_argument("--touch", action="store_true", help="read a byte of every cache line of the first output, as any consumer does")
     options = parser.parse_args()
     photos = [Path(path).read_bytes() for path in _paths(options.data)[0]][:256]
-    table = Table("readers, records/s, batch 64, 2 threads", ["reader", "asyncdali", "DALI", "ratio"])
+    title = f"readers, records/s, batch 64, 2 threads{', touched' if options.touch else ''}"
+    table = Table(title, ["reader", "asyncdali", "DALI", "ratio"])
     libs = libraries()
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.only.split(","):

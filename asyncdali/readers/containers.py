@@ -1,8 +1,8 @@
 """Container files and where their records are: what tfrecord, LMDB, RecordIO and tar readers share.
 
-Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers. Local containers are mapped, and records
-stay where the page cache has them: a compiled step makes sure that each is there, which gives an error and not a signal where the file
-was cut short. Small batches, remote files and those that must not be mapped are read into a block of the batch, with one ``pread`` each.
+Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers. Local containers are mapped, and
+records stay where the page cache has them, if it has all of the batch. Other batches, small ones, remote files and those that must not
+be mapped are read into a block, with one ``pread`` per record.
 """
 
 from __future__ import annotations
@@ -330,40 +330,37 @@ class ContainerReader(ReaderOperator):
         offsets, sizes, descriptors = records.offsets[indices], records.sizes[indices], containers.descriptors(files)
         if only is not None:
             sizes = np.where(only, sizes, 0)
-        found = self.mapped(files, offsets, sizes) if in_place else None
+        found = self.mapped(files, descriptors, offsets, sizes) if in_place else None
         if found is not None:
             fetched = Fetched(indices, *found)
-            step = self.mapped_step(indices, descriptors, offsets, sizes, fetched.addresses)
+            steps = then(fetched)
         else:
             fetched, columns = self._copied(indices, descriptors, offsets, sizes, room)
             context, keep = context_table(columns)
-            step = Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep)
-        steps = then(fetched) if step is None else [step, *then(fetched)]
+            steps = [Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep), *then(fetched)]
         for one in steps:
             one.keep = [*one.keep, fetched.owner]
-        return fetched, CompiledJob(len(indices), steps, brief and step is None)
+        return fetched, CompiledJob(len(indices), steps, brief and found is not None)
 
     @staticmethod
     def is_small(sizes: np.ndarray) -> bool:
         """Whether records of these sizes are copied rather than mapped; see WORTH_MAPPING."""
         return bool(sizes.sum() < WORTH_MAPPING)
 
-    def mapped_step(
-        self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, addresses: np.ndarray
-    ) -> Step | None:
-        """The step that waits until mapped records are in memory; None if they all are."""
-        context, keep = context_table([descriptors, offsets, sizes, addresses, self._reading.one_byte])
-        if not self._reading.count_waiting(address_of(context), len(indices)):
-            return None
-        return Step(self._reading.have_mapped.address, context, self._explain_read(indices), keep=keep)
-
     def mapped(
-        self, files: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
+        self, files: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, ReadOnlyMemory] | None:
-        """(addresses, sizes, owner) of records of open files where these are mapped; None where records are to be copied."""
+        """(addresses, sizes, owner) of records of open files where these are mapped; None where records are to be copied.
+
+        That is also where some are not in memory, or cut off: only reading waits for the disk on several threads with the system reading
+        ahead, and gives errors where touching a page would be a signal.
+        """
         containers = self._containers
         assert containers is not None
         if not self._maps or self.is_small(sizes) or (containers.any_remote and containers.remote[files].any()):
+            return None
+        context, _ = context_table([descriptors, offsets, sizes, self._reading.one_byte])
+        if self._reading.count_waiting(address_of(context), len(files)):
             return None
         try:
             bases, owner = containers.mapped(files)

@@ -26,8 +26,8 @@ class MappedFile(ReadOnlyMemory):
     The descriptor may be closed and the file removed meanwhile. Python's own maps would each keep a descriptor. Raises OSError where
     the file system cannot map.
 
-    Bytes that the file has lost since cannot be read: touching them ends the process (SIGBUS). Compiled steps ask for pages with a system
-    call first, which gives an error instead; see ``record_kernels.have_mapped``.
+    Bytes that the file has lost since cannot be read: touching them ends the process (SIGBUS). So each record's last byte is read with a
+    system call first, which tells; see ``ContainerReader.mapped``.
     """
 
     __slots__ = ("_unmap", "address", "size")

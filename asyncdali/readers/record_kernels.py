@@ -12,16 +12,13 @@ _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _preadv2 = types.ExternalFunction("preadv2", types.int64(types.int32, types.int64, types.int32, types.int64, types.int32))
-_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
 _OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
 _DIRECT = 0o40000
-_INTERRUPTED, _FAILED, _BAD_ADDRESS, _INVALID = 4, 5, 14, 22
+_INTERRUPTED, _INVALID = 4, 22
 _WILL_NEED = 3
 _NO_WAIT = 8
-_POPULATE_READ = 22
-_PAGE = 4096
 SHORT_READ = 1 << 20
 """Status: the file ended before the record."""
 
@@ -71,52 +68,18 @@ def read_record(context, sample, thread):
     )  # fmt: skip
 
 
-@inlined
-def _populate(start, size):
-    """Have pages in memory and mapped; errno. What a plain access would answer with a signal is an error of this call.
-
-    Systems older than Linux 5.14 do not know it, and leave reading to whoever uses the pages.
-    """
-    before = start & (_PAGE - 1)
-    while _madvise(start - before, before + size, _POPULATE_READ) != 0:
-        code = load_i32(_errno())
-        if code == _INVALID:
-            return 0
-        if code != _INTERRUPTED:
-            return _FAILED if code == _BAD_ADDRESS else code
-    return 0
-
-
-@step
-def have_mapped(context, sample, thread):
-    """Make sure that a record can be read in place: its file still has all of it, and it is in memory. Status: errno, or SHORT_READ.
-
-    Context: descriptors, offsets in the file, sizes, addresses in the map (int64[samples] each), address of an ``iovec`` of one byte.
-
-    The last byte is read by a call that does not wait. A page in memory that is not mapped yet costs its first user little, and asking for
-    the whole record each time would cost as much as copying a third of it: that is done where the last byte is not there.
-    """
-    at = 8 * sample
-    size = load_i64(load_i64(context + 16) + at)
-    if size == 0:
-        return 0
-    descriptor, last = load_i64(load_i64(context) + at), load_i64(load_i64(context + 8) + at) + size - 1
-    got = _preadv2(descriptor, load_i64(context + 32), 1, last, _NO_WAIT)
-    if got == 1:
-        return 0
-    code = 0 if got == 0 else _populate(load_i64(load_i64(context + 24) + at), size)
-    return code if code != 0 else read_at(descriptor, last, 1, 1, load_i64(load_i64(context + 32)))
-
-
 @compiled(2, brief=True)
 def count_waiting(context, count):
-    """How many of `count` records would have to be waited for, or give an error. Context: as of :func:`have_mapped`."""
+    """How many of `count` records would have to be waited for, or give an error: their last bytes are read without waiting.
+
+    Context: descriptors, offsets in the file, sizes (int64[count] each), address of an ``iovec`` of one byte.
+    """
     waiting = 0
     for k in range(0, 8 * count, 8):
         size = load_i64(load_i64(context + 16) + k)
         if size > 0:
             last = load_i64(load_i64(context + 8) + k) + size - 1
-            waiting += _preadv2(load_i64(load_i64(context) + k), load_i64(context + 32), 1, last, _NO_WAIT) != 1
+            waiting += _preadv2(load_i64(load_i64(context) + k), load_i64(context + 24), 1, last, _NO_WAIT) != 1
     return waiting
 
 

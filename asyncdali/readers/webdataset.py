@@ -188,10 +188,10 @@ class WebdatasetReader(ContainerReader):
                 f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
             )
         batch = Batch((sizes // itemsize).reshape(-1, 1), dtype, source_info=RecordNames(self.origin, components))
-        found = self.mapped(files, offsets, sizes)  # numbers are aligned there: members of archives begin on multiples of 512
+        found = self.mapped(files, descriptors, offsets, sizes)  # numbers are aligned there: members of archives begin on multiples of 512
         if found is not None:
             batch.addresses[:], _, batch.owner = found
-            return batch, self.mapped_step(components, descriptors, offsets, sizes, batch.addresses)
+            return batch, None
         place_aligned(batch, self.environment.allocate)
         context, keep = context_table([descriptors, offsets, sizes, sizes, batch.addresses])
         if self.is_small(sizes) and not self._reading.read_at_once(address_of(context), len(components)):
