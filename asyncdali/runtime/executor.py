@@ -268,7 +268,7 @@ class Executor:
             counted = counters.segment(segment)
             counted.stream = "loop" if segment.instant else names[id(stream)]
             if self._on_gpu(segment):
-                counted.times = stream.times()
+                counted.times = stream.times()  # type: ignore[attr-defined]
 
     def _on_gpu(self, segment: BuiltSegment) -> bool:
         return self.gpu is not None and segment.backend != "cpu"

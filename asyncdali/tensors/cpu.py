@@ -212,7 +212,7 @@ class TensorListCPU(TensorList):
             return np.asarray(self.as_array(), dtype)
         return np.array(self._array_of(self._dense_shape()), dtype, copy=copy)
 
-    def __dlpack__(
+    def __dlpack__(  # type: ignore[override]
         self,
         stream: int | None = None,
         max_version: tuple[int, int] | None = None,
