@@ -163,7 +163,7 @@ def sizes(nvjpeg, monkeypatch):
     return calls
 
 
-def large_batch(load=None, depth=3, **arguments):
+def large_batch(load=None, depth=5, **arguments):
     """Runs two batches of 128 files of many sizes; returns them."""
     names = {} if load is None else {"hw_decoder_load": load}
 
@@ -198,7 +198,7 @@ def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch,
     """A process that began to use CUDA with few connections, or batches of few files, few batches in flight."""
     if fewer == "connections":
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
-    large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 3)
+    large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 5)
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
 

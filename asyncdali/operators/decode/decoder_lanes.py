@@ -25,7 +25,7 @@ log = logging.getLogger("asyncdali")
 DECODERS = ("", "dynamic", "hardware", "hybrid", "cpu")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
-_HYBRID_DEPTH = 3
+_HYBRID_DEPTH = 5
 """With fewer iterations in flight everybody waits for the multiprocessors: their part takes two or three times as long as others."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
