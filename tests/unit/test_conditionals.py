@@ -856,6 +856,23 @@ def test_errors_and_operators_keep_the_users_lines():
     assert "y.missing" in str(frames[-1].statement)
 
 
+def test_lines_below_a_decorator_of_several_lines():
+    @pipeline_def(
+        batch_size=6,
+        num_threads=1,
+        device_id=None,
+        enable_conditionals=True,
+    )
+    def graph():
+        x = n()
+        if c():
+            x = fn.reshape(x, shape=[7, 7])  # decorated
+        return x
+
+    with pytest.raises(RuntimeError, match=r"in graph\n    x = fn.reshape\(x, shape=\[7, 7\]\)  # decorated"):
+        graph().run()
+
+
 def test_conversion_is_cached_and_off_elsewhere():
     def helper(x):
         return x if c() else 0

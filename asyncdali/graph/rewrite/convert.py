@@ -175,7 +175,7 @@ def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.
     path = [PREFIX + "factory", *([wrapper] if wrapper is not None else []), name]
     for step in path:
         made = next(item for item in made.co_consts if isinstance(item, types.CodeType) and item.co_name == step)
-    changes: dict[str, Any] = {"co_firstlineno": code.co_firstlineno, "co_name": code.co_name}
+    changes: dict[str, Any] = {"co_name": code.co_name}  # not the first line: all others are told relative to it, decorators included
     if hasattr(code, "co_qualname"):
         changes["co_qualname"] = code.co_qualname
     return made.replace(**changes)
