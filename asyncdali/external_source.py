@@ -53,7 +53,9 @@ def external_source(
         name: name of the node for ``feed_input``; not with `num_outputs`.
         device: "cpu" or "gpu": where the output is.
         layout, dtype, ndim: of the samples; one for all outputs, or a list. Other data is refused.
-        cuda_stream, use_copy_kernel: how data gets to and from a GPU; without effect on the CPU.
+        cuda_stream: orders what the source returns in the memory of a GPU (a handle or stream object; None: the stream that the data
+            name, as CuPy's and torch's do; -1: none, then the copy is waited for). ``feed_input`` has its own.
+        use_copy_kernel: accepted; how data is copied changes nothing in the result.
         batch: False: single samples. A batch is a list of arrays, an array whose first axis counts samples, or a TensorList.
         batch_info: callables of batches get a `BatchInfo`.
         repeat_last: push mode: when nothing new was fed, the last batch again.
@@ -102,7 +104,7 @@ def _define(
     group = _group(
         source, num_outputs, cycle=cycle, batch=True if batch is None else bool(batch), batch_info=batch_info, parallel=parallel,
         no_copy=no_copy, prefetch_queue_depth=prefetch_queue_depth, bytes_per_sample_hint=bytes_per_sample_hint, repeat_last=repeat_last,
-        max_concurrency=max_concurrency, snapshot_every=snapshot_every,
+        max_concurrency=max_concurrency, snapshot_every=snapshot_every, cuda_stream=cuda_stream,
     )  # fmt: skip
     if num_outputs is not None:
         if name is not None:
@@ -154,6 +156,7 @@ def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any)
     return Group(
         callback, description, num_outputs, given["batch"], bool(parallel), given["prefetch_queue_depth"] or 1,
         given["bytes_per_sample_hint"], given["max_concurrency"] or 32, given["snapshot_every"] or 1,
+        given["cuda_stream"],
     )  # fmt: skip
 
 

@@ -334,12 +334,12 @@ class Pipeline:
         session = self._built()
         _check_stream(cuda_stream, self)
         if inputs:
-            self._feed_now(session, inputs)
+            self._feed_now(session, inputs, cuda_stream)
         with claim(session, self._launch):
             session.wait_oldest()
         return session.fetch(cuda_stream)
 
-    def _feed_now(self, session: Session, inputs: dict[str, Any]) -> None:
+    def _feed_now(self, session: Session, inputs: dict[str, Any], cuda_stream: Any) -> None:
         """`run(name=data)`: only where the next iteration is the one returned."""
         for name in inputs:
             session.producer.sources.port(name)  # all or nothing
@@ -351,7 +351,7 @@ class Pipeline:
                 f"exec_pipelined={self.exec_pipelined}."
             )
         for name, data in inputs.items():
-            session.producer.feed(name, data, None)
+            session.producer.feed(name, data, None, cuda_stream)
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
@@ -396,13 +396,15 @@ class Pipeline:
         """Queue a batch for an external input without a source (builds); each iteration takes one.
 
         `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
-        input has ``no_copy=True``. `cuda_stream` and `use_copy_kernel` concern data on a GPU.
+        input has ``no_copy=True``. Data in the memory of the pipeline's GPU (CuPy, torch, DLPack, TensorGPU, TensorListGPU), for an input
+        there, are copied in the order of `cuda_stream` (a handle or stream object; None: the one that the data name; -1: none). If there
+        is none, the call waits for the copy. `use_copy_kernel` changes nothing in the result.
 
         Raises KeyError for an unknown input, RuntimeError for one that has a source and for data that is no batch or larger than
         the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
         fails the iteration it would have fed.
         """
-        self._built().producer.feed(data_node, data, layout)
+        self._built().producer.feed(data_node, data, layout, cuda_stream)
 
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if

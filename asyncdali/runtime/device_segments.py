@@ -26,6 +26,8 @@ from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
 
+_EXTERNAL = "external_source"
+
 
 class DeviceSegmentRun(SegmentRun):
     """Runs a mixed or gpu segment for one iteration record."""
@@ -39,6 +41,7 @@ class DeviceSegmentRun(SegmentRun):
         self._by_host: list[Batch] = []  # made on the worker threads
         self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
         self._made: list[DeviceBuffer] = []
+        self._ordered: set[int] = set()  # buffers and events (by id) that the stream is behind
         self._split: set[int] = set()  # address arrays (by id) whose samples other batches have, too
 
     def phases(self) -> Iterator[Job]:
@@ -70,6 +73,8 @@ class DeviceSegmentRun(SegmentRun):
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
                 self._find_place(batch)
+        if built.planned.spec.schema.name == _EXTERNAL:
+            self._order(planned.outputs[0])
         return planned
 
     def _moved(self, source: Batch, to: str) -> Batch:
@@ -180,17 +185,21 @@ class DeviceSegmentRun(SegmentRun):
 
     def _order_inputs(self) -> None:
         """The stream waits for what other streams make, and those for it before the memory is used again."""
-        waited: set[int] = set()
         own = {edge for built in self.segment.operators for edge in built.outputs}
         for edge in {edge for built in self.segment.operators for edge in built.inputs} - own:
             batch = self.record.edges[edge]
-            for buffer in () if batch is None else buffers_of(batch.memory_owner):
-                if id(buffer) in waited:
-                    continue
-                waited.add(id(buffer))
-                buffer.readers.add(self._stream.handle)
-                if buffer.ready is not None and buffer.stream != self._stream.handle:
-                    self._stream.wait(buffer.ready)
+            if batch is not None:
+                self._order(batch)
+
+    def _order(self, batch: Batch) -> None:
+        for buffer in buffers_of(batch.memory_owner):
+            if id(buffer) in self._ordered:
+                continue
+            self._ordered.add(id(buffer))
+            buffer.readers.add(self._stream.handle)
+            if buffer.ready is not None and buffer.stream != self._stream.handle and id(buffer.ready) not in self._ordered:
+                self._ordered.add(id(buffer.ready))
+                self._stream.wait(buffer.ready)
 
     def _copy(self, target: Batch, source: Batch) -> list[Any]:
         """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
@@ -211,12 +220,15 @@ class DeviceSegmentRun(SegmentRun):
         return [source.memory_owner]
 
     def _gathered(self) -> tuple[list[Launch], list[Any]]:
-        """Outputs of the pipeline that lie about (parts of several batches) and can be a tensor are brought together, here and now: later
-        the host would have to wait for it. Returns the launches, and what must be kept meanwhile."""
+        """Outputs of the pipeline that lie about (parts of several batches) and can be a tensor, or that lie in the user's memory, are
+        brought together, here and now: later the host would have to wait for it. Returns the launches, and what must be kept meanwhile."""
         launches, keep = [], []
         for edge in self.segment.kept & set(self.executor.outputs):
             batch = self.record.edges[edge]
-            if batch is None or batch.contiguous or not len(batch) or not _is_on_device(batch) or (batch.shapes != batch.shapes[0]).any():
+            if batch is None or not len(batch) or not _is_on_device(batch):
+                continue
+            lent = batch.reused_samples().any()  # the user's memory, who gets a copy
+            if not lent and (batch.contiguous or (batch.shapes != batch.shapes[0]).any()):
                 continue
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
             dense.rows = batch.rows

@@ -117,9 +117,9 @@ class Producer:
 
     # --- feeding
 
-    def feed(self, node: Any, data: Any, layout: str | None) -> None:
+    def feed(self, node: Any, data: Any, layout: str | None, stream: Any = None) -> None:
         """Queue a batch for a push-mode input; see ``Pipeline.feed_input``."""
-        self.sources.port(node).feed(data, layout)
+        self.sources.port(node).feed(data, layout, stream)
         self._feed_waiting()
 
     def feed_count(self, node: Any) -> int:

@@ -147,7 +147,9 @@ class Session:
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
         inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
-        sources = Sources(inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel)
+        sources = Sources(
+            inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu
+        )
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))

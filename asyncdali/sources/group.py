@@ -23,6 +23,8 @@ class Group:
     bytes_per_sample_hint: int | None = None
     max_concurrency: int = 32
     snapshot_every: int = 1
+    cuda_stream: Any = None
+    """Handle or stream object that orders what it returns in the memory of a GPU; None: what the data name."""
     nodes: list[str] = field(default_factory=list)
     number: int = field(default_factory=itertools.count().__next__)
     """Order of definition."""

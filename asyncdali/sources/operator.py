@@ -30,6 +30,7 @@ class ExternalInput(Operator):
     )
 
     eager = True
+    on_cuda = True  # the run of its segment copies what is on the host
 
     @property
     def instant(self) -> bool:

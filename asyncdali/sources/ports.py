@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..batch import Batch
 from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
+from .device_data import DeviceData
+
+if TYPE_CHECKING:
+    from ..device.cuda.fed_arrays import FedArrays
 
 
 class Port:
@@ -20,7 +24,7 @@ class Port:
     and layout of an input never change.
     """
 
-    def __init__(self, planned: Any, batch_size: int, allocate: Allocate):
+    def __init__(self, planned: Any, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
         constant = planned.spec.constant
         self.planned = planned  # for errors: they name operator and user's line
         self.name: str = planned.spec.name
@@ -30,7 +34,9 @@ class Port:
         self.layout: str = constant("layout") or ""
         self.blocking = bool(constant("blocking"))
         self.repeat_last = bool(constant("repeat_last"))
-        self.converter = Converter(allocate, self.dtype, bool(constant("no_copy")))
+        no_copy = bool(constant("no_copy"))
+        self._host_data = Converter(allocate, self.dtype, no_copy)
+        self._device_data = DeviceData(arrays, no_copy) if arrays is not None and planned.spec.device == "gpu" else None
         self._check_declaration()
         self._seen: tuple[DALIDataType, int, str] | None = None
         self._queue: deque[Batch | Exception] = deque()
@@ -103,11 +109,19 @@ class Port:
             return f'{same} layout "{layout}", this one has "{batch.layout}".'
         return ""
 
+    def converted(self, data: Any, whole: bool, stream: Any = None) -> Batch:
+        """Data as a batch: with `whole` anything that is one, else a list of samples. `stream` orders data in the memory of a GPU."""
+        if self._device_data is not None:
+            batch = self._device_data.batch(data, whole, stream)
+            if batch is not None:
+                return batch
+        return self._host_data.batch(data) if whole else self._host_data.samples(data)
+
     # --- push mode
 
-    def feed(self, data: Any, layout: str | None) -> None:
+    def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
         """Queue a batch. What is no batch is refused now (RuntimeError); what does not fit the input fails the iteration it would feed."""
-        batch = self.take_in(self.converter.batch(data), layout)
+        batch = self.take_in(self.converted(data, True, stream), layout)
         with self._lock:
             item: Batch | Exception = batch
             try:

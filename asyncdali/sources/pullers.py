@@ -94,7 +94,7 @@ class Puller:
         batches = {}
         for port, part in zip(self._ports, parts, strict=True):
             if port is not None:
-                batch = port.converter.batch(part) if group.batch else port.converter.samples(part)
+                batch = port.converted(part, group.batch, group.cuda_stream)
                 batches[port.name] = port.take_in(batch)
         return batches
 

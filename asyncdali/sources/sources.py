@@ -20,6 +20,7 @@ from .ports import Port
 from .pullers import DirectPuller, Puller
 
 if TYPE_CHECKING:
+    from ..device.cuda.device import CudaDevice
     from .parallel import Parallel
 
 Fed = dict[str, "Batch | Exception"]
@@ -39,14 +40,16 @@ class Sources:
         allocate: Callable[[int], Any],
         checkpointing: bool,
         parallel: Parallel | None,
+        gpu: CudaDevice | None = None,
     ):
         self.batch_size = batch_size
         self.epoch = 0
         self.iteration = 0
         self.ports: dict[str, Port] = {}
+        arrays = None if gpu is None else gpu.fed_arrays()
         for item in planned:
             try:
-                self.ports[item.spec.name] = Port(item, batch_size, allocate)
+                self.ports[item.spec.name] = Port(item, batch_size, allocate, arrays)
             except RuntimeError as error:
                 raise operator_error(item, error, None) from error
         self.pullers = [self._puller(group, parallel) for group in _groups(planned)]

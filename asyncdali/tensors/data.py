@@ -150,7 +150,7 @@ class Converter:
             return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
         layout, kind = "", None
         if any(type(item) is not np.ndarray for item in items):
-            layout, kind = _tensor_traits(items)
+            layout, kind = tensor_traits(items)
             _refuse_mixed_capsules(items)
             items = [self._sample(item, k) for k, item in enumerate(items)]
         arrays: Sequence[np.ndarray] = items
@@ -257,7 +257,7 @@ def _type_of(data: Any) -> DALIDataType | None:
     return data.dtype if isinstance(data, Tensor) else None
 
 
-def _tensor_traits(items: Sequence[Any]) -> tuple[str, DALIDataType | None]:
+def tensor_traits(items: Sequence[Any]) -> tuple[str, DALIDataType | None]:
     """Layout and type of a list of Tensors; RuntimeError if the layouts differ."""
     layouts = {item.layout() for item in items if isinstance(item, Tensor)}
     if len(layouts) > 1:

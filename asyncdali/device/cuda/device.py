@@ -18,6 +18,7 @@ from ..launch import Kernel, Launch, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
 from .driver import Driver
+from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
 from .timing import StreamTimes
@@ -161,6 +162,10 @@ class CudaDevice(Device):
     def user_arrays(self, stream: CudaStream) -> UserArrays:
         """What users' functions on `stream` take and return."""
         return UserArrays(self, stream)
+
+    def fed_arrays(self) -> FedArrays:
+        """What takes arrays of the user for a pipeline's external inputs."""
+        return FedArrays(self)
 
     def function(self, kernel: Kernel) -> Any:
         """The compiled kernel; compiled when first asked for."""

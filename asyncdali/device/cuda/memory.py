@@ -99,7 +99,7 @@ class _Block:
 
 
 class DeviceBuffer:
-    """Owner of one block of device memory.
+    """Owner of one block of device memory, the pool's or a user's (anything with an `address`).
 
     ready     event behind the work that fills it; None until that is queued
     stream    handle of the stream of that work
@@ -108,7 +108,7 @@ class DeviceBuffer:
 
     __slots__ = ("__weakref__", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
 
-    def __init__(self, block: _Block, returned: deque[Any], size: int, stream: int):
+    def __init__(self, block: Any, returned: deque[Any], size: int, stream: int):
         self._block = block
         self._returned = returned
         self._pid = os.getpid()

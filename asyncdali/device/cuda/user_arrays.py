@@ -73,8 +73,8 @@ class UserArrays:
 
         The stream waits for the one that the array names, if it is another one.
         """
-        interface = _interface(value)
-        if interface is None or not _is_dense(interface):
+        interface = array_interface(value)
+        if interface is None or not is_dense(interface):
             if isinstance(value, np.ndarray) or (interface is None and not _is_dlpack(value)):
                 raise TypeError(
                     "a Python function on the GPU returns arrays in its memory (CuPy's, DLPack, __cuda_array_interface__), "
@@ -88,7 +88,8 @@ class UserArrays:
         return Result(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), value)
 
 
-def _interface(value: Any) -> dict[str, Any] | None:
+def array_interface(value: Any) -> dict[str, Any] | None:
+    """What `__cuda_array_interface__` says; None if the array has none."""
     return None if isinstance(value, np.ndarray) else getattr(value, "__cuda_array_interface__", None)
 
 
@@ -96,7 +97,8 @@ def _is_dlpack(value: Any) -> bool:
     return hasattr(value, "__dlpack__") or type(value).__name__ == "PyCapsule"
 
 
-def _is_dense(interface: dict[str, Any]) -> bool:
+def is_dense(interface: dict[str, Any]) -> bool:
+    """Whether an array is C-contiguous."""
     strides = interface.get("strides")
     if strides is None:
         return True

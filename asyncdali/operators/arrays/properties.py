@@ -21,6 +21,7 @@ def text_batch(texts: list[bytes]) -> Batch:
 class GetProperty(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="get_property",
         doc="A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.",

@@ -1,0 +1,188 @@
+"""Device memory of the user as batches of a pipeline: arrays that sources return, or that are fed, taken without a way through the host.
+
+The user's stream and the pipeline's are ordered on the device: copies wait for what that stream was given before, and what it is given
+next waits for the copies. Arrays that are used in place are kept alive until every stream of the pipeline that reads them is through.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...batch import Batch, from_numpy_dtype
+from .arrays import CudaMemory, DeviceArray
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
+from .user_arrays import Result, array_interface, is_dense
+
+if TYPE_CHECKING:
+    from .device import CudaDevice
+
+_ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_LEGACY_HANDLE = 1  # cudaStreamLegacy: how array interfaces call the default stream
+
+
+class Lent(Result):
+    """An array of the user: as :class:`Result`, with the `stream` that uses it outside of the pipeline (None: not known).
+
+    `ours` says that it was made dense by the pipeline's stream, and is complete behind that one.
+    """
+
+    __slots__ = ("ours", "stream")
+
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype, keep: Any, stream: int | None, ours: bool = False):
+        super().__init__(address, shape, dtype, keep)
+        self.stream, self.ours = stream, ours
+
+
+class FedArrays:
+    """Takes the arrays of one pipeline's external inputs. Called from the threads that feed or ask sources, whichever they are."""
+
+    def __init__(self, device: CudaDevice):
+        self._device = device
+        self._driver = device.driver
+        self._handle = device.copy_stream
+        self._returned: deque[tuple[Any, set[int]]] = deque()
+        self._kept: list[tuple[Any, list[CudaEvent]]] = []
+
+    @staticmethod
+    def has(value: Any) -> bool:
+        """Whether an array, DLPack object or capsule lies in a GPU's memory."""
+        if isinstance(value, (np.ndarray, np.generic)):
+            return False
+        return getattr(value, "__cuda_array_interface__", None) is not None or _place(value)[0] in _ON_CUDA
+
+    def owns(self, memory: Any) -> bool:
+        """Whether that, of a tensor list, is this GPU's."""
+        return isinstance(memory, CudaMemory) and memory.device.index == self._device.index
+
+    def find(self, values: Sequence[Any], stream: int | None) -> list[Lent]:
+        """Where arrays lie. `stream` is the handle of the user's; None: the one that each array names.
+
+        RuntimeError for arrays of another GPU.
+        """
+        with self._device.entered():
+            return [self._found(value, stream) for value in values]
+
+    def batch(self, found: Sequence[Lent], whole: bool, no_copy: bool) -> Batch:
+        """A batch of arrays of one type and rank, or with `whole` of the rows of the only one: where they lie with `no_copy` (marked as
+        `reused`), else a copy.
+
+        Where the user's stream is not known, data must be complete or on the default stream, and the host waits until they are copied.
+        TypeError for element types without a DALIDataType.
+        """
+        with self._device.entered():
+            self._settle()
+            source = self._where_they_lie(found, whole)
+            if not no_copy:
+                return self._copied(source, {lent.stream for lent in found})
+            source.reused = True
+            return source
+
+    def batch_of(self, source: Batch, no_copy: bool) -> Batch:
+        """As :meth:`batch`, of a pipeline's output on this GPU."""
+        if no_copy:
+            shared = Batch(source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous)
+            shared.reused = True
+            return shared
+        with self._device.entered():
+            self._settle()
+            return self._copied(source, set())
+
+    # --- where arrays lie
+
+    def _found(self, value: Any, stream: int | None) -> Lent:
+        self._check_device(value)
+        if isinstance(value, DeviceArray):
+            return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers know who uses them
+        interface = array_interface(value)
+        lender = self._named(value, interface) if stream is None else stream
+        keep, ours = value, interface is None or not is_dense(interface)
+        if ours:
+            # CuPy takes DLPack objects in the order of its current stream, and copies what is not dense there.
+            if lender is not None:
+                self._driver.stream_wait(self._handle, self._device.events.record(lender).handle)
+            with self._driver.on_stream(self._device.index, self._handle):
+                dense = self._driver.dense(value, self._device.index)
+            keep, interface = (value, dense), dense.__cuda_array_interface__
+        assert interface is not None
+        return Lent(int(interface["data"][0] or 0), tuple(interface["shape"]), np.dtype(interface["typestr"]), keep, lender, ours)
+
+    def _check_device(self, value: Any) -> None:
+        kind, index = _place(value)
+        if kind in _ON_CUDA and index != self._device.index:
+            raise RuntimeError(f"the data lie on GPU {index}, the pipeline is on GPU {self._device.index}: copy them there first")
+
+    def _named(self, value: Any, interface: dict[str, Any] | None) -> int | None:
+        if type(value).__module__.partition(".")[0] == "torch":  # its interface is of a version that names none
+            return int(sys.modules["torch"].cuda.current_stream(self._device.index).cuda_stream)
+        named = None if interface is None else interface.get("stream")
+        if named is None:
+            return None
+        return LEGACY_STREAM if int(named) == _LEGACY_HANDLE else int(named)
+
+    def _where_they_lie(self, found: Sequence[Lent], whole: bool) -> Batch:
+        """The user's memory as a batch, behind what the users' streams were given so far."""
+        ready: dict[int, CudaEvent] = {}
+        owners: list[Any] = []
+        for lent in found:
+            if isinstance(lent.keep, DeviceArray):
+                owners.append(lent.keep.owner)
+                continue
+            handle = self._handle if lent.ours else LEGACY_STREAM if lent.stream is None else lent.stream
+            if handle not in ready:
+                ready[handle] = self._device.events.record(handle)
+            buffer = DeviceBuffer(lent, self._returned, lent.nbytes, handle)
+            buffer.readers, buffer.ready = set(), ready[handle]
+            owners.append(buffer)
+        samples = found[0].samples() if whole else found
+        ndim = len(found[0].shape) - whole
+        shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), ndim)
+        addresses = np.array([sample.address for sample in samples], np.int64)
+        return Batch(shapes, from_numpy_dtype(found[0].dtype), "", addresses, owners, contiguous=whole, device="gpu")
+
+    def _copied(self, source: Batch, lenders: set[int | None]) -> Batch:
+        """A copy in the pipeline's memory, made in the order of the `lenders`' streams."""
+        device = self._device
+        copy = Batch(source.shapes, source.dtype, source.layout, device="gpu", source_info=source.source_info)
+        buffer = device.pool.allocate(int(source.sizes().sum()), self._handle)
+        copy.place(buffer, buffer.address)
+        device.memory.copy_samples(buffer.address, source, self._handle, blocking=False)
+        buffer.ready = device.events.record(self._handle)
+        self._kept.append((source.memory_owner, [buffer.ready]))
+        for lender in lenders:
+            if lender is not None and lender != self._handle:
+                self._driver.stream_wait(lender, buffer.ready.handle)
+        if None in lenders:
+            buffer.ready.wait()
+        return copy
+
+    # --- how long they are kept
+
+    def _settle(self) -> None:
+        """Let go of arrays that no stream reads any more, and of those whose last batch has gone, once their readers are through."""
+        while self._returned:
+            lent, readers = self._returned.popleft()
+            self._kept.append((lent, [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]))
+        self._kept = [(thing, events) for thing, events in self._kept if not all(event.done() for event in events)]
+
+
+def _place(value: Any) -> tuple[int, int]:
+    """DLPack's type and number of the device of an object or bare capsule; (0, 0) if it does not say."""
+    where = getattr(value, "__dlpack_device__", None)
+    if where is not None:
+        kind, index = where()
+        return int(kind), int(index)
+    if type(value).__name__ != "PyCapsule":
+        return 0, 0
+    api, handle = ctypes.pythonapi, ctypes.py_object(value)
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):  # where the struct of that name has its DLDevice
+        if api.PyCapsule_IsValid(handle, name):
+            address = api.PyCapsule_GetPointer(handle, name)
+            return ctypes.c_int32.from_address(address + at).value, ctypes.c_int32.from_address(address + at + 4).value
+    return 0, 0

@@ -1,0 +1,71 @@
+"""What a source returned, or a user fed, for an input on a GPU: data that lie in its memory stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..batch import Batch
+from ..tensors import TensorGPU, TensorListGPU
+from ..tensors.data import InvalidData, check_ranks, check_types, tensor_traits
+from ..tensors.foreign import UnsupportedTypeError
+from ..tensors.gpu import stream_handle
+
+if TYPE_CHECKING:
+    from ..device.cuda.fed_arrays import FedArrays
+
+_OWN_STREAM = -1
+
+
+class DeviceData:
+    """Batches of arrays in the memory of the pipeline's GPU: TensorGPU, TensorListGPU, CuPy's, torch's, DLPack objects."""
+
+    def __init__(self, arrays: FedArrays, no_copy: bool):
+        self._arrays = arrays
+        self._no_copy = no_copy
+
+    def batch(self, data: Any, whole: bool, stream: Any) -> Batch | None:
+        """The batch of `data` (with `whole` anything that is one, else a list of samples); None if the data are not on a GPU.
+
+        `stream` orders them: a handle or stream object, None for the one that the data name; see ``FedArrays``.
+        """
+        handle = stream_handle(stream)
+        handle = None if handle == _OWN_STREAM else handle
+        if isinstance(data, TensorListGPU):
+            return self._tensor_list(data)
+        if isinstance(data, (list, tuple)):
+            return self._samples(data, handle) if data and self._is_here(data[0]) else None
+        if not whole or not self._is_here(data):
+            return None
+        made = self._taken([data._array if isinstance(data, TensorGPU) else data], True, handle)
+        if isinstance(data, TensorGPU):
+            made.dtype = data.dtype
+        return made
+
+    def _is_here(self, value: Any) -> bool:
+        return self._arrays.has(value._array if isinstance(value, TensorGPU) else value)
+
+    def _samples(self, items: Sequence[Any], stream: int | None) -> Batch:
+        for k, item in enumerate(items):
+            if not self._is_here(item):
+                raise InvalidData(f"sample {k}: samples in CPU memory and samples in GPU memory cannot be mixed in one batch")
+        layout, kind = tensor_traits(items)
+        made = self._taken([item._array if isinstance(item, TensorGPU) else item for item in items], False, stream)
+        made.layout = layout
+        if kind is not None:
+            made.dtype = kind
+        return made
+
+    def _taken(self, arrays: Sequence[Any], whole: bool, stream: int | None) -> Batch:
+        found = self._arrays.find(arrays, stream)
+        if whole and not found[0].shape:
+            raise InvalidData("a batch has at least one dimension, got a scalar; its first axis counts samples")
+        check_types(found)
+        check_ranks(found)
+        try:
+            return self._arrays.batch(found, whole, self._no_copy)
+        except TypeError as error:
+            raise UnsupportedTypeError(str(error)) from error
+
+    def _tensor_list(self, tensors: TensorListGPU) -> Batch | None:
+        return self._arrays.batch_of(tensors._batch, self._no_copy) if self._arrays.owns(tensors._memory) else None

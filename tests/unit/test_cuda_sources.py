@@ -1,0 +1,375 @@
+"""external_source on a GPU, over the stand-in: host data uploaded, arrays of the device taken where they are, in the order of streams."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from helpers import kernels
+from helpers.cuda import LazyArray, StandIn
+
+from asyncdali import fn, pipeline_def, types
+from asyncdali.device import select
+
+pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
+BATCH = 4
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """The stand-in, as the machine's CUDA; this thread has chosen the device."""
+    driver = StandIn()
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)
+    driver.use(0)
+    return driver
+
+
+def value_of(sample):
+    """Samples of several shapes."""
+    return np.full((3 + sample % 3, 5, 2), sample, np.uint8)
+
+
+def picture(info):
+    return value_of(info.idx_in_epoch)
+
+
+def pictures(iteration):
+    return [value_of(iteration * BATCH + k) for k in range(BATCH)]
+
+
+def dense(iteration):
+    return np.stack([np.full((3, 5, 2), iteration * BATCH + k, np.uint8) for k in range(BATCH)])
+
+
+def built(body, depth=2, **options):
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, prefetch_queue_depth=depth, **options)
+    def graph():
+        return body()
+
+    pipe = graph()
+    pipe.build()
+    return pipe
+
+
+def contents(output):
+    return [np.array(sample) for sample in output.as_cpu()]
+
+
+def assert_pictures(output, iteration, of=pictures):
+    for made, expected in zip(contents(output), of(iteration), strict=True):
+        np.testing.assert_array_equal(made, expected)
+
+
+class Lender:
+    """Arrays that a stream of the user's fills only when it is waited for; freed in its order, the memory poisoned, as CuPy's pool does."""
+
+    def __init__(self, cuda, named=True):
+        self.cuda = cuda
+        self.stream = cuda.stream_create()
+        self.named = named
+
+    def __call__(self, data):
+        base = LazyArray(self.cuda, data.ctypes.data, data.shape, data.dtype, data)
+        made = base.map(lambda _: data, stream=self.stream)
+        if not self.named:
+            made._stream = None
+        return made
+
+
+class Dlpack:
+    """An object that has DLPack's protocol only."""
+
+    def __init__(self, array, device=0, kind=2):
+        self._array, self._device = array, (kind, device)
+
+    def __dlpack_device__(self):
+        return self._device
+
+    def __dlpack__(self, **options):
+        raise AssertionError("the driver asks for it")
+
+    def map(self, function):
+        cuda, array = self._array._driver, self._array
+        event = cuda.event_create()  # the protocol's handshake: the consumer's stream waits
+        cuda.event_record(event, array._stream)
+        cuda.stream_wait(cuda.current_stream(), event)
+        return array.map(function)
+
+
+# --------------------------------------------------------------------------------------------------------------------- host data
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("source, options", [(picture, {"batch": False}), (pictures, {}), (dense, {})])
+def test_data_of_a_callable_are_uploaded(cuda, source, options, no_copy):
+    pipe = built(lambda: fn.flip(fn.flip(fn.external_source(source, device="gpu", layout="HWC", no_copy=no_copy, **options))))
+    for i in range(4):
+        (output,) = pipe.run()
+        assert type(output).__name__ == "TensorListGPU" and output.layout() == "HWC"
+        assert_pictures(output, i, dense if source is dense else pictures)
+    pipe.close()
+
+
+def test_nobody_waits(cuda):
+    """Uploads come from pinned memory that is kept until they are over."""
+    pipe = built(lambda: fn.external_source(pictures, device="gpu"), depth=1)
+    stream = cuda.stream_create()
+    made = [pipe.run(stream)[0] for _ in range(4)]
+    assert cuda.calls["stream_synchronize"] == cuda.calls["event_synchronize"] == 0
+    for i, output in enumerate(made):
+        assert_pictures(output, i)
+    pipe.close()
+
+
+def test_iterables_and_several_outputs(cuda):
+    def batches():
+        for i in range(3):
+            yield pictures(i), dense(i)
+
+    pipe = built(lambda: fn.external_source(batches, num_outputs=2, device="gpu"))
+    for i in range(3):
+        ragged, equal = pipe.run()
+        assert_pictures(ragged, i)
+        assert_pictures(equal, i, dense)
+    with pytest.raises(StopIteration):
+        pipe.run()
+    pipe.close()
+
+
+def test_fed(cuda):
+    pipe = built(lambda: fn.external_source(name="x", device="gpu"))
+    data = dense(0)
+    pipe.feed_input("x", data)
+    data[:] = 99  # it is copied
+    pipe.feed_input("x", dense(1))
+    for i in range(2):
+        assert_pictures(pipe.run()[0], i, dense)
+        pipe.feed_input("x", dense(i + 2))
+    pipe.close()
+
+
+def test_the_last_batch_again_and_an_empty_one(cuda):
+    pipe = built(lambda: fn.external_source(name="x", device="gpu", repeat_last=True, dtype=types.UINT8, ndim=3), depth=1)
+    assert len(pipe.run()[0]) == 0
+    pipe.feed_input("x", dense(3))
+    for _ in range(3):
+        assert_pictures(pipe.run()[0], 3, dense)
+    pipe.close()
+
+
+def test_parallel(cuda):
+    pipe = built(lambda: fn.external_source(picture, device="gpu", batch=False, parallel=True), py_start_method="fork", py_num_workers=1)
+    for i in range(3):
+        assert_pictures(pipe.run()[0], i)
+    pipe.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------- data of the GPU
+
+
+def run_lent(cuda, lend, source, iterations=4, of=pictures, **options):
+    """A source that lends arrays and drops them at once; the outputs as they come, and at the end."""
+    pipe = built(lambda: fn.external_source(lambda i: lend(source(i)), device="gpu", layout="HWC", **options))
+    downloads = cuda.calls["pageable downloads"]
+    outputs = [pipe.run()[0] for _ in range(iterations)]
+    assert cuda.calls["pageable downloads"] == downloads
+    for i, output in enumerate(outputs):
+        assert_pictures(output, i, of)
+    pipe.close()
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+@pytest.mark.parametrize("named", [True, False])
+def test_lists_of_arrays(cuda, named, no_copy):
+    lend = Lender(cuda, named)
+    if no_copy and not named:
+        stream, lend.stream = lend.stream, 0  # whose stream is not known, they are complete or on the default stream
+        cuda.stream_destroy(stream)
+    stream = None if named else lend.stream
+    run_lent(cuda, lambda arrays: [lend(array) for array in arrays], pictures, no_copy=no_copy, cuda_stream=stream)
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_one_array_for_a_batch(cuda, no_copy):
+    run_lent(cuda, Lender(cuda), dense, of=dense, no_copy=no_copy)
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_dlpack(cuda, no_copy):
+    lend = Lender(cuda)
+    run_lent(cuda, lambda array: Dlpack(lend(array)), dense, of=dense, no_copy=no_copy)
+
+
+def test_what_is_not_dense_is_made_so(cuda):
+    lend = Lender(cuda)
+
+    def fortran(array):
+        made = lend(array)
+        made.strides = (1, 4, 12, 60)
+        return made
+
+    run_lent(cuda, fortran, dense, of=dense)
+
+
+def test_the_host_waits_only_where_no_stream_is_named(cuda):
+    for named in (True, False):
+        lend = Lender(cuda, named)
+        pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
+        array = lend(dense(0))
+        if not named:
+            cuda.stream_synchronize(lend.stream)
+        cuda.calls.clear()
+        pipe.feed_input("x", array)
+        assert (cuda.calls["event_synchronize"] == 0) == named
+        assert_pictures(pipe.run()[0], 0, dense)
+        pipe.close()
+
+
+def test_the_users_stream_goes_on_behind_the_copy(cuda):
+    """What the user's stream writes into its array after `feed_input` is not seen, and what it was still to write is."""
+    pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
+    lend = Lender(cuda, named=False)
+    array = lend(dense(0))
+
+    def spoil():
+        array._owner[:] = 77
+
+    pipe.feed_input("x", array, cuda_stream=lend.stream)
+    cuda._queue(lend.stream, ("write", spoil))
+    cuda.stream_synchronize(lend.stream)
+    assert_pictures(pipe.run()[0], 0, dense)
+    pipe.close()
+
+
+def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
+    """It shows what is written there before the iteration runs; outputs are copies all the same, and arrays are let go afterwards."""
+    lend = Lender(cuda)
+    gone = []
+    kept = []
+
+    def source(iteration):
+        made = lend(dense(iteration))
+        gone.append(weakref.ref(made))
+        kept[:] = [made._owner]
+        return made
+
+    pipe = built(lambda: fn.external_source(source, device="gpu", no_copy=True), depth=1)
+    (first,) = pipe.run()
+    kept[0][:] = 123  # the iteration is over
+    assert_pictures(first, 0, dense)
+    for i in range(1, 12):
+        assert_pictures(pipe.run()[0], i, dense)
+    gc.collect()
+    assert sum(item() is not None for item in gone) <= 3
+    pipe.close()
+
+
+def test_views_of_lent_memory_are_copied_for_the_user(cuda):
+    lend = Lender(cuda)
+    kept = []
+
+    def source(iteration):
+        made = lend(dense(iteration))
+        kept.append(made._owner)
+        return made
+
+    def body():
+        data = fn.external_source(source, device="gpu", no_copy=True, layout="HWC")
+        return fn.reshape(data, shape=[15, 2]), fn.flip(data), data.cpu()
+
+    pipe = built(body, depth=1)
+    for i in range(3):
+        views, flipped, host = pipe.run()
+        kept[-1][:] = 200
+        for k in range(BATCH):
+            np.testing.assert_array_equal(contents(views)[k], dense(i)[k].reshape(15, 2))
+            np.testing.assert_array_equal(contents(flipped)[k], dense(i)[k])
+            np.testing.assert_array_equal(host.at(k), dense(i)[k])
+    pipe.close()
+
+
+def test_in_branches(cuda):
+    lend = Lender(cuda)
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, enable_conditionals=True)
+    def graph():
+        data = fn.external_source(lambda i: lend(dense(i)), device="gpu", no_copy=True, layout="HWC")
+        odd = fn.external_source(lambda info: np.bool_(info.idx_in_batch % 2), batch=False)
+        if odd:
+            made = fn.flip(data)
+        else:
+            made = data
+        return made
+
+    pipe = graph()
+    for i in range(3):
+        assert_pictures(pipe.run()[0], i, dense)
+    pipe.close()
+
+
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_outputs_of_another_pipeline(cuda, no_copy):
+    first = built(lambda: fn.external_source(pictures, device="gpu", layout="HWC"))
+    second = built(lambda: fn.external_source(name="x", device="gpu", no_copy=no_copy), depth=1)
+    stream = cuda.stream_create()
+    for i in range(4):
+        (output,) = first.run(stream)
+        second.feed_input("x", output if i % 2 else [output[k] for k in range(BATCH)])
+        cuda.calls.clear()
+        del output
+        (made,) = second.run(stream)
+        assert made.layout() == "HWC"
+        assert_pictures(made, i)
+    first.close()
+    second.close()
+
+
+def test_declared_types_and_ranks_are_checked(cuda):
+    lend = Lender(cuda)
+    pipe = built(lambda: fn.external_source(name="x", device="gpu", dtype=types.FLOAT), depth=1)
+    pipe.feed_input("x", lend(dense(0)))
+    with pytest.raises(RuntimeError, match="Expected data of type FLOAT and got UINT8"):
+        pipe.run()
+    pipe.close()
+
+
+@pytest.mark.parametrize(
+    "made, error",
+    [
+        (lambda lend: [lend(value_of(0)), value_of(1)], "cannot be mixed"),
+        (lambda lend: lend(np.zeros((), np.float32)), "at least one dimension"),
+        (lambda lend: [lend(value_of(0)), lend(np.zeros((3, 5, 2), np.float32))], "same type"),
+        (lambda lend: [lend(value_of(0)), lend(np.zeros((3, 5), np.uint8))], "number of dimensions"),
+        (lambda lend: lend(np.zeros((2, 3), np.complex64)), "complex64"),
+        (lambda lend: Dlpack(lend(value_of(0)), device=1), "the data lie on GPU 1, the pipeline is on GPU 0"),
+        (lambda lend: [lend(value_of(0))] * (BATCH + 1), "the batch size of the pipeline is 4"),
+    ],
+)
+def test_refused(cuda, made, error):
+    pipe = built(lambda: fn.external_source(name="x", device="gpu"), depth=1)
+    lend = Lender(cuda)
+    with pytest.raises(RuntimeError, match=error):
+        pipe.feed_input("x", made(lend))
+    pipe.feed_input("x", lend(dense(0)))  # the input goes on
+    assert_pictures(pipe.run()[0], 0, dense)
+    pipe.close()
+
+
+# ------------------------------------------------------------------------------------------------------------------- properties
+
+
+def test_properties_of_data_on_the_gpu(cuda):
+    def body():
+        data = fn.external_source(pictures, device="gpu", layout="HWC")
+        return fn.get_property(data, key="layout"), fn.get_property(data, key="source_info"), data.shape()
+
+    pipe = built(body)
+    for _ in range(2):
+        layout, info, shape = pipe.run()
+        assert [bytes(sample) for sample in contents(layout)] == [b"HWC"] * BATCH
+        assert [sample.size for sample in contents(info)] == [0] * BATCH
+    assert [tuple(sample) for sample in contents(shape)] == [value_of(BATCH + k).shape for k in range(BATCH)]
+    pipe.close()
