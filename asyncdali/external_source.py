@@ -53,8 +53,8 @@ def external_source(
         name: name of the node for ``feed_input``; not with `num_outputs`.
         device: "cpu" or "gpu": where the output is.
         layout, dtype, ndim: of the samples; one for all outputs, or a list. Other data is refused.
-        cuda_stream: orders what the source returns in the memory of a GPU (a handle or stream object; None: the stream that the data
-            name, as CuPy's and torch's do; -1: none, then the copy is waited for). ``feed_input`` has its own.
+        cuda_stream: orders what the source returns in the memory of a GPU (a handle or stream object). None or -1: the stream that the
+            data name, as CuPy's and torch's do; if they name none, the copy is waited for. ``feed_input`` has its own.
         use_copy_kernel: accepted; how data is copied changes nothing in the result.
         batch: False: single samples. A batch is a list of arrays, an array whose first axis counts samples, or a TensorList.
         batch_info: callables of batches get a `BatchInfo`.

@@ -42,11 +42,12 @@ class PlannedOperator:
     def backend(self) -> str:
         return self.spec.device
 
-    def reads_contents(self) -> list[int]:
-        """Edges whose contents this operator looks at before its compiled steps run."""
+    def reads_contents(self, on_cuda: bool = False) -> list[int]:
+        """Edges whose contents this operator looks at before its compiled steps (`on_cuda`: its launches) run."""
         if self.kind.barrier or self.early:
             return [*self.inputs, *self.arguments.values()]
-        return [self.inputs[k] for k in self.kind.reads if k < len(self.inputs)] + list(self.arguments.values())
+        reads = self.kind.reads if not on_cuda or self.kind.reads_on_cuda is None else self.kind.reads_on_cuda
+        return [self.inputs[k] for k in reads if k < len(self.inputs)] + list(self.arguments.values())
 
 
 @dataclass
@@ -216,16 +217,18 @@ def cut_for_gpu(plan: Plan) -> None:
     """Cut a plan for a GPU: mixed and gpu operators apart."""
     for planned in plan.operators:
         planned.stage = 0
-    plan.segments = cut_segments(plan.operators, plan.outputs)
+    plan.segments = cut_segments(plan.operators, plan.outputs, on_cuda=True)
 
 
-def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], fuse_device: bool = False) -> list[Segment]:
+def cut_segments(
+    operators: Sequence[PlannedOperator], outputs: Sequence[int], fuse_device: bool = False, on_cuda: bool = False
+) -> list[Segment]:
     """Group operators into segments.
 
     An operator joins the segment of its backend at the earliest stage where everything it needs is there: after a producer
     on another backend, after a producer whose *contents* it reads while planning (unless those are ready after planning, too),
     and alone if it is a barrier. With `fuse_device` mixed and gpu count as one backend: a device whose kernels run sample by sample
-    (the host device) then works on a decoded image while it is in cache.
+    (the host device) then works on a decoded image while it is in cache. `on_cuda`: all but the CPU's run on a GPU.
     """
 
     def place(planned: PlannedOperator) -> str:
@@ -233,7 +236,7 @@ def cut_segments(operators: Sequence[PlannedOperator], outputs: Sequence[int], f
 
     producer: dict[int, PlannedOperator] = {}
     for planned in operators:
-        contents = set(planned.reads_contents())
+        contents = set(planned.reads_contents(on_cuda and planned.backend != "cpu"))
         passed_on = planned.kind.passes_on and all(producer[edge].eager for edge in planned.inputs)
         planned.eager = planned.kind.eager or planned.early or passed_on
         for edge in [*planned.inputs, *planned.arguments.values()]:

@@ -429,6 +429,8 @@ class Operator:
     schema: ClassVar[Schema]
     reads: ClassVar[tuple[int, ...]] = ()
     """Positional inputs whose contents `prepare` or `plan` look at (argument inputs always are)."""
+    reads_on_cuda: ClassVar[tuple[int, ...] | None] = None
+    """As `reads`, where a GPU does the work; None: the same."""
     eager: ClassVar[bool] = False
     """Outputs have their contents after `plan` (draws, constants, readers)."""
     passes_on: ClassVar[bool] = False

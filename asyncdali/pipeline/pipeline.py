@@ -397,7 +397,7 @@ class Pipeline:
 
         `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
         input has ``no_copy=True``. Data in the memory of the pipeline's GPU (CuPy, torch, DLPack, TensorGPU, TensorListGPU), for an input
-        there, are copied in the order of `cuda_stream` (a handle or stream object; None: the one that the data name; -1: none). If there
+        there, are copied in the order of `cuda_stream` (a handle or stream object; None or -1: the one that the data name). If there
         is none, the call waits for the copy. `use_copy_kernel` changes nothing in the result.
 
         Raises KeyError for an unknown input, RuntimeError for one that has a source and for data that is no batch or larger than

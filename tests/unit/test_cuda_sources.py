@@ -267,6 +267,21 @@ def test_without_a_copy_the_memory_is_used_where_it_is(cuda):
     pipe.close()
 
 
+def test_dropped_arrays_are_kept_until_they_are_read(cuda):
+    """The user's stream frees what nobody refers to, before the pipeline's stream has come to read it."""
+    lend = Lender(cuda)
+    stream = cuda.stream_create()
+    pipe = built(lambda: fn.flip(fn.external_source(lambda i: lend(dense(i)), device="gpu", no_copy=True, layout="HWC")), depth=1)
+    outputs = []
+    for _ in range(3):
+        outputs.append(pipe.run(stream)[0])
+        gc.collect()
+        cuda.stream_synchronize(lend.stream)
+    for i, output in enumerate(outputs):
+        assert_pictures(output, i, dense)
+    pipe.close()
+
+
 def test_views_of_lent_memory_are_copied_for_the_user(cuda):
     lend = Lender(cuda)
     kept = []
@@ -372,4 +387,50 @@ def test_properties_of_data_on_the_gpu(cuda):
         assert [bytes(sample) for sample in contents(layout)] == [b"HWC"] * BATCH
         assert [sample.size for sample in contents(info)] == [0] * BATCH
     assert [tuple(sample) for sample in contents(shape)] == [value_of(BATCH + k).shape for k in range(BATCH)]
+    pipe.close()
+
+
+# --------------------------------------------------------------------------------------------------------------- one segment of it
+
+
+def noise(iteration):
+    return np.random.default_rng(iteration).integers(0, 255, (BATCH, 6, 5, 2), np.uint8)
+
+
+@pytest.mark.parametrize("lent", [False, True])
+def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent):
+    """normalize over a batch looks at data while planning, on the CPU; on a GPU all is one segment, and nothing is read by the host."""
+    lend = Lender(cuda)
+
+    def body():
+        data = fn.external_source(lambda i: lend(noise(i)) if lent else noise(i), device="gpu", layout="HWC")
+        return fn.normalize(fn.flip(data) + 1, batch=True, scale=2.0), fn.normalize(data, axes=[0, 1])
+
+    pipe = built(body, depth=1)
+    assert len(pipe._session.plan.segments) == 1
+    for i in range(3):
+        whole, single = pipe.run()
+        values = noise(i).astype(np.float32)
+        flipped = (values[:, :, ::-1] - values.mean()) / values.std() * 2
+        for k in range(BATCH):
+            expected = (values[k] - values[k].mean((0, 1))) / values[k].std((0, 1))
+            np.testing.assert_allclose(contents(whole)[k], flipped[k], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(contents(single)[k], expected, rtol=1e-4, atol=1e-5)
+    pipe.close()
+
+
+def test_expressions_of_data_on_the_gpu_are_made_there(cuda):
+    lend = Lender(cuda)
+
+    def body():
+        data = fn.external_source(lambda i: lend(noise(i)), device="gpu", layout="HWC")
+        return fn.normalize(data + 1, batch=True), fn.normalize((data + 1) * 2, mean=1.0, stddev=2.0)
+
+    pipe = built(body, depth=1)
+    for i in range(3):
+        whole, single = pipe.run()
+        values = noise(i).astype(np.float32) + 1
+        for k in range(BATCH):
+            np.testing.assert_allclose(contents(whole)[k], (values[k] - values.mean()) / values.std(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(contents(single)[k], (values[k] * 2 - 1) / 2, rtol=1e-5)
     pipe.close()

@@ -125,6 +125,7 @@ class Normalize(Operator):
     )
     # Only `batch` looks at the data of all samples before any is done; what is read is declared for the class.
     reads = (0,)
+    reads_on_cuda = ()  # launches follow one another
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
