@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 
@@ -12,6 +13,7 @@ from helpers.cuda import LazyArray, StandIn
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device import select
+from asyncdali.device.cuda.fed_arrays import FedArrays
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 BATCH = 4
@@ -323,6 +325,17 @@ def test_in_branches(cuda):
     for i in range(3):
         assert_pictures(pipe.run()[0], i, dense)
     pipe.close()
+
+
+@pytest.mark.parametrize("name, at", [(b"dltensor", 1), (b"dltensor_versioned", 5)])
+def test_bare_capsules_say_where_they_are(name, at):
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    for kind, on_gpu in ((1, False), (2, True), (13, True)):
+        words = np.zeros(16, np.int64)  # the struct: an address, then the device (after 32 bytes more where it has a version)
+        words[at : at + 1].view(np.int32)[0] = kind
+        assert FedArrays.has(make(words.ctypes.data, name, None)) == on_gpu
+    assert not FedArrays.has(np.zeros(3).__dlpack__())
 
 
 @pytest.mark.parametrize("no_copy", [False, True])

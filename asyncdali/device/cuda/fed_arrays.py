@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class FedArrays:
         self._handle = device.copy_stream
         self._returned: deque[tuple[Any, set[int]]] = deque()
         self._kept: list[tuple[Any, list[CudaEvent]]] = []
+        self._lock = threading.Lock()  # of _kept: several threads may feed
 
     @staticmethod
     def has(value: Any) -> bool:
@@ -153,7 +155,8 @@ class FedArrays:
         copy.place(buffer, buffer.address)
         device.memory.copy_samples(buffer.address, source, self._handle, blocking=False)
         buffer.ready = device.events.record(self._handle)
-        self._kept.append((source.memory_owner, [buffer.ready]))
+        with self._lock:
+            self._kept.append((source.memory_owner, [buffer.ready]))
         for lender in lenders:
             if lender is not None and lender != self._handle:
                 self._driver.stream_wait(lender, buffer.ready.handle)
@@ -165,10 +168,13 @@ class FedArrays:
 
     def _settle(self) -> None:
         """Let go of arrays that no stream reads any more, and of those whose last batch has gone, once their readers are through."""
-        while self._returned:
-            lent, readers = self._returned.popleft()
-            self._kept.append((lent, [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]))
-        self._kept = [(thing, events) for thing, events in self._kept if not all(event.done() for event in events)]
+        with self._lock:
+            while self._returned:
+                lent, readers = self._returned.popleft()
+                self._kept.append((lent, [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]))
+            over = [item for item in self._kept if all(event.done() for event in item[1])]
+            self._kept = [item for item in self._kept if not any(item is other for other in over)]
+        del over  # outside of the lock: finalisers of the user's run now
 
 
 def _place(value: Any) -> tuple[int, int]:
