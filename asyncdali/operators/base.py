@@ -23,8 +23,7 @@ import operator as _op
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -411,7 +410,8 @@ class Arguments:
         raise ValueError(message) if sample is None else SampleError(sample, message)
 
 
-class Iteration(NamedTuple):
+@dataclass(slots=True)  # not frozen: there is one for every iteration, and a frozen one takes three times as long to make
+class Iteration:
     """What an operator may know about the iteration it plans.
 
     `fed`: external input -> its batch, or the error to raise in its place; `stream`: that of a GPU which the operator's work is queued on.
@@ -419,7 +419,7 @@ class Iteration(NamedTuple):
 
     index: int
     batch_size: int
-    fed: Mapping[str, Any] = MappingProxyType({})
+    fed: Mapping[str, Any] = field(default_factory=dict)
     stream: CudaStream | None = None
 
 

@@ -9,6 +9,7 @@ worker threads, in pinned memory, and is uploaded then.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class DeviceSegmentRun(SegmentRun):
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         if built.planned.spec.schema.name == TRANSFER:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
-        planned = super()._plan(built, inputs, arguments, iteration._replace(stream=self._stream))
+        planned = super()._plan(built, inputs, arguments, replace(iteration, stream=self._stream))
         if built.operator.hands_out_samples:
             self._split.update(id(batch.addresses) for batch in inputs)
         if any(step.launches is None for step in planned.steps):

@@ -8,6 +8,7 @@ and the streams of `StreamPolicy`. Compiled work of one backend is taken by the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -35,6 +36,8 @@ from .segments import BuiltSegment, SegmentRun
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+
+log = logging.getLogger("asyncdali")
 
 
 class Record:
@@ -232,6 +235,7 @@ class Executor:
         self._open_records: deque[Record] = deque()
         self._admitted = 0
         self.closed = False
+        self._broken: BaseException | None = None
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
         self._pid = os.getpid()
@@ -301,6 +305,8 @@ class Executor:
         """The record of iteration `index`, to be submitted; raises PipelineClosed when there is nothing to run it."""
         if self.closed or self._loop is None:
             raise PipelineClosed("the pipeline was closed")
+        if self._broken is not None:
+            raise RuntimeError("the pipeline cannot go on: its executor failed, see the error above this one") from self._broken
         self.check_process()
         return Record(index, batch_size, self._edge_count)
 
@@ -433,8 +439,16 @@ class Executor:
             self._loop.call(self._guarded, function, *args)
 
     def _guarded(self, function: Callable[..., None], *args: Any) -> None:
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             function(*args)
+        except Exception as error:  # a bug in the runtime itself: nobody waits for ever because of it
+            log.exception("unexpected error on the loop's thread")
+            self._broken = error
+            for record in list(self._open_records):
+                record.fail(0, error)
+                record.finish()
 
     # --- the end
 

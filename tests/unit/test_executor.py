@@ -236,6 +236,24 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
     assert values(pipeline.run())[0][0] == 2
 
 
+def test_a_bug_on_the_loops_thread_ends_all_waiting(monkeypatch, caplog):
+    pipeline = pipeline_of(lambda: call(Probe))
+    pipeline.run()
+
+    def broken(*args):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(pipeline._session.executor, "_run_of", broken)
+    with pytest.raises((KeyError, RuntimeError)):  # of the iteration that waits, or when the next one is queued
+        for _ in range(5):  # some are made already
+            pipeline.run()
+    with pytest.raises(RuntimeError, match=r"executor failed") as caught:
+        pipeline.run()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "unexpected error on the loop's thread" in caplog.text
+    pipeline.close()
+
+
 def test_first_failed_sample_counts():
     def work(index, sample):
         if sample in (1, 2):
