@@ -256,6 +256,10 @@ class Batch:
         root = self.alias_of or self
         return [root.owner, *(source.memory_owner for source in root.links)] if root.links else root.owner
 
+    def settle(self) -> None:
+        """Its addresses were handed over: from now on they are as final as those of any batch that has memory."""
+        self.owner, self.links = self.memory_owner, ()
+
     @property
     def is_placed(self) -> bool:
         """Whether the addresses are final: the memory is there, and not handed over sample by sample."""

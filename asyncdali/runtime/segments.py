@@ -124,6 +124,9 @@ class SegmentRun:
                 yield job
             except SampleError as error:
                 raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
+            for _, batch in fresh:
+                if batch.links:
+                    batch.settle()
             if counters is not None:
                 counters.made(job, job.owners, self.record, job.count)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cloudpickle
 import numpy as np
 import pytest
 from test_operators import gpu, samples_of  # noqa: F401
@@ -24,7 +25,7 @@ def ragged(iteration):
 def check(source, expected, **options):
     """Two outputs, one the data themselves; outputs are looked at only at the end."""
 
-    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0)
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=0, py_start_method="spawn", py_callback_pickler=cloudpickle)
     def graph():
         data = fn.external_source(source, device="gpu", layout="HWC", **options)
         return data, fn.flip(data)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, values
 
-from asyncdali import fn, types
+from asyncdali import fn, pipeline_def, types
 
 SIZE = 6
 split, merge, negated = fn._conditional.split, fn._conditional.merge, fn._conditional.not_
@@ -273,3 +273,27 @@ def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind):
         assert filled(one) == filled(other) == [x for x, taken in zip(everything, wanted) if taken]
     inside = range(memory.ctypes.data, memory.ctypes.data + memory.nbytes)
     assert not any(sample.data_ptr() in inside for outputs in held for batch in outputs for sample in batch)
+
+
+def test_samples_of_a_merged_batch_change_places_twice():
+    """Permutations hand out samples where they lie; those of a merged batch lie there once it was made, also for a branch."""
+    data = np.arange(6 * 300 * 300 * 3, dtype=np.uint8).reshape(6, 300, 300, 3)
+
+    @pipeline_def(batch_size=6, num_threads=2, device_id=None, seed=7, enable_conditionals=True)
+    def graph():
+        images = fn.external_source(lambda k: data, batch=True, layout="HWC")
+        if fn.external_source(lambda k: np.array([True, False] * 3), batch=True):
+            made = fn.flip(images)
+        else:
+            made = images
+        if fn.external_source(lambda k: np.array([True, True, False, False, True, False]), batch=True):
+            moved = fn.permute_batch(made, indices=fn.batch_permutation(seed=3))
+        else:
+            moved = fn.permute_batch(made, indices=fn.batch_permutation(seed=4))
+        return made, moved, fn.permute_batch(moved, indices=[5, 4, 3, 2, 1, 0])
+
+    pipeline = graph()
+    for _ in range(3):
+        made, moved, back = ([np.array(sample) for sample in batch] for batch in pipeline.run())
+        np.testing.assert_array_equal(back, moved[::-1])
+        assert sorted(map(bytes, made)) == sorted(map(bytes, moved)) == sorted(map(bytes, np.concatenate([data[::2, :, ::-1], data[1::2]])))
