@@ -162,7 +162,7 @@ def ours(photos: str, iterations: int) -> None:
     from asyncdali.device import select
 
     threads = len(os.sched_getaffinity(0))
-    print(f"card copies {copy_bandwidth():.0f} GB/s (read and written); {threads} threads")
+    print(f"{threads} threads")  # nothing here uses CUDA before a pipeline does: how many connections there are is decided then
     for make in (decoded, training, rotated):
         for settings in ({}, {"decoder": "hardware"}, {"decoder": "hybrid"}, {"decoder": "cpu"}, {"hw_decoder_load": 0.85}):
             for count, depth in SWEEP if not settings else ((threads, 3),):
@@ -183,6 +183,7 @@ def ours(photos: str, iterations: int) -> None:
         pipe.build()
         print(f"asyncdali {make.__name__:9} interpreter held {held_per_sample(pipe, iterations):.1f} us per sample at most", flush=True)
         pipe.close()
+    print(f"card copies {copy_bandwidth():.0f} GB/s (read and written)")
     for make in (training, rotated):
         select._driver = None  # a driver of its own, whose launches are noted
         select._driver = select.make_driver()
