@@ -77,9 +77,9 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
     found = InterpreterTime()
     try:
         for owner, name, original in originals:
-            setattr(owner, name, timed(original))
-        for _, _, original in originals:
-            _wait_for_calls_of(original)
+            measured = timed(original)
+            setattr(owner, name, measured)
+            _wait_for_other_calls(original.__code__, measured.__code__)
         before = outside()
         yield found
         found.seconds = max(0.0, outside() - before)
@@ -88,15 +88,16 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
             setattr(owner, name, original)
 
 
-def _wait_for_calls_of(function: object) -> None:
-    """Until no thread is in a call of `function`: these began unmeasured."""
+def _wait_for_other_calls(code: CodeType, measured: CodeType) -> None:
+    """Until no thread is in `code` but by way of `measured`: such calls began before the measurement."""
     deadline = time.monotonic() + _PATIENCE
-    code = function.__code__  # type: ignore[attr-defined]
-    while any(_within(code, frame) for frame in sys._current_frames().values()) and time.monotonic() < deadline:
+    while any(_unmeasured(code, measured, frame) for frame in sys._current_frames().values()) and time.monotonic() < deadline:
         time.sleep(0.0005)
 
 
-def _within(code: CodeType, frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code is not code:
+def _unmeasured(code: CodeType, measured: CodeType, frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not measured:
+        if frame.f_code is code and (frame.f_back is None or frame.f_back.f_code is not measured):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False

@@ -80,7 +80,7 @@ class Mixed:
             assert batch.outputs[2].sample(i) == index % 1000
 
 
-@pytest.mark.parametrize("start_method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", pytest.param("forkserver", marks=pytest.mark.slow), "spawn"])
 def test_a_killed_worker_is_replaced(make_pool, start_method):
     source = Mixed()
     pool = make_pool(Source(source, "samples", 8, num_outputs=3, prefetch=3), start_method=start_method)

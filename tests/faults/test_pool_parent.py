@@ -63,7 +63,7 @@ def ended(descriptors, seconds):
 WAIT = "pool.receive(tickets[0])"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["time.sleep(1000)", "ctypes.PyDLL(None).sleep(1000)"])
 def test_the_parent_is_killed(what, method):
     process, workers = run(WAIT, what, method=method)

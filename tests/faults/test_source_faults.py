@@ -57,7 +57,7 @@ def wait_until_gone(pids, seconds):
         os.sched_yield()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_killed_worker_changes_nothing(method):
     pipe = make(Positions(ENDLESS), py_start_method=method)
     chance = random.Random(1)
@@ -73,7 +73,7 @@ def test_a_killed_worker_changes_nothing(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_minute_of_killing(method):
     """A random worker dies every 200 ms for 60 s: the stream stays, nothing is left. (With the zygote: test_pool_death.)"""
     pipe = make(Positions(ENDLESS), py_start_method=method)
@@ -238,7 +238,7 @@ def test_ctrl_c_reaches_main_only():
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_main_without_a_file(method):
     """A program from standard input, as notebooks are: functions of __main__ get to the workers."""
     program = f"""

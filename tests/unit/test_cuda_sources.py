@@ -410,6 +410,7 @@ def noise(iteration):
     return np.random.default_rng(iteration).integers(0, 255, (BATCH, 6, 5, 2), np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lent", [False, True])
 def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent):
     """normalize over a batch looks at data while planning, on the CPU; on a GPU all is one segment, and nothing is read by the host."""
@@ -432,6 +433,7 @@ def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent)
     pipe.close()
 
 
+@pytest.mark.slow
 def test_expressions_of_data_on_the_gpu_are_made_there(cuda):
     lend = Lender(cuda)
 

@@ -130,6 +130,7 @@ def test_wrong_arguments():
                 fn.flip(a, horizontal=huge)
 
 
+@pytest.mark.slow
 def test_no_type_means_the_inputs_type_or_is_refused():
     """As in DALI: where a type is needed NO_TYPE is none."""
     with Pipeline(**BASE):

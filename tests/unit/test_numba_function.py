@@ -42,6 +42,7 @@ def test_shapes_from_setup(jit):
         assert values(pipe.run())[0] == [((sample + k).T * 2).tolist() for sample in DATA]
 
 
+@pytest.mark.slow
 def test_several_arrays_of_several_kinds():
     def run(total, scaled, a, b):
         total[0] = 0
@@ -61,6 +62,7 @@ def test_several_arrays_of_several_kinds():
     assert values(pipe.run()) == [[[30.0], [6.0]], [[[0, 1, 2], [3, 4, 5]], [[1, 1]]]]
 
 
+@pytest.mark.slow
 def test_whole_batches():
     def run(out, a):
         for k in range(len(a)):

@@ -197,7 +197,7 @@ def test_data_of_the_wrong_type():
 # ----------------------------------------------------------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("kind", ["SampleInfo", pytest.param("index", marks=pytest.mark.slow), "BatchInfo", "async"])
+@pytest.mark.parametrize("kind", ["SampleInfo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("index", "BatchInfo")), "async"])
 def test_resume_under_other_workers_and_queues(kind):
     def graph(parallel, **options):
         given = {"source": awaited, "batch": False} if kind == "async" else KINDS[kind]()
@@ -252,7 +252,7 @@ class Counted:
         self.index, self.rounds = state["index"], state["rounds"]
 
 
-@pytest.mark.parametrize("depth, every", [pytest.param(1, 1, marks=pytest.mark.slow), (3, 1), (2, 2)])
+@pytest.mark.parametrize("depth, every", [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(3, 1, marks=pytest.mark.slow), (2, 2)])
 def test_resume_a_source_with_a_state_at_any_place_of_its_epochs(depth, every):
     def graph(parallel):
         return fn.external_source(Counted(), cycle="raise", parallel=parallel, snapshot_every=every)
@@ -309,7 +309,7 @@ SPAWNED = """
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_start_methods_with_functions_of_main(method, tmp_path):
     done = run_script(SPAWNED, method)
     assert done.stdout.split("\n")[:3] == [
@@ -331,7 +331,7 @@ def test_unpicklable_sources_name_the_attribute(method):
 # --------------------------------------------------------------------------------------------------------------- the tutorial
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_the_tutorial(method):
     """Two pipelines with workers of their own, started before either is built; decoded, made brighter, looked at."""
 
