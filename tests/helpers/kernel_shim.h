@@ -9,6 +9,7 @@ static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 
 #define KERNEL extern "C" void
 #define DEVICE static inline
+#define WHOLE_WORD static __attribute__((noinline, no_sanitize_address))
 #define DEVICE_MEMBER inline
 #define __restrict__ __restrict
 #define __shared__ static thread_local

@@ -1,6 +1,12 @@
 // Windows of decoded images, from wherever a lane left them to the batch. Table: 0 where windows begin, 1 bytes from row to row, 2 rows,
 // 3 bytes of a row, 4 targets (int64[samples] each), 5 samples. Four bytes at a time, in the target's words; source words are put together.
+// A source word of which one byte belongs to the window is read whole: memory comes in larger pieces than words.
 #include "kernel.cuh"
+
+#ifndef WHOLE_WORD
+#define WHOLE_WORD DEVICE // the host's checker of memory is told so here
+#endif
+WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
 
 KERNEL gather(const int64 *context) {
     FOR_SAMPLES(sample, context[5]) {
@@ -12,8 +18,8 @@ KERNEL gather(const int64 *context) {
             const int32 shift = 8 * (int32)((from + head) & 3);
             const uint32 *aligned = at<const uint32>((from + head) & ~(int64)3);
             FOR_COLUMNS(k, words, lanes) {
-                uint32 word = aligned[k];
-                if (shift) word = word >> shift | aligned[k + 1] << (32 - shift);
+                uint32 word = whole_word(aligned + k);
+                if (shift) word = word >> shift | whole_word(aligned + k + 1) << (32 - shift);
                 at<uint32>(to + head)[k] = word;
             }
             FOR_COLUMNS(k, head, lanes) at<uint8>(to)[k] = at<const uint8>(from)[k];
