@@ -114,17 +114,19 @@ def _rank(lane: str) -> tuple[int, str]:
 
 
 class WorkerSampler:
-    """Looks at a pipeline's worker processes every 5 ms and records what they did meanwhile: spans are right in length, and in place to
-    5 ms."""
+    """Looks at a pipeline's worker processes when it begins, every 5 ms and when it ends, and records what they did in between: spans are
+    right in length, and in place to 5 ms."""
 
     def __init__(self, pipeline: Any, recorder: Recorder):
         self._pipeline = pipeline
         self._recorder = recorder
+        self._seen: dict[int, tuple[int, float]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asyncdali-trace-workers", daemon=True)
 
     def __enter__(self) -> WorkerSampler:
         if self._pipeline.worker_statistics():
+            self._look()
             self._thread.start()
         return self
 
@@ -132,15 +134,19 @@ class WorkerSampler:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
+            self._look()
 
     def _run(self) -> None:
-        before: dict[int, tuple[int, float]] = {}
         while not self._stop.wait(_SAMPLING):
-            time_now = time.perf_counter_ns()
-            for number, worker in enumerate(self._pipeline.worker_statistics().get("workers", ())):
-                tasks, busy = worker["tasks"], worker["busy_seconds"]
-                known, so_far = before.get(number, (tasks, busy))
-                if busy > so_far:
-                    what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
-                    self._recorder.span(what, time_now - int((busy - so_far) * 1e9), time_now, -1, f"process {number} ({worker['pid']})")
-                before[number] = (tasks, busy)
+            self._look()
+
+    def _look(self) -> None:
+        """Record what each worker has done since the last look, of which the first is the start."""
+        time_now = time.perf_counter_ns()
+        for number, worker in enumerate(self._pipeline.worker_statistics().get("workers", ())):
+            tasks, busy = worker["tasks"], worker["busy_seconds"]
+            known, so_far = self._seen.get(number, (tasks, busy))
+            if busy > so_far:
+                what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
+                self._recorder.span(what, time_now - int((busy - so_far) * 1e9), time_now, -1, f"process {number} ({worker['pid']})")
+            self._seen[number] = (tasks, busy)

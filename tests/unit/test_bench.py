@@ -20,7 +20,7 @@ import pytest
 
 from asyncdali.__main__ import main
 from asyncdali.compiled.step import Compiled
-from asyncdali.tooling import bench, program, report
+from asyncdali.tooling import bench, program, report, trace
 from asyncdali.tooling.consumer import Step
 from asyncdali.tooling.interpreter import interpreter_time
 from asyncdali.tooling.measure import measure
@@ -287,6 +287,15 @@ def test_a_trace(capsys, target, tmp_path):
     assert len(waits) == 20
     assert {event["ph"] for event in events if event.get("cat") == "iteration"} >= {"s", "f"}
     assert [event for event in events if event["ph"] == "C" and event["name"] == "iterations ready"]
+
+
+def test_worker_processes_are_seen_however_short_the_measurement(target, monkeypatch):
+    monkeypatch.setattr(trace, "_SAMPLING", 60.0)
+    pipeline = program.make(program.load(target("workers")), {})
+    recorder = Recorder()
+    measure(pipeline, 10, {}, recorder=recorder)
+    pipeline.close()
+    assert any(span.lane.startswith("process ") for span in recorder.spans)
 
 
 def test_stages_and_threads_have_lanes(target):
