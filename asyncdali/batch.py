@@ -223,13 +223,18 @@ class Batch:
         """This batch if its memory may be written to, else a copy of it: for code of the user that cannot be kept from writing."""
         return self._copied(np.ones(len(self), bool)) if self.read_only else self
 
+    @property
+    def reused_memory(self) -> bool | np.ndarray:
+        """`reused` of the batch whose memory this one views."""
+        return (self if self.alias_of is None else self.alias_of).reused
+
     def reused_samples(self) -> np.ndarray:
         """Whether the memory of each sample is used again elsewhere, bool[samples]; see the class."""
-        return np.broadcast_to((self.alias_of or self).reused, len(self))
+        return np.broadcast_to(self.reused_memory, len(self))
 
     def private(self) -> Batch:
         """This batch if its memory is its own, else a copy of the samples of which it is not."""
-        if (self if self.alias_of is None else self.alias_of).reused is False:  # nearly always
+        if self.reused_memory is False:  # nearly always
             return self
         reused = self.reused_samples()
         return self._copied(reused) if reused.any() else self

@@ -83,7 +83,8 @@ def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
     """The sub-batch of the chosen samples, over the same memory."""
     places = np.flatnonzero(chosen)
     part = _over(batch.shapes[places], batch, (batch,), lambda: batch.addresses[places])
-    part.reused = _all_or_each(batch.reused_samples()[places])
+    reused = batch.reused_memory
+    part.reused = reused if isinstance(reused, bool) else _all_or_each(reused[places])
     part.rows = rows_of(batch.rows, chosen)
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
         part.values = batch.values if len(places) == len(batch) else batch.values[places]
@@ -212,10 +213,11 @@ def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], chosen: np.ndarray
         return found
 
     merged = _over(shapes, like, tuple(filled), addresses)
-    reused = np.zeros(len(chosen), bool)
-    for batch, where in zip(inputs, places):
-        reused[where] = batch.reused_samples()
-    merged.reused = _all_or_each(reused)
+    if any(batch.reused_memory is not False for batch in filled):
+        reused = np.zeros(len(chosen), bool)
+        for batch, where in zip(inputs, places):
+            reused[where] = batch.reused_memory
+        merged.reused = _all_or_each(reused)
     values = _merged_values(inputs, filled, places, len(chosen))
     if values is not None:
         merged.values, merged.owner, merged._addresses, merged.links = values, values, None, ()
