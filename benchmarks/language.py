@@ -41,15 +41,30 @@ class Program:
         self.cost: list[float] = []
 
     def measure(self, iterations: int) -> None:
-        """Run some iterations; those that are prefetched are paid for by the ones before."""
+        """Run some iterations and wait until as many are prefetched as there were: it has paid for `iterations`, and for nothing else."""
+        _until_idle()
         start = time.process_time()
         for _ in range(iterations):
             self.pipe.run()
+        _until_idle()
         self.cost.append((time.process_time() - start) / iterations)
 
     def close(self) -> None:
         """End the pipeline."""
         getattr(self.pipe, "close", lambda: None)()
+
+
+def _until_idle() -> None:
+    """Wait until this process has used next to no processor time for some ms: all that is prefetched is there.
+
+    Without it a program is charged with what the one before it had in flight, which favours whoever follows a cheap one.
+    """
+    used, quiet = time.process_time(), 0
+    deadline = time.monotonic() + 2
+    while quiet < 3 and time.monotonic() < deadline:
+        time.sleep(0.004)
+        used, before = time.process_time(), used
+        quiet = quiet + 1 if used - before < 0.0004 else 0
 
 
 def _giving(batch: Any) -> Callable[[], Any]:
