@@ -11,6 +11,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
 from ..types import DALIDataType
+from .aside import ExpectedSizes
 from .base import ReaderOperator, place_aligned
 from .files import FileTable
 from .remote import RemoteError, read_files
@@ -80,6 +81,7 @@ class FileContentsReader(ReaderOperator):
 
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
+        self._expected = ExpectedSizes()
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
         hint = max([*spec.constant("bytes_per_sample_hint"), 0])
@@ -93,31 +95,43 @@ class FileContentsReader(ReaderOperator):
         return self._table
 
     def read_contents(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
-        """Jobs that read these files; ``self._contents`` is the output then."""
+        """Jobs that read these files; ``self._contents`` is the output then.
+
+        Commonly one: what earlier batches took tells how much memory to set aside, and each file is read when it has been opened. Files
+        for which that does not suffice (all of the first batch) take a second job.
+        """
         if self.table.remote:
             self._contents = self._fetched(indices)
             return
         count, table = len(indices), self.table
-        files = np.zeros((3, count), np.int64)
-        starts, descriptors, sizes = files
+        files = np.zeros((4, count), np.int64)
+        starts, descriptors, sizes, addresses = files
         table.starts.take(indices, out=starts)
         descriptors.fill(-1)
         at = address_of(files)
-        starts_at, descriptors_at, sizes_at = at, at + 8 * count, at + 16 * count
-        keep = [files, table]
-        context = np.array([table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN], np.int64)
+        starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
+        memory = self._expected.aside(count, self.environment.allocate)
+        context = np.array(
+            [table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN, *memory.entries, addresses_at], np.int64
+        )
+        keep = [files, table, memory.block]
         explain = self._explain(indices)
         ahead = self.ahead(count)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, indices)
-            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=SampleNames(table, indices))
-            place_aligned(contents, self.environment.allocate)
-            context = np.array([descriptors_at, sizes_at, address_of(contents.addresses), table.paths_at, starts_at], np.int64)
-            yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
+            contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses, source_info=SampleNames(table, indices))
+            left = descriptors != self._kernels.DONE
+            if left.any():
+                memory.place_rest(contents, left, self.environment.allocate)
+                context = np.array([descriptors_at, sizes_at, addresses_at, table.paths_at, starts_at], np.int64)
+                yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
+            else:
+                contents.owner, contents.contiguous = memory.block, memory.in_order
         except BaseException:  # after the last step none is open
             self._kernels.close_all(descriptors_at, count)
             raise
+        self._expected.learn(sizes)
         self._contents = contents
         if ahead is not None:
             yield from advise(table, ahead)

@@ -1,10 +1,11 @@
-"""Reading whole files without the interpreter: two steps over a batch, sizes first, then bytes."""
+"""Reading whole files without the interpreter: a step that opens them and reads those that fit into memory set aside for the batch, and
+one that reads the others once their sizes are known."""
 
 from __future__ import annotations
 
 from numba import types
 
-from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, store_i64, store_u8
+from ..compiled.intrinsics import copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
 from .record_kernels import open_file, read_at
 
@@ -22,12 +23,46 @@ SHORT_READ = 1 << 20
 """Status: the file ended before its size."""
 
 
+DONE = -2
+"""In place of a descriptor: the file has been read, and closed."""
+
+
+@inlined
+def _read_whole(fd, size, target):
+    done = 0
+    while done < size:
+        got = _pread(fd, target + done, size - done, done)
+        if got < 0:
+            return load_i32(_errno())
+        if got == 0:
+            return SHORT_READ
+        done += got
+    return 0
+
+
+@inlined
+def _room(context, sample, size):
+    """Where in the memory set aside a file of this size goes; 0 if it does not fit."""
+    block, capacity, equal = load_i64(context + 48), load_i64(context + 56), load_i64(context + 64)
+    if equal != 0:
+        return block + sample * equal if size == equal else 0
+    if capacity == 0:
+        return 0
+    start = fetch_add(context + 72, (size + 63) & -64)
+    return block + start if start + size <= capacity else 0
+
+
 @step
 def open_step(context, sample, thread):
-    """Open each file and find its size. Status: errno.
+    """Open each file, find its size and read it if there is room. Status: errno, or SHORT_READ.
 
-    Context: address of the paths, their starts, descriptors (out, -1 when not open), sizes (out) as int64[samples], read-ahead flag,
-    how many of the files may stay open.
+    Context:
+     0 address of the paths       1 their starts              2 descriptors (out): of files to be read yet, -1 when not open, or DONE
+     3 sizes (out)                4 read-ahead flag           5 how many of the files may stay open
+     6 memory set aside, on a multiple of 64                  7 its bytes; 0: nothing is read
+     8 the files' size if they are expected to be equal, else 0: they have their places in order then
+     9 bytes used so far; may come to exceed 7               10 addresses of what was read (out)
+    1, 2, 3 and 10 are addresses of int64[samples].
     """
     path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
     descriptors = load_i64(context + 16)
@@ -41,9 +76,16 @@ def open_step(context, sample, thread):
         code = load_i32(_errno())
         _close(fd)
         return code
+    store_i64(load_i64(context + 24) + 8 * sample, size)
+    target = _room(context, sample, size)
+    if target != 0:
+        store_i64(load_i64(context + 80) + 8 * sample, target)
+        store_i64(descriptors + 8 * sample, DONE)
+        code = _read_whole(fd, size, target)
+        _close(fd)
+        return code
     if load_i64(context + 32):
         _advise(fd, 0, 0, _WILL_NEED)
-    store_i64(load_i64(context + 24) + 8 * sample, size)
     if sample < load_i64(context + 40):
         store_i64(descriptors + 8 * sample, fd)
     else:
@@ -51,42 +93,29 @@ def open_step(context, sample, thread):
     return 0
 
 
-@inlined
-def _read_whole(fd, sample, context):
-    size = load_i64(load_i64(context + 8) + 8 * sample)
-    target = load_i64(load_i64(context + 16) + 8 * sample)
-    done = 0
-    while done < size:
-        got = _pread(fd, target + done, size - done, done)
-        if got < 0:
-            return load_i32(_errno())
-        if got == 0:
-            return SHORT_READ
-        done += got
-    return 0
-
-
 @step
 def read_step(context, sample, thread):
-    """Read each file into its place, opening it again if it is not open. Status: errno, or SHORT_READ.
+    """Read each file that is not done into its place, opening it again if it is not open. Status: errno, or SHORT_READ.
 
     Context: descriptors, sizes, destination addresses (int64[samples] each), address of the paths, their starts.
     """
     descriptors = load_i64(context)
     fd = load_i64(descriptors + 8 * sample)
+    if fd == DONE:
+        return 0
     if fd < 0:
         fd = _open(load_i64(context + 24) + load_i64(load_i64(context + 32) + 8 * sample), _OPEN_FLAGS)
         if fd < 0:
             return load_i32(_errno())
-    code = _read_whole(fd, sample, context)
-    store_i64(descriptors + 8 * sample, -1)
+    code = _read_whole(fd, load_i64(load_i64(context + 8) + 8 * sample), load_i64(load_i64(context + 16) + 8 * sample))
+    store_i64(descriptors + 8 * sample, DONE)
     _close(fd)
     return code
 
 
 @compiled(2)
 def close_all(descriptors, count):
-    """Close those of `count` descriptors that are open (not -1), also after an error."""
+    """Close those of `count` descriptors that are open (not negative), also after an error."""
     for k in range(count):
         fd = load_i64(descriptors + 8 * k)
         if fd >= 0:

@@ -26,6 +26,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
+from .aside import NOTHING_ASIDE
 from .containers import BLOCK
 from .contents import MAX_OPEN, fetched_batch
 from .remote import is_remote
@@ -91,7 +92,8 @@ class FileRead(Operator):
             return
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         try:
-            context, keep = context_table([paths, starts, descriptors, sizes, 0, 0 if self._direct else MAX_OPEN])
+            may_stay_open = 0 if self._direct else MAX_OPEN
+            context, keep = context_table([paths, starts, descriptors, sizes, 0, may_stay_open, *NOTHING_ASIDE.entries, 0])
             yield CompiledJob(count, [Step(kernels.open_step.address, context, self._explain, keep=keep)])
             self._refuse_empty(sizes, names)
             output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)

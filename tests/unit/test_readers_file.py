@@ -10,6 +10,7 @@ import pytest
 from helpers.pipelines import values
 
 from asyncdali import Pipeline, fn
+from asyncdali.operators.base import CompiledJob
 
 GOLDEN = [
     (".hid/h.jpg", 0), ("10/q.wav", 1), ("9/q.flac", 2), ("B/z.Jpeg", 3), ("a/w.WEBP", 4), ("a/x.png", 4), ("b/.hidden.jpg", 5),
@@ -348,3 +349,73 @@ def test_two_readers_in_one_graph(ten):
     with pipe:
         pipe.set_outputs(fn.readers.file(files=ten)[1], fn.readers.file(files=ten[::-1])[1], fn.readers.file(files=ten)[1])
     assert values(pipe.run()) == [[[0], [1]]] * 3 and len(pipe.reader_meta()) == 3
+
+
+# ------------------------------------------------------------------------------------------------- memory set aside for a batch
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """How many jobs the reader has asked for since the list was last emptied, an entry each."""
+    from asyncdali.readers import contents
+
+    asked: list[int] = []
+
+    def job(count, steps):
+        asked.append(count)
+        return CompiledJob(count, steps)
+
+    monkeypatch.setattr(contents, "CompiledJob", job)
+    return asked
+
+
+def _files(folder, sizes):
+    for k, size in enumerate(sizes):
+        (folder / f"{k:03}").write_bytes(np.random.default_rng(k).bytes(size))
+    return [str(folder / f"{k:03}") for k in range(len(sizes))]
+
+
+def _run_and_check(pipe, files):
+    """Each sample is what its file holds."""
+    contents, labels, _ = pipe.run()
+    for sample, label in zip(contents, labels, strict=True):
+        with open(files[int(np.asarray(label)[0])], "rb") as file:
+            assert bytes(np.asarray(sample)) == file.read()
+    return contents
+
+
+def test_batches_of_about_one_size_are_read_in_one_job(tmp_path, jobs):
+    files = _files(tmp_path, [9_000 + 37 * k for k in range(16)])
+    pipe = reader(8, files=files, random_shuffle=True, pipeline={"prefetch_queue_depth": 1})
+    counts = []
+    for _ in range(6):
+        jobs.clear()
+        _run_and_check(pipe, files)
+        counts.append(len(jobs))
+    assert counts[0] == 2 and counts[1:] == [1] * 5
+
+
+def test_files_that_the_memory_set_aside_does_not_hold(tmp_path):
+    sizes = [10, 1_000, 0, 64, 300_000, 5, 1_000_000, 128, 63, 65, 20_000, 0]
+    files = _files(tmp_path, sizes)
+    pipe = reader(4, files=files, dont_use_mmap=True, random_shuffle=True, initial_fill=5)
+    held = [_run_and_check(pipe, files) for _ in range(30)]
+    before = [[bytes(np.asarray(sample)) for sample in contents] for contents in held]
+    for _ in range(5):
+        _run_and_check(pipe, files)
+    assert [[bytes(np.asarray(sample)) for sample in contents] for contents in held] == before
+
+
+def test_equal_files_are_one_array_until_one_differs(tmp_path, jobs):
+    files = _files(tmp_path, [4096] * 12 + [4097] + [4096] * 11)
+    pipe = reader(4, files=files, pipeline={"prefetch_queue_depth": 1})
+    dense, counts = [], []
+    for _ in range(12):
+        jobs.clear()
+        contents = _run_and_check(pipe, files)
+        dense.append(contents.is_dense_tensor())
+        if dense[-1]:
+            assert np.array_equal(contents.as_array(), np.stack([np.asarray(sample) for sample in contents]))
+        counts.append(len(jobs))
+    assert dense == [True, True, True, False, True, True] * 2
+    assert counts[:4] == [2, 1, 1, 2]  # the first, and the one that holds a file of another size

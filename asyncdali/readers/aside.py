@@ -1,0 +1,69 @@
+"""Memory set aside for the files of a batch before their sizes are known, so that each can be read when it has been opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..batch import Batch
+from ..compiled.memory import address_of
+from ..types import DALIDataType
+from .base import place_aligned
+
+_MARGIN, _FORGETTING = 1.0625, 0.98
+ALIGNMENT = 64
+
+
+class Aside(NamedTuple):
+    """Memory for a batch: entries 6 to 9 of the context of ``file_kernels.open_step``, the block, and whether samples are in order in it,
+    without gaps."""
+
+    entries: tuple[int, int, int, int]
+    block: np.ndarray | None
+    in_order: bool
+
+    def place_rest(self, batch: Batch, left: np.ndarray, allocate: Callable[[int], np.ndarray]) -> None:
+        """Memory for those samples that are `left` (bool[samples]); the others lie in the block."""
+        if left.all():
+            place_aligned(batch, allocate)
+            return
+        rest = Batch(batch.shapes[left], DALIDataType.UINT8)
+        place_aligned(rest, allocate)
+        batch.addresses[left] = rest.addresses
+        batch.owner = [self.block, rest.owner]
+
+
+NOTHING_ASIDE = Aside((0, 0, 0, 0), None, False)
+
+
+class ExpectedSizes:
+    """How much memory the files of a batch will take: the most that those of the last batches took per file, slowly forgotten.
+
+    Where all files of the last batch were equal, the next ones are expected to be, and get their places in order: one dense array.
+    """
+
+    def __init__(self) -> None:
+        self._per_sample = 0.0
+        self._equal = 0
+
+    def aside(self, count: int, allocate: Callable[[int], np.ndarray]) -> Aside:
+        """Memory for `count` files; none before anything is known."""
+        if self._equal:
+            block = allocate(self._equal * count)
+            return Aside((address_of(block), len(block), self._equal, 0), block, True)
+        if not self._per_sample:
+            return NOTHING_ASIDE
+        block = allocate(int(self._per_sample * count * _MARGIN) + ALIGNMENT)
+        start = address_of(block)
+        skipped = -start % ALIGNMENT
+        return Aside((start + skipped, len(block) - skipped, 0, 0), block, False)
+
+    def learn(self, sizes: np.ndarray) -> None:
+        """A batch of files of these sizes (int64[samples]) was read."""
+        if len(sizes) == 0:
+            return
+        self._equal = int(sizes[0]) if (sizes == sizes[0]).all() else 0
+        taken = float(sizes.mean()) + ALIGNMENT / 2
+        self._per_sample = max(taken, self._per_sample * _FORGETTING)
