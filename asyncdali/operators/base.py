@@ -509,8 +509,11 @@ class Operator:
         """Decide the iteration; see the module docstring."""
         raise TypeError(f"operator {self.schema.name} does not implement plan()")
 
+    def stop(self) -> None:
+        """The pipeline is being closed: wake whoever waits in this operator. Its threads may be at work still."""
+
     def close(self) -> None:
-        """Release what the operator holds (files, processes)."""
+        """Release what the operator holds (files, processes), when the threads of the pipeline have ended."""
 
 
 REGISTRY: dict[str, type[Operator]] = {}

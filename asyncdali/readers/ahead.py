@@ -1,50 +1,111 @@
-"""Remote batches that are asked for before they are needed."""
+"""Remote batches: fetched on threads that end with the pipeline, and asked for before they are needed."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from ..errors import PipelineClosed
 from .order import OrderPosition, SampleOrder
+from .requests import Requests
+
+_PATIENCE = 0.9
+"""Seconds that closing may take; nothing but a file system that is not asynchronous needs them."""
+
+
+class Fetches:
+    """Calls that wait for remote files, each on a thread of its own: whoever waits for one can be told at once that it is given up."""
+
+    def __init__(self) -> None:
+        self._requests = Requests()
+        self._lock = threading.Lock()
+        self._running: dict[Future[Any], threading.Thread] = {}
+
+    def begin(self, call: Callable[[], Any]) -> Future[Any]:
+        """Start a call; PipelineClosed after :meth:`stop`."""
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                with self._requests.governed():
+                    found, error = call(), None
+            except BaseException as caught:  # raised where the result is asked for
+                found, error = None, caught
+            _settle(future, found, error)
+            with self._lock:
+                del self._running[future]
+
+        thread = threading.Thread(target=work, name="asyncdali-fetch", daemon=True)
+        with self._lock:
+            if self._requests.given_up.is_set():
+                raise PipelineClosed("the pipeline was closed")
+            thread.start()
+            self._running[future] = thread
+        return future
+
+    def on_this_thread(self) -> AbstractContextManager[None]:
+        """Remote files that the calling thread waits for meanwhile are given up, too."""
+        return self._requests.governed()
+
+    def stop(self) -> None:
+        """Give up what runs: its requests end, and those who wait get PipelineClosed."""
+        self._requests.give_up()
+        with self._lock:
+            running = list(self._running)
+        for future in running:
+            _settle(future, None, PipelineClosed("the pipeline was closed while it waited for remote files"))
+
+    def close(self) -> None:
+        """Stop, and wait for the threads; those in a call of a file system that is not asynchronous end with it."""
+        self.stop()
+        deadline = time.monotonic() + _PATIENCE
+        with self._lock:
+            threads = list(self._running.values())
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _settle(future: Future[Any], found: Any, error: BaseException | None) -> None:
+    try:
+        if error is None:
+            future.set_result(found)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:  # it was given up meanwhile
+        pass
 
 
 class BatchesAhead:
-    """What `fetch` gives for the batches of `order`, `depth` of which are fetched at a time, each on a thread of its own.
+    """What `fetch` gives for the batches of `order`, `depth` of which are fetched at a time.
 
-    The order is one of its own, so that the reader's position knows nothing of it. What it says is a guess: a batch of other indices (the
-    batch size changed, a checkpoint was restored) is fetched then, and the guesses start anew behind it.
+    The order is one of its own, so that the reader's position knows nothing of it (None for a depth of 1). What it says is a guess: a batch
+    of other indices (the batch size changed, a checkpoint was restored) is fetched then, and the guesses start anew behind it.
     """
 
-    def __init__(self, order: SampleOrder, depth: int, fetch: Callable[[np.ndarray], Any]):
-        self._order, self._depth, self._fetch = order, depth, fetch
+    def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], Any], fetches: Fetches):
+        self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
         self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
 
     def get(self, indices: np.ndarray, position: OrderPosition) -> Any:
         """``fetch(indices)``, or the error that it raises; `position` is that of the reader behind this batch."""
-        if self._ahead and np.array_equal(self._ahead[0][0], indices):
-            _, found = self._ahead.popleft()
-        else:
-            self._ahead.clear()
-            self._order.restore(position)
-            found = self._begin(indices)
-        while len(self._ahead) < self._depth - 1:
-            coming = self._order.take(len(indices))
-            self._ahead.append((coming, self._begin(coming)))
+        guessed = bool(self._ahead) and np.array_equal(self._ahead[0][0], indices)
+        found = self._ahead.popleft()[1] if guessed else self._begin(indices)
+        if self._order is not None:
+            if not guessed:
+                self._ahead.clear()
+                self._order.restore(position)
+            while len(self._ahead) < self._depth - 1:
+                coming = self._order.take(len(indices))
+                self._ahead.append((coming, self._begin(coming)))
         return found.result()
 
     def _begin(self, indices: np.ndarray) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def fetch() -> None:
-            try:
-                future.set_result(self._fetch(indices))
-            except BaseException as error:  # raised in the iteration that the batch belongs to
-                future.set_exception(error)
-
-        threading.Thread(target=fetch, name="asyncdali-fetch", daemon=True).start()
-        return future
+        return self._fetches.begin(lambda: self._fetch(indices))

@@ -8,13 +8,13 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .remote import open_file
+from .remote import Opener, open_file
 
 _LARGEST_CHUNK = 1 << 40
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
 
-def read_audio(path: str, offset: float, duration: float) -> tuple[np.ndarray, float]:
+def read_audio(path: str, offset: float, duration: float, open_file: Opener = open_file) -> tuple[np.ndarray, float]:
     """(float64[samples, channels] in [-1, 1), sampling rate) of the part from `offset` seconds, `duration` long (negative: to the end).
 
     RuntimeError that names the file.
@@ -26,7 +26,7 @@ def read_audio(path: str, offset: float, duration: float) -> tuple[np.ndarray, f
                 return _read_wav(file, path, offset, duration)
     except OSError as error:
         raise RuntimeError(f"Failed to open encoded data: {error.strerror}, filepath: {path}") from error
-    return _read_other(path, offset, duration)
+    return _read_other(path, offset, duration, open_file)
 
 
 def _window(total: int, rate: float, offset: float, duration: float, path: str) -> tuple[int, int]:
@@ -92,7 +92,7 @@ def _samples(data: bytes, kind: int, bits: int, path: str) -> np.ndarray:
     return np.frombuffer(data, f"<i{bits // 8}") / 2.0 ** (bits - 1)
 
 
-def _read_other(path: str, offset: float, duration: float) -> tuple[np.ndarray, float]:
+def _read_other(path: str, offset: float, duration: float, open_file: Opener) -> tuple[np.ndarray, float]:
     try:
         import soundfile
     except ImportError:

@@ -12,7 +12,7 @@ from .._notices import warn
 from ..batch import Batch
 from ..compiled.memory import address_of
 from ..operators.base import Arg, Environment, Operator, Spec
-from .ahead import BatchesAhead
+from .ahead import BatchesAhead, Fetches
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
@@ -65,6 +65,7 @@ class ReaderOperator(Operator):
         self._order: SampleOrder | None = None
         self._order_ahead: SampleOrder | None = None
         self._remote_ahead: BatchesAhead | None = None
+        self._fetches = Fetches()
         self._lock = threading.Lock()
         self._pending: np.ndarray | None = None
         if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
@@ -96,7 +97,8 @@ class ReaderOperator(Operator):
         if self._order is None:
             with self._lock:  # the user's thread may ask for metadata while a stage thread discovers
                 if self._order is None:
-                    order = self._new_order(self.discover())
+                    with self._fetches.on_this_thread():
+                        order = self._new_order(self.discover())
                     self.position = order.position
                     self._order = order
         return self._order
@@ -131,11 +133,10 @@ class ReaderOperator(Operator):
 
         `fetch` is always the same function, of nothing but the indices; it runs on threads of its own.
         """
-        depth = self.spec.constant("prefetch_queue_depth")
-        if depth == 1:
-            return fetch(indices)
         if self._remote_ahead is None:
-            self._remote_ahead = BatchesAhead(self._new_order(self.order.count), depth, fetch)
+            depth = self.spec.constant("prefetch_queue_depth")
+            order = self._new_order(self.order.count) if depth > 1 else None
+            self._remote_ahead = BatchesAhead(order, depth, fetch, self._fetches)
         return self._remote_ahead.get(indices, self.order.position)
 
     def _compile(self) -> None:
@@ -178,3 +179,9 @@ class ReaderOperator(Operator):
     def meta(self) -> dict[str, int]:
         """See ``Pipeline.reader_meta``."""
         return self.order.meta()
+
+    def stop(self) -> None:
+        self._fetches.stop()
+
+    def close(self) -> None:
+        self._fetches.close()

@@ -119,7 +119,7 @@ class Containers:
         try:
             found = read_ranges([Range(self.paths[files[k]], int(offsets[k]), int(offsets[k] + sizes[k])) for k in places])
         except RemoteError as error:
-            raise RemoteError(places[error.index], str(error)) from error
+            raise RemoteError(places[error.index], error.path, str(error)) from error
         pieces: dict[int, list[tuple[int, bytes]]] = {number: [] for number in np.unique(files[self.remote[files]]).tolist()}
         for place, data in zip(places, found, strict=True):
             pieces[int(files[place])].append((int(offsets[place]), data))
@@ -458,5 +458,6 @@ class ContainerReader(ReaderOperator):
         return Planned(outputs)
 
     def close(self) -> None:
+        super().close()
         if self._containers is not None:
             self._containers.close()

@@ -53,19 +53,6 @@ def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
         yield CompiledJob(len(files), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
 
 
-def hints(
-    reader: ReaderOperator, table: FileTable, indices: np.ndarray, files: Callable[[np.ndarray], np.ndarray]
-) -> Iterable[CompiledJob]:
-    """What the system is told before samples are read by Python: their files with `read_ahead`, later ones' with `prefetch_queue_depth`.
-
-    `files` gives the files of samples.
-    """
-    ahead = reader.ahead(len(indices))
-    wanted = [indices] * bool(reader.spec.constant("read_ahead")) + ([] if ahead is None else [ahead])
-    if wanted:
-        yield from advise(table, np.unique(files(np.concatenate(wanted))))
-
-
 MAX_OPEN = 256
 """Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
 

@@ -26,6 +26,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
+from .ahead import Fetches
 from .aside import NOTHING_ASIDE
 from .containers import BLOCK
 from .contents import MAX_OPEN, fetched_batch
@@ -70,6 +71,7 @@ class FileRead(Operator):
         self._kernels = file_kernels
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
+        self._fetches = Fetches()
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
@@ -103,7 +105,7 @@ class FileRead(Operator):
         self._output = output
 
     def _fetched(self, names: _Names) -> Batch:
-        output = fetched_batch(list(names), self.environment.allocate)
+        output: Batch = self._fetches.begin(lambda: fetched_batch(list(names), self.environment.allocate)).result()
         self._refuse_empty(output.sizes(), names)
         output.source_info = names
         return output
@@ -134,3 +136,9 @@ class FileRead(Operator):
         output = self._output
         del self._output
         return Planned([output])
+
+    def stop(self) -> None:
+        self._fetches.stop()
+
+    def close(self) -> None:
+        self._fetches.close()

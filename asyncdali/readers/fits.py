@@ -11,8 +11,8 @@ from ..operators.base import Arg, Arguments, CompiledJob, Environment, PythonJob
 from ..types import DALIDataType
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .batch_files import BatchFiles
 from .containers import RecordNames
-from .contents import hints
 from .listed import ListedReader, listing_args
 
 
@@ -53,18 +53,24 @@ class FitsReader(ListedReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [None] * len(self._units) if self._dtypes is None else list(self._dtypes)
 
+    def discover(self) -> int:
+        count = super().discover()
+        self._files = BatchFiles(self, self.table, lambda samples: samples)
+        return count
+
     def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
         from .fits_files import read_units
 
         samples: list[list[np.ndarray]] = [[] for _ in indices]
+        open_file = self._files.opener(indices)
 
         def work(sample: int) -> None:
-            found = read_units(self.table.path(int(indices[sample])), self._units)
+            found = read_units(self.table.path(int(indices[sample])), self._units, open_file)
             if self._dtypes is not None:
                 found = [saturated(image, dtype) for image, dtype in zip(found, self._dtypes, strict=True)]
             samples[sample] = [np.ascontiguousarray(image) for image in found]
 
-        yield from hints(self, self.table, indices, lambda samples: samples)
+        yield from self._files.hints(indices)
         yield PythonJob(range(len(indices)), work)
         self._outputs = [self._output([sample[k] for sample in samples], indices) for k in range(len(self._units))]
 

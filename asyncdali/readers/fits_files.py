@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .remote import open_file
+from .remote import Opener, open_file
 
 _BLOCK, _CARD = 2880, 80
 _MOST_BLOCKS = 4096
@@ -92,7 +92,7 @@ def _unit(file: BinaryIO, start: int, end: int) -> Unit:
     return unit
 
 
-def read_units(path: str, wanted: list[int]) -> list[np.ndarray]:
+def read_units(path: str, wanted: list[int], open_file: Opener = open_file) -> list[np.ndarray]:
     """The images of these units (from 1); RuntimeError that names file and unit."""
     current = 1
     try:

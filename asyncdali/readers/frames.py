@@ -9,19 +9,20 @@ import numpy as np
 from ..operators.decode.image_formats import convert, decode_opencv, decode_other, orient
 from ..types import DALIDataType, DALIImageType
 from .indices import read_bytes
+from .remote import Opener
 
 
-def read_sequence(paths: Sequence[str], image_type: DALIImageType) -> np.ndarray:
+def read_sequence(paths: Sequence[str], image_type: DALIImageType, open_file: Opener) -> np.ndarray:
     """The frames, uint8[frames, height, width, channels]; errors name the file."""
-    frames = [_frame(path, image_type) for path in paths]
+    frames = [_frame(path, image_type, open_file) for path in paths]
     for path, frame in zip(paths, frames, strict=True):
         if frame.shape != frames[0].shape:
             raise RuntimeError(f"frames of one sequence must be of one size: {paths[0]} is {frames[0].shape}, {path} is {frame.shape}")
     return np.stack(frames)
 
 
-def _frame(path: str, image_type: DALIImageType) -> np.ndarray:
-    data = np.frombuffer(read_bytes(path), np.uint8)
+def _frame(path: str, image_type: DALIImageType, open_file: Opener) -> np.ndarray:
+    data = np.frombuffer(read_bytes(path, open_file=open_file), np.uint8)
     try:
         if data[:2].tobytes() == b"\xff\xd8":
             image, orientation = _jpeg(data, image_type), 1

@@ -6,13 +6,13 @@ import os
 
 import numpy as np
 
-from .remote import open_file
+from .remote import Opener, open_file
 
 _LONGEST = 19
 """Digits of the largest int64."""
 
 
-def read_bytes(path: str, what: str = "file") -> bytes:
+def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> bytes:
     """The whole file; RuntimeError that names it when it cannot be read."""
     try:
         with open_file(path) as file:

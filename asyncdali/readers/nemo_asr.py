@@ -26,8 +26,8 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
+from .batch_files import BatchFiles
 from .containers import RecordNames
-from .contents import hints
 from .files import FileTable
 from .indices import read_bytes
 
@@ -139,7 +139,8 @@ class NemoAsrReader(ReaderOperator):
         if not entries:
             raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries
-        self._files = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
+        table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
+        self._files = BatchFiles(self, table, lambda samples: samples)
         return len(entries)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -156,14 +157,15 @@ class NemoAsrReader(ReaderOperator):
         entries = self._chosen = [self._entries[int(index)] for index in indices]
         self._audio: list[Any] = [None] * len(entries)
         self._rates = np.zeros(len(entries), np.float32)
+        open_file = self._files.opener(indices)
         self._names = RecordNames(lambda index: self._entries[index].path, indices)
 
         def work(sample: int) -> None:
             entry = entries[sample]
-            samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration)
+            samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration, open_file)
             self._audio[sample] = self._converted(samples, float(self._rates[sample]))
 
-        yield from hints(self, self._files, indices, lambda samples: samples)
+        yield from self._files.hints(indices)
         yield PythonJob(range(len(entries)), work)
 
     def _converted(self, samples: np.ndarray, rate: float) -> np.ndarray:

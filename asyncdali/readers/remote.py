@@ -10,14 +10,21 @@ import os
 import re
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
+
+from ..errors import PipelineClosed
+from .requests import check, pause, run
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
 _CHUNK = 1 << 22
+_AT_A_TIME = 512
+"""Requests of one call that are under way together; a process may commonly have 1024 connections open."""
+
+Opener: TypeAlias = Callable[[str], BinaryIO]
+"""What opens a file by its path; see :func:`open_file`."""
 
 
 def is_remote(path: str) -> bool:
@@ -32,7 +39,7 @@ class Retries:
     attempts: int = 4
     first: float = 0.1
     factor: float = 3.0
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = pause
 
     def waits(self) -> Iterator[float]:
         """Seconds to wait after each failure but the last."""
@@ -60,11 +67,11 @@ class Range:
 
 
 class RemoteError(RuntimeError):
-    """What could not be read: `index` is its place in what was asked for."""
+    """What could not be read: `index` is its place in what was asked for, `path` the file."""
 
-    def __init__(self, index: int, message: str):
+    def __init__(self, index: int, path: str, message: str):
         super().__init__(message)
-        self.index = index
+        self.index, self.path = index, path
 
 
 def _filesystem(url: str) -> tuple[Any, str]:
@@ -79,14 +86,31 @@ def _filesystem(url: str) -> tuple[Any, str]:
         raise RuntimeError(f"Could not open {url}: {error}") from error
 
 
+def _asked(system: Any, method: str, *arguments: Any, **options: Any) -> Any:
+    """The result of a file system's method; the waiting can be given up where the file system is asynchronous."""
+    if _is_asynchronous(system):
+        return run(getattr(system, f"_{method}")(*arguments, **options), system.loop)
+    return getattr(system, method)(*arguments, **options)
+
+
+def _is_asynchronous(system: Any) -> bool:
+    """Not by `async_impl`: file systems that cache pretend to have whatever those have that they cache."""
+    from fsspec.asyn import AsyncFileSystem
+
+    return isinstance(system, AsyncFileSystem)
+
+
 def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
     """``work()``, repeated while it fails; RuntimeError with the URL and the number of attempts."""
     waits = retries.waits()
     attempt = 0
     while True:
+        check()
         attempt += 1
         try:
             return work()
+        except PipelineClosed:
+            raise
         except Exception as error:
             wait = None if isinstance(error, _FINAL) else next(waits, None)
             if wait is None:
@@ -116,7 +140,8 @@ def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
         wait = None if final is not None else next(waits, None)
         if wait is None:
             index = missing[0] if final is None else final
-            raise RemoteError(index, _failed(ranges[index].url, "read", attempt, found[index])) from found[index]
+            url = ranges[index].url
+            raise RemoteError(index, url, _failed(url, "read", attempt, found[index])) from found[index]
         retries.sleep(wait)
     return found
 
@@ -134,11 +159,30 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         starts = [None if all_of_it else ranges[index].start for index, all_of_it in zip(places, whole, strict=True)]
         stops = [ranges[index].stop for index in places]
         try:
-            with nullcontext() if getattr(system, "async_impl", False) else _one_at_a_time:
-                found = system.cat_ranges(paths, starts, stops, on_error="return")
-            yield from zip(places, found, strict=True)
+            if _is_asynchronous(system):
+                found = run(_together(system, paths, starts, stops), system.loop)
+            else:
+                with _one_at_a_time:
+                    check()
+                    found = system.cat_ranges(paths, starts, stops, on_error="return")
+        except PipelineClosed:
+            raise
         except Exception as error:  # file systems that do not return errors
-            yield from ((index, error) for index in places)
+            found = [error] * len(places)
+        yield from zip(places, found, strict=True)
+
+
+async def _together(system: Any, paths: Sequence[str], starts: Sequence[int | None], stops: Sequence[int | None]) -> list[Any]:
+    """Bytes or error of each range. fsspec's own way of asking for several leaves requests behind when it is cancelled."""
+    import asyncio  # it takes its time
+
+    room = asyncio.Semaphore(_AT_A_TIME)
+
+    async def one(path: str, start: int | None, stop: int | None) -> Any:
+        async with room:
+            return await system._cat_file(path, start=start, end=stop)
+
+    return await asyncio.gather(*map(one, paths, starts, stops), return_exceptions=True)
 
 
 def _cut(wanted: Range, data: Any) -> Any:
@@ -159,13 +203,13 @@ def read_files(paths: Sequence[str]) -> list[bytes]:
         for index, data in zip(remote, read_ranges([Range(paths[index]) for index in remote]), strict=True):
             found[index] = data
     except RemoteError as error:
-        raise RemoteError(remote[error.index], str(error)) from error
+        raise RemoteError(remote[error.index], error.path, str(error)) from error
     for index in set(range(len(paths))) - set(remote):
         try:
             with open(paths[index], "rb") as file:
                 found[index] = file.read()
         except OSError as error:
-            raise RemoteError(index, f"{paths[index]}: {error.strerror}") from error
+            raise RemoteError(index, paths[index], f"{paths[index]}: {error.strerror}") from error
     return found
 
 
@@ -186,7 +230,7 @@ def read_part(path: str, start: int, size: int) -> bytes:
 def file_size(url: str) -> int:
     """Bytes of a file; RuntimeError that names it."""
     system, path = _filesystem(url)
-    size = _tried(url, lambda: system.info(path)["size"], "open")
+    size = _tried(url, lambda: _asked(system, "info", path)["size"], "open")
     if size is None:
         raise RuntimeError(f"Could not open {url}: the server does not tell its size")
     return int(size)
@@ -197,7 +241,7 @@ def exists(path: str) -> bool:
     if not is_remote(path):
         return os.path.exists(path)
     system, inner = _filesystem(path)
-    return bool(_tried(path, lambda: system.exists(inner), "open"))
+    return bool(_tried(path, lambda: _asked(system, "exists", inner), "open"))
 
 
 def is_file(path: str) -> bool:
@@ -205,7 +249,7 @@ def is_file(path: str) -> bool:
     if not is_remote(path):
         return os.path.isfile(path)
     system, inner = _filesystem(path)
-    return bool(_tried(path, lambda: system.isfile(inner), "open"))
+    return bool(_tried(path, lambda: _asked(system, "isfile", inner), "open"))
 
 
 @dataclass(frozen=True)
@@ -222,7 +266,7 @@ class Entry:
 def entries(url: str) -> list[Entry]:
     """The entries of a directory; RuntimeError if it cannot be listed."""
     system, path = _filesystem(url)
-    listed = _tried(url, lambda: system.ls(path, detail=True), "list")
+    listed = _tried(url, lambda: _asked(system, "ls", path, detail=True), "list")
     named = {item["name"].rstrip("/").rsplit("/", 1)[-1]: item["type"] == "directory" for item in listed}
     return [Entry(name, directory) for name, directory in named.items() if name]
 
@@ -246,6 +290,7 @@ def local_copy(path: str) -> Iterator[str]:
             copy.truncate()
             with system.open(inner, "rb") as source:
                 while chunk := source.read(_CHUNK):
+                    check()
                     copy.write(chunk)
             copy.flush()
 

@@ -13,8 +13,8 @@ from ..batch import Batch
 from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
+from .batch_files import BatchFiles
 from .containers import RecordNames
-from .contents import hints
 from .files import FileTable, sorted_entries
 from .remote import is_remote
 
@@ -78,6 +78,8 @@ class SequenceReader(ReaderOperator):
             raise RuntimeError(f"no stream below {root} has the {(length - 1) * stride + 1} frames that a sequence takes")
         self._frames = FileTable.of(frames, np.zeros(len(frames), np.int32))
         self._starts = np.array(starts, np.int64)
+        places = np.arange(length) * stride
+        self._files = BatchFiles(self, self._frames, lambda samples: (self._starts[samples][:, None] + places).ravel())
         return len(starts)
 
     # --- one iteration
@@ -91,14 +93,14 @@ class SequenceReader(ReaderOperator):
         indices = self._indices = self.draw(arguments.count)
         length, stride = self.spec.constant("sequence_length"), self.spec.constant("stride")
         decoded: dict[int, np.ndarray] = {}
+        open_file = self._files.opener(indices)
 
         def work(sample: int) -> None:
             first = int(self._starts[indices[sample]])
             paths = [self._frames.path(first + k * stride) for k in range(length)]
-            decoded[sample] = frames.read_sequence(paths, self._type)
+            decoded[sample] = frames.read_sequence(paths, self._type, open_file)
 
-        places = np.arange(length) * stride
-        yield from hints(self, self._frames, indices, lambda samples: (self._starts[samples][:, None] + places).ravel())
+        yield from self._files.hints(indices)
         yield PythonJob(range(len(indices)), work)
         self._decoded = [decoded[sample] for sample in range(len(indices))]
 

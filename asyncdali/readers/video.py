@@ -13,10 +13,11 @@ from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment,
 from ..operators.decode.image_formats import convert
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
+from .batch_files import BatchFiles
 from .containers import RecordNames
-from .contents import hints
 from .files import FileTable, scan_classes
-from .video_files import VideoIndex, VideoPool, index_video, load_av
+from .remote import Opener
+from .video_files import MAX_IDLE, VideoIndex, VideoPool, index_video, load_av
 from .video_sequences import (
     MISSING,
     PAD_MODES,
@@ -123,7 +124,9 @@ class _VideoReader(ReaderOperator):
             left_out = f" The first that was left out: {self._unreadable[0]}" if self._unreadable else ""
             raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.{left_out}")
         self._pool = VideoPool(self._videos)
-        self._files = FileTable.of([video.path for video in self._videos], np.zeros(len(self._videos), np.int32))
+        table = FileTable.of([video.path for video in self._videos], np.zeros(len(self._videos), np.int32))
+        # Whole files: a demultiplexer goes back and forth, and the next batch usually has more of the same video.
+        self._files = BatchFiles(self, table, lambda samples: self._sequences.videos[samples], recent=MAX_IDLE)
         return len(self._sequences)
 
     def _list_videos(self) -> list[ListedVideo]:
@@ -189,11 +192,14 @@ class _VideoReader(ReaderOperator):
         names = RecordNames(lambda index: self._videos[int(sequences.videos[index])].path, indices)
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), self.dtype, "FHWC", source_info=names)
         output.place(self.environment.allocate(int(output.sizes().sum())))
-        yield from hints(self, self._files, indices, lambda samples: sequences.videos[samples])
-        yield PythonJob(range(len(indices)), lambda sample: self._decode(int(videos[sample]), frames[sample], output.sample(sample)))
+        open_file = self._files.opener(indices)
+        yield from self._files.hints(indices)
+        yield PythonJob(
+            range(len(indices)), lambda sample: self._decode(int(videos[sample]), frames[sample], output.sample(sample), open_file)
+        )
         self._output = output
 
-    def _decode(self, video: int, frames: np.ndarray, target: np.ndarray) -> None:
+    def _decode(self, video: int, frames: np.ndarray, target: np.ndarray, open_file: Opener) -> None:
         places: dict[int, list[int]] = {}
         for place, number in enumerate(frames.tolist()):
             places.setdefault(number, []).append(place)
@@ -206,7 +212,7 @@ class _VideoReader(ReaderOperator):
             for place in others:
                 target[place] = target[first]
 
-        with self._pool.borrow(video) as opened:
+        with self._pool.borrow(video, open_file) as opened:
             opened.read(sorted(places), put)
 
     def convert(self, image: np.ndarray, target: np.ndarray) -> None:
@@ -235,6 +241,7 @@ class _VideoReader(ReaderOperator):
         return seconds
 
     def close(self) -> None:
+        super().close()
         pool = getattr(self, "_pool", None)
         if pool is not None:
             pool.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .remote import open_file
+from .remote import Opener, open_file
 
 MAX_IDLE = 16
 """Videos kept open between sequences, so that the next one need not be sought."""
@@ -107,7 +107,7 @@ def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[i
 class OpenVideo:
     """A file that is being decoded; one thread at a time."""
 
-    def __init__(self, index: VideoIndex):
+    def __init__(self, index: VideoIndex, open_file: Opener):
         av = self._av = load_av()
         self.index = index
         flags = av.video.reformatter.Interpolation
@@ -190,13 +190,13 @@ class VideoPool:
         self._made = 0
 
     @contextmanager
-    def borrow(self, video: int) -> Iterator[OpenVideo]:
-        """An open video for one thread; after an error it is closed."""
+    def borrow(self, video: int, open_file: Opener) -> Iterator[OpenVideo]:
+        """An open video for one thread, opened with `open_file` if none is idle; after an error it is closed."""
         with self._lock:
             key = next((key for key in self._idle if key[0] == video), None)
             opened = self._idle.pop(key) if key is not None else None
         if opened is None:
-            opened = OpenVideo(self._indices[video])
+            opened = OpenVideo(self._indices[video], open_file)
         try:
             yield opened
         except BaseException:

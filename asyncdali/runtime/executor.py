@@ -461,6 +461,9 @@ class Executor:
             return  # a forked child has none of the threads
         for job in list(self._jobs):
             job.stop()
+        operators = [built.operator for segment in self._segments for built in segment.operators]
+        for operator in operators:
+            operator.stop()
         closing: list[Any] = [self._workers, self._cpu_stage, *self._streams.values(), self._waits]
         closing.extend(self.gpu.parts if self.gpu is not None else ())
         for part in closing:
@@ -471,9 +474,8 @@ class Executor:
         for record in list(self._open_records):
             record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
             record.finish()
-        for segment in self._segments:
-            for built in segment.operators:
-                built.operator.close()
+        for operator in operators:
+            operator.close()
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:

@@ -19,7 +19,7 @@ from helpers.readers import KINDS, delivered, pipeline
 
 from asyncdali import Pipeline, fn
 from asyncdali.readers import remote
-from asyncdali.readers.ahead import BatchesAhead
+from asyncdali.readers.ahead import BatchesAhead, Fetches
 from asyncdali.readers.order import SampleOrder
 from asyncdali.readers.remote import Range, RemoteError, read_ranges
 
@@ -252,7 +252,7 @@ def test_a_guess_that_was_wrong(tmp_path):
     order = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
     reader = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
     fetched = []
-    batches = BatchesAhead(order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist())
+    batches = BatchesAhead(order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
     asked = []
     for size in (4, 4, 3, 3, 4, 4):
         indices = reader.take(size)
