@@ -60,10 +60,8 @@ class ExpectedSizes:
         skipped = -start % ALIGNMENT
         return Aside((start + skipped, len(block) - skipped, 0, 0), block, False)
 
-    def learn(self, sizes: np.ndarray) -> None:
-        """A batch of files of these sizes (int64[samples]) was read."""
-        if len(sizes) == 0:
-            return
-        self._equal = int(sizes[0]) if (sizes == sizes[0]).all() else 0
-        taken = float(sizes.mean()) + ALIGNMENT / 2
-        self._per_sample = max(taken, self._per_sample * _FORGETTING)
+    def learn(self, count: int, taken: int, equal: int) -> None:
+        """A batch of `count` files was read that took so many bytes; `equal`: the size of each, or 0."""
+        if count:
+            self._equal = equal
+            self._per_sample = max(taken / count, self._per_sample * _FORGETTING)

@@ -98,19 +98,22 @@ class FileContentsReader(ReaderOperator):
         at = address_of(files)
         starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
         memory = self._expected.aside(count, self.environment.allocate)
-        context = np.array(
-            [table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN, *memory.entries, addresses_at], np.int64
+        opening = np.array(
+            [table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN, *memory.entries, addresses_at, 0, 0, 0, 0],
+            np.int64,
         )
         keep = [files, table, memory.block]
         explain = self._explain(indices)
         ahead = self.ahead(count)
         try:
-            yield CompiledJob(count, [Step(self._kernels.open_step.address, context, explain, keep=keep)])
-            self._refuse_empty(sizes, indices)
+            yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
+            self._kernels.look_back(address_of(opening), count)
+            left, empty, taken, equal = opening[11:].tolist()
+            if empty:
+                self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses, source_info=SampleNames(table, indices))
-            left = descriptors != self._kernels.DONE
-            if left.any():
-                memory.place_rest(contents, left, self.environment.allocate)
+            if left:
+                memory.place_rest(contents, descriptors != self._kernels.DONE, self.environment.allocate)
                 context = np.array([descriptors_at, sizes_at, addresses_at, table.paths_at, starts_at], np.int64)
                 yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             else:
@@ -118,7 +121,7 @@ class FileContentsReader(ReaderOperator):
         except BaseException:  # after the last step none is open
             self._kernels.close_all(descriptors_at, count)
             raise
-        self._expected.learn(sizes)
+        self._expected.learn(count, taken, equal)
         self._contents = contents
         if ahead is not None:
             yield from advise(table, ahead)

@@ -62,6 +62,7 @@ def open_step(context, sample, thread):
      6 memory set aside, on a multiple of 64                  7 its bytes; 0: nothing is read
      8 the files' size if they are expected to be equal, else 0: they have their places in order then
      9 bytes used so far; may come to exceed 7               10 addresses of what was read (out)
+    11 and on are written by `look_back`.
     1, 2, 3 and 10 are addresses of int64[samples].
     """
     path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
@@ -90,6 +91,27 @@ def open_step(context, sample, thread):
         store_i64(descriptors + 8 * sample, fd)
     else:
         _close(fd)
+    return 0
+
+
+@compiled(2, brief=True)
+def look_back(context, count):
+    """After `open_step` without errors. Context, besides: 11 how many files are left to be read, 12 how many are empty, 13 bytes of all,
+    each rounded up to a multiple of 64, 14 the size of each if that is equal and not 0, else 0.
+    """
+    descriptors, sizes = load_i64(context + 16), load_i64(context + 24)
+    left = empty = total = 0
+    equal = load_i64(sizes) if count > 0 else 0
+    for k in range(0, 8 * count, 8):
+        size = load_i64(sizes + k)
+        left += load_i64(descriptors + k) != DONE
+        empty += size == 0
+        total += (size + 63) & -64
+        equal = equal if size == equal else 0
+    store_i64(context + 88, left)
+    store_i64(context + 96, empty)
+    store_i64(context + 104, total)
+    store_i64(context + 112, equal)
     return 0
 
 
