@@ -12,7 +12,7 @@ import pytest
 
 os.environ.setdefault("ASYNCDALI_DEVICE", "host")  # the same program everywhere, without the warning that there is no CUDA
 
-_PIPELINE_THREAD = re.compile(r"asyncdali-[0-9a-f]+-")
+_PIPELINE_THREAD = re.compile(r"asyncdali-(fetch|[0-9a-f]+-)")
 
 
 def _pipeline_threads() -> list[threading.Thread]:

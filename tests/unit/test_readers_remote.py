@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import http.server
 import os
 import threading
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,6 +12,7 @@ pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
 
 import fsspec
 from helpers.readers import KINDS, delivered, pipeline
+from helpers.web import Server, moved, upload
 
 from asyncdali import Pipeline, fn
 from asyncdali.readers import remote
@@ -30,24 +27,6 @@ def waits(monkeypatch):
     waited = []
     monkeypatch.setattr(remote.retries, "sleep", waited.append)
     return waited
-
-
-def moved(value, old, new):
-    """`value` with paths below `old` moved to `new`."""
-    if isinstance(value, str):
-        return value.replace(str(old), new)
-    return [moved(item, old, new) for item in value] if isinstance(value, list) else value
-
-
-def upload(folder, url):
-    """Copy all files; paths in texts are moved, too."""
-    memory = fsspec.filesystem("memory")
-    for path in folder.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            if path.suffix in (".json", ".txt"):
-                data = data.replace(str(folder).encode(), url.encode())
-            memory.pipe_file(f"{url}/{path.relative_to(folder)}", data)
 
 
 @pytest.fixture
@@ -109,56 +88,6 @@ def test_more_ways_to_name_files(tmp_path, memory):
         pipe.build()
         contents, labels = pipe.run()
         assert [(np.asarray(a).tobytes().decode(), int(np.asarray(b)[0])) for a, b in zip(contents, labels, strict=True)] == expected
-
-
-class Server:
-    """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not.
-
-    Nobody gets an answer before `together` requests are there at the same time.
-    """
-
-    def __init__(self, folder, failures, ranges, together=1):
-        self.requests, served = Counter(), self
-        self.met = threading.Barrier(together)
-
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            def do_GET(self):
-                served.requests[self.path] += 1
-                with contextlib.suppress(threading.BrokenBarrierError):
-                    served.met.wait(20)
-                if served.requests[self.path] <= failures:
-                    self.send_error(503, "come again")
-                elif ranges and "Range" in self.headers:
-                    self._part(*self.headers["Range"].removeprefix("bytes=").split("-"))
-                else:
-                    super().do_GET()
-
-            def _part(self, first, last):
-                with open(self.translate_path(self.path), "rb") as file:
-                    whole = file.read()
-                data = whole[int(first) : int(last) + 1]
-                self.send_response(206)
-                self.send_header("Content-Range", f"bytes {first}-{int(first) + len(data) - 1}/{len(whole)}")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -265,7 +194,7 @@ def test_a_guess_that_was_wrong(tmp_path):
 def test_named_files_and_back_off(tmp_path, web, waits):
     (tmp_path / "a.bin").write_bytes(b"content")
     with Server(tmp_path, 3, False) as server:
-        pipe = Pipeline(batch_size=1, num_threads=1)
+        pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)  # nothing is read ahead
         with pipe:
             pipe.set_outputs(fn.io.file.read(fn.external_source(lambda: [np.frombuffer(f"{server.url}/a.bin".encode(), np.uint8)])))
         pipe.build()
