@@ -7,6 +7,7 @@ from there before): that is how readers and random operators go on where they we
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
 from ..tensors import TensorListCPU, TensorListGPU
+from ..types import DALIDataType
 
 _SEEDS = 2**31 - 1
 
@@ -49,9 +51,11 @@ class DataNodeDebug(DataNode):
         """The data."""
         return self._home.engine.tensors(self._batch)
 
-    def shape(self) -> list[tuple[int, ...]]:  # type: ignore[override]
-        """The shape of every sample."""
-        return self.get().shape()
+    def shape(self, *, dtype: DALIDataType | None = None, device: str | None = None) -> Any:
+        """The shape of every sample: a list of tuples; where `dtype` or `device` is given, a node as in a graph."""
+        if dtype is None and device is None:
+            return self.get().shape()
+        return super().shape(dtype=dtype, device=device or "cpu")
 
     def __str__(self) -> str:
         data = str(self.get()).replace("\n", "\n    ")
@@ -570,8 +574,16 @@ def _is_array(value: Any) -> bool:
 
 
 def _code(value: Any) -> Any:
-    """What a Python function (or one compiled by Numba) was made from; None for other values."""
-    return getattr(getattr(value, "py_func", value), "__code__", None)
+    """What something of the user's that is called was made from; None for other values.
+
+    Of a function (also one compiled by Numba) or method its code, of a partial one what is called, of another object that of its class.
+    """
+    if isinstance(value, functools.partial):
+        return _code(value.func) or value.func
+    found = getattr(getattr(value, "py_func", value), "__code__", None)
+    if found is None and callable(value) and not isinstance(value, type):
+        found = getattr(type(value).__call__, "__code__", None)
+    return found
 
 
 def _interchangeable(old: Any, new: Any) -> bool:
@@ -583,7 +595,11 @@ def _interchangeable(old: Any, new: Any) -> bool:
 
 def _refers_to(function: Any) -> list[int]:
     """Identities of what a function has besides its code: `self`, closure, defaults."""
+    if isinstance(function, functools.partial):
+        return [*_refers_to(function.func), *map(id, (*function.args, *function.keywords, *function.keywords.values()))]
     inner = getattr(function, "py_func", function)
+    if not hasattr(inner, "__code__"):
+        return [id(inner)]
     closure, defaults, named = (getattr(inner, f"__{name}__", None) for name in ("closure", "defaults", "kwdefaults"))
     things = [getattr(inner, "__self__", None), *map(_contents, closure or ()), *(defaults or ()), *(named or {}).values()]
     return list(map(id, things))

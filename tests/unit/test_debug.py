@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import threading
 import time
@@ -409,6 +410,70 @@ def test_functions_made_in_the_body_are_the_same_function():
     pipe = debug(function)
     for k in range(3):
         assert values(pipe.run()) == [[[2]] * SIZE, [[1 + k]] * SIZE, [[1 - k]] * SIZE]
+
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, a):
+        return a * self.factor
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda k: functools.partial(np.multiply, k),
+        lambda k: functools.partial(lambda a, b: a * b, b=k),
+        lambda k: functools.partial(Scale(k)),
+        Scale,
+        lambda k: Scale(k).__call__,
+    ],
+)
+def test_other_callables_made_in_the_body(made):
+    counter = iter(range(100))
+    pipe = debug(lambda: fn.python_function(fn.constant(idata=[2]), function=made(next(counter))))
+    for k in range(3):
+        assert values(pipe.run()) == [[[2 * k]] * SIZE]
+
+
+@pytest.mark.parametrize(
+    "makers",
+    [
+        (functools.partial(np.add, 1), functools.partial(np.subtract, 1)),
+        (Scale(1), lambda a: a),
+        (np.abs, np.negative),
+        (functools.partial(np.add, 1), np.negative),
+    ],
+)
+def test_another_callable_is_refused(makers):
+    turns = iter(makers)
+    pipe = debug(lambda: fn.python_function(fn.constant(idata=[2]), function=next(turns)))
+    pipe.run()
+    with pytest.raises(RuntimeError, match="argument 'function' unexpectedly changed value"):
+        pipe.run()
+
+
+@pytest.mark.parametrize("changed", [{"dtype": types.INT16}, {"interp_type": types.INTERP_NN}])
+def test_a_changed_enumeration_is_refused(changed):
+    given = {"dtype": types.FLOAT, "interp_type": types.INTERP_LINEAR}
+
+    def function():
+        return fn.resize(fn.constant(idata=[1] * 12, shape=[2, 2, 3], layout="HWC", dtype=types.UINT8), size=[3, 3], **given)
+
+    pipe = debug(function)
+    pipe.run()
+    given.update(changed)
+    with pytest.raises(RuntimeError, match=f"argument '{next(iter(changed))}' unexpectedly changed value"):
+        pipe.run()
+
+
+def test_shapes_as_nodes():
+    def function():
+        x = fn.external_source(lambda k: [np.zeros((i, 2), np.uint8) for i in range(SIZE)])
+        return x.shape(dtype=types.FLOAT), x.shape(device="cpu") * 2, x.shape(dtype=types.INT64)[0]
+
+    same_runs(function)
 
 
 def test_names_are_unique():

@@ -108,6 +108,28 @@ def test_batches_of_different_sizes():
     same_runs(graph, runs=6)
 
 
+def test_assertions():
+    def function():
+        x = counted()
+        if x % 2 == 0:
+            assert x < SIZE + 2, f"too large in {x.name}"
+            x = x + 1
+        else:
+            assert x >= 0
+        return x
+
+    graph, eager = pipeline_def(**BASE)(function)(), debug(function)
+    for _ in range(2):
+        assert values(eager.run()) == values(graph.run())
+    eager, errors = debug(function), []
+    for _ in range(4):
+        try:
+            eager.run()
+        except RuntimeError as error:
+            errors.append(str(error))
+    assert len(errors) == 1 and "too large in" in errors[0] and "AssertionError" in errors[0]
+
+
 def test_moving_between_devices():
     def graph():
         x = counted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...data_node import DataNode
@@ -177,18 +178,16 @@ def assert_node(test: DataNode, *message: Any) -> None:
     from ..node import make
 
     check_predicate(test, "`assert`")
-    check = _Assertion(message)
-    make(operators.load_registry()["python_function"].schema, [test], {"function": check, "num_outputs": 0})
+    make(operators.load_registry()["python_function"].schema, [test], {"function": _assertion(message), "num_outputs": 0})
 
 
-class _Assertion:
-    """The function of an assertion's operator."""
+def _assertion(message: tuple[Any, ...]) -> Callable[[Any], None]:
+    """The function of an assertion's operator; always of the same code, by which debug mode tells functions."""
 
-    def __init__(self, message: tuple[Any, ...]):
-        self.message = message
-
-    def __call__(self, value: Any) -> None:
+    def check(value: Any) -> None:
         if value.ndim:
             raise RuntimeError(f"assertions are restricted to scalar (0-d tensors) inputs, got {value.ndim} dimensions")
         if not value:
-            raise AssertionError(*self.message)
+            raise AssertionError(*message)
+
+    return check
