@@ -388,6 +388,8 @@ class Executor:
             self._post(self._finish_segment, run)
             return
         except BaseException as failure:
+            if self.closed:  # an operator was told to stop; who waits gets PipelineClosed
+                return
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
             return

@@ -38,7 +38,7 @@ class Server:
     """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not.
 
     Nobody gets an answer before `together` requests are there at the same time, nor while `hold` is cleared; every request releases
-    `arrived` once.
+    `arrived` once. `requests` are counted by path, but for those of sizes.
     """
 
     def __init__(self, folder, failures=0, ranges=True, together=1):
@@ -60,6 +60,11 @@ class Server:
                     self._part(*self.headers["Range"].removeprefix("bytes=").split("-"))
                 else:
                     super().do_GET()
+
+            def do_HEAD(self):
+                served.arrived.release()
+                served.hold.wait()
+                super().do_HEAD()
 
             def _part(self, first, last):
                 with open(self.translate_path(self.path), "rb") as file:
