@@ -124,7 +124,8 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
 
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-    records read where a mapped file holds them: libraries do not know memory that cannot be written to).
+    records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
+    once per batch, with lists of capsules, unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
     """

@@ -78,11 +78,6 @@ def make_class(schema: Schema, name: str | None = None) -> type:
             if old is not None:
                 warn(f"ops.{class_path(old)} is deprecated; use ops.{class_path(schema.name)}", DeprecationWarning)
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
-            from ..data_node import DataNode
-
-            given = [key for key, value in self._arguments.items() if isinstance(value, DataNode)]
-            if given:
-                raise TypeError(f"ops.{schema.class_name}: {given[0]!r} is a DataNode; argument inputs are given when the object is called")
             node.split_arguments(schema, self._arguments)
 
         @property
@@ -135,7 +130,7 @@ class Compose:
             result = operator(*given, **arguments)
             arguments = {}
             # With input sets one output is a list of nodes, too.
-            sets = any(isinstance(item, list) for item in given)
+            sets = any(isinstance(item, list) and len(item) > 1 for item in given)
             several = isinstance(result, list) and (not sets or any(isinstance(item, list) for item in result))
             given = result if several else [result]
         return result

@@ -186,7 +186,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
 
     `old_name` is the deprecated name it was called by: automatic instance names are made of it.
     Returns the output DataNode, a list of them for several outputs, an empty list for none; with input sets (a list of nodes as an
-    input) lists of those.
+    input) lists of those, unless there is but one set.
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
@@ -208,6 +208,8 @@ def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any],
         chosen = [item[k] if isinstance(item, list) and any(isinstance(x, DataNode) for x in item) else item for item in inputs]
         instances.append(_make_one(schema, chosen, arguments, instances[0] if instances else None, k, old_name))
     results = [_results(instance) for instance in instances]
+    if len(results) == 1:
+        return results[0]
     if len(instances[0].outputs) == 1:
         return results
     return [list(column) for column in zip(*results, strict=True)]

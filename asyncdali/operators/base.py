@@ -168,7 +168,9 @@ COMMON_ARGUMENTS = (
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 
 
-_PROPER_NAMES = {"tfrecord": "TFRecord", "mxnet": "MXNet", "coco": "COCO"}
+_PROPER_NAMES = {
+    "bbox": "BBox", "coco": "COCO", "dl": "DL", "mfcc": "MFCC", "mxnet": "MXNet", "rms": "RMS", "roi": "ROI", "tfrecord": "TFRecord",
+}  # fmt: skip
 
 
 def camel_case(name: str) -> str:

@@ -36,7 +36,7 @@ class BbFlip:
     def __init__(self, *, horizontal: int | None = ..., ltrb: bool | None = ..., vertical: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
-class BboxPaste:
+class BBoxPaste:
     """Moves boxes as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
@@ -177,9 +177,10 @@ class CropMirrorNormalize:
     def __init__(self, *, crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | None = ..., mirror: int | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
-class DlTensorPythonFunction:
+class DLTensorPythonFunction:
     """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-    records read where a mapped file holds them: libraries do not know memory that cannot be written to).
+    records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
+    once per batch, with lists of capsules, unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
     """
@@ -313,7 +314,7 @@ class MelFilterBank:
     def __init__(self, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
-class Mfcc:
+class MFCC:
     """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
 
     Input and output: FLOAT.
@@ -441,7 +442,7 @@ class PythonFunction:
     def __init__(self, *, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
-class RandomBboxCrop:
+class RandomBBoxCrop:
     """Draws a crop window that overlaps boxes as asked for; boxes are moved into it, those outside are dropped.
 
     Inputs: boxes, FLOAT [n, 4] or [n, 6], relative to the image; optionally labels, [n, ...].
@@ -516,7 +517,7 @@ class ResizeCropMirror:
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | None = ..., mag_filter: DALIInterpType | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | None = ..., resize_shorter: float | None = ..., resize_x: float | None = ..., resize_y: float | None = ..., resize_z: float | None = ..., roi_end: float | Sequence[float] | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | None = ..., size: float | Sequence[float] | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | None = ..., crop_d: float | None = ..., crop_h: float | None = ..., crop_pos_x: float | None = ..., crop_pos_y: float | None = ..., crop_pos_z: float | None = ..., crop_w: float | None = ..., mirror: int | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
-class RoiRandomCrop:
+class ROIRandomCrop:
     """Draws the start of a window of a given shape that contains as much of a region of interest as it can.
 
     A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,

@@ -130,7 +130,7 @@ def test_dl_tensor_python_function(synchronize):
     def body(x):
         if x.device == "cpu":
             return fn.python_function(x, function=lambda array: array + np.uint8(3))
-        return fn.dl_tensor_python_function(x, function=function, device="gpu", synchronize_stream=synchronize)
+        return fn.dl_tensor_python_function(x, function=function, device="gpu", synchronize_stream=synchronize, batch_processing=False)
 
     for a, b in zip(results(body, False), results(body, True), strict=True):
         for x, y in zip(a[0], b[0], strict=True):

@@ -25,11 +25,11 @@ FUNCTIONS = {
 }
 
 
-def run(library, function, options):
+def run(library, function, options, operator="python_function"):
     pipe = library.Pipeline(batch_size=3, num_threads=2, device_id=None)
     with pipe:
         data = library.fn.external_source(lambda k: np.int32([[k, 10 * j] for j in range(3)]))
-        made = library.fn.python_function(data, function=function, **options)
+        made = getattr(library.fn, operator)(data, function=function, **options)
         pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else [made]))
     pipe.build()
     return [[(batch.layout(), [np.array(batch.at(k)).tolist() for k in range(len(batch))]) for batch in pipe.run()] for _ in range(3)]
@@ -48,6 +48,37 @@ def test_errors(function):
             run(library, function, {})
         if library is asyncdali and "ZeroDivision" in str(caught.value):
             assert "division by zero" in str(caught.value)
+
+
+class Carrier:
+    """What numpy takes a capsule from."""
+
+    def __init__(self, capsule):
+        self._capsule = capsule
+
+    def __dlpack__(self, **options):
+        return self._capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def through_numpy(function):
+    return lambda capsule: function(np.from_dlpack(Carrier(capsule))).__dlpack__()
+
+
+CAPSULES = {
+    "whole batches unless told otherwise": (lambda capsules: [through_numpy(lambda a: a + 1)(each) for each in capsules], {}),
+    "one": (through_numpy(lambda a: a[::-1].copy()), {"batch_processing": False}),
+    "two": (lambda capsules: (capsules, [np.ones((2, 1)).__dlpack__() for _ in capsules]), {"num_outputs": 2}),
+    "layout": (through_numpy(lambda a: a.reshape(1, -1).copy()), {"output_layouts": "AB", "batch_processing": False}),
+}
+
+
+@pytest.mark.parametrize("case", CAPSULES)
+def test_capsules(case):
+    ours, theirs = (run(library, *CAPSULES[case], "dl_tensor_python_function") for library in LIBRARIES)
+    assert ours == theirs
 
 
 def current_inside(library):

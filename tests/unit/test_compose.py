@@ -57,6 +57,11 @@ def test_input_sets():
     np.testing.assert_array_equal(np.asarray(first[0]), PICTURES[0][:, ::-1].astype(np.float32))
 
 
+def test_one_set():
+    (result,) = run(lambda x: ops.Compose([ops.PythonFunction(function=lambda a: (a, a), num_outputs=2), ops.Cat(axis=1)])([x]))
+    np.testing.assert_array_equal(np.asarray(result[0]), np.concatenate([PICTURES[0], PICTURES[0]], 1))
+
+
 def test_sets_of_joined_inputs():
     a, b = run(lambda x: tuple(fn.cat([x, fn.flip(x)], x, axis=1)))
     np.testing.assert_array_equal(np.asarray(a[0]), np.concatenate([PICTURES[0], PICTURES[0]], 1))

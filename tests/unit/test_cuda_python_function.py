@@ -120,12 +120,12 @@ def test_capsules(cuda):
         calls.append(cuda.calls["stream_synchronize"])
         return PyCapsule(plus(5)(capsule.array))
 
-    assert_plus(run(lambda x: fn.dl_tensor_python_function(x, function=function, device="gpu"), 1), 5)
+    options = {"function": function, "device": "gpu", "batch_processing": False}
+    assert_plus(run(lambda x: fn.dl_tensor_python_function(x, **options), 1), 5)
     assert calls[0] >= 1  # the data were waited for
     cuda.calls.clear()
     calls.clear()
-    body = lambda x: fn.dl_tensor_python_function(x, function=function, device="gpu", synchronize_stream=False)  # noqa: E731
-    assert_plus(run(body, 1), 5)
+    assert_plus(run(lambda x: fn.dl_tensor_python_function(x, synchronize_stream=False, **options), 1), 5)
     assert calls[0] == 0
 
 
@@ -141,7 +141,7 @@ def test_frameworks_have_the_pipelines_stream_as_their_current_one(cuda):
             assert entered[-1] == (cuda.current_stream(), 0)
             return plus(2)(capsule.array)
 
-    assert_plus(run(lambda x: fn.dl_tensor_python_function(x, function=Function(), device="gpu"), 2), 2)
+    assert_plus(run(lambda x: fn.dl_tensor_python_function(x, function=Function(), device="gpu", batch_processing=False), 2), 2)
 
 
 def test_what_is_not_dense_is_made_so(cuda):

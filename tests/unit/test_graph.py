@@ -219,6 +219,15 @@ def test_input_sets():
     assert run(graph) == [[[1, 2]] * 3, [[3, 4]] * 3, [[[1], [2]]] * 3, [[[3], [4]]] * 3]
 
 
+def test_input_sets_of_functions_and_with_constants():
+    def graph():
+        x = fn.external_source(lambda: np.arange(3, dtype=np.int32))
+        first, second = fn.python_function([x, np.int32(5)], x, function=lambda a, b: (a + b, a - b), num_outputs=2)
+        return *first, *second
+
+    assert run(graph) == [[0, 2, 4], [5, 6, 7], [0, 0, 0], [5, 4, 3]]
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0), (1, 2), (2,)])
 def test_input_sets_share_noise_and_take_a_seed_each(order):
     """Golden values from DALI 2.4."""

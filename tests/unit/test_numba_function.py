@@ -84,11 +84,34 @@ def test_an_exception_names_the_sample():
         pipe.run()
 
 
+def test_a_setup_that_writes_elsewhere():
+    """DALI's writes into memory of others."""
+
+    def setup(outs, ins):
+        for k in range(len(outs[0])):
+            outs[0][k][5] = 1
+
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=transpose, setup_fn=setup, **same()), batch_size=2)
+    with pytest.raises(RuntimeError, match=r"`setup_fn` raised IndexError: .*out of bounds"):
+        pipe.run()
+
+
+@pytest.mark.slow
+def test_an_exception_in_a_whole_batch():
+    def run(out, a):
+        raise ValueError("no")
+
+    pipe = pipeline_of(lambda: numba_function(source(), run_fn=run, batch_processing=True, **same()), batch_size=2)
+    with pytest.raises(RuntimeError, match=r"`run_fn` raised ValueError: no"):
+        pipe.run()
+
+
 def test_declarations():
     run = lambda out, a: None  # noqa: E731
     for wrong, words in (
         ({"outs_ndim": [1]}, "without `setup_fn`"), ({"ins_ndim": [2, 2]}, "in_types"),
         ({"in_types": [types.FLOAT] * 2, "ins_ndim": [2] * 2}, "1 inputs"),
+        ({"in_types": [types.FLOAT16], "out_types": [types.FLOAT16]}, "`in_types`: functions compiled by Numba .*FLOAT16"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=words):
             pipeline_of(lambda wrong=wrong: numba_function(source(), run_fn=run, **{**same(), **wrong}), batch_size=2).build()

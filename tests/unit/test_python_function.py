@@ -62,10 +62,10 @@ def test_side_effects_without_outputs():
 
 
 def test_dlpack():
-    pipe = pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), function=lambda capsule: capsule))
-    assert values(pipe.run())[0] == [[0], [1], [2]]
+    one, double = {"function": lambda capsule: capsule, "batch_processing": False}, lambda capsules: [twice(each) for each in capsules]
+    assert values(pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), **one)).run())[0] == [[0], [1], [2]]
     torch = pytest.importorskip("torch")
-    double = lambda capsule: torch.from_dlpack(capsule) * 2  # noqa: E731
+    twice = lambda capsule: torch.from_dlpack(capsule) * 2  # noqa: E731
     assert values(pipeline_of(lambda: fn.dl_tensor_python_function(numbers(), function=double)).run())[0] == [[0], [2], [4]]
 
 

@@ -125,7 +125,11 @@ def test_functions_of_the_user(tmp_path):
         values -= 32
         return array.__dlpack__()
 
-    louder_one, plain = built(lambda: (lambda made: [fn.dl_tensor_python_function(made, function=louder), made])(reader())).run()
+    def graph():
+        made = reader()
+        return fn.dl_tensor_python_function(made, function=louder, batch_processing=False), made
+
+    louder_one, plain = built(graph).run()
     assert np.asarray(louder_one[0]).tobytes() == b"A" * 600 and np.asarray(plain[0]).tobytes() == b"a" * 600
 
 

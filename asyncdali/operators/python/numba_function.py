@@ -12,6 +12,11 @@ from ...types import DALIDataType
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, register
 
 MAX_ARRAYS = 6
+_D = DALIDataType
+_TYPES = [
+    _D.BOOL, _D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64, _D.INT8, _D.INT16, _D.INT32, _D.INT64, _D.FLOAT, _D.FLOAT64,
+]  # fmt: skip
+"""Element types; Numba does not compute with FLOAT16."""
 
 
 class _NumbaOperator(Operator):
@@ -28,7 +33,7 @@ class _NumbaOperator(Operator):
 
         setup = spec.constant("setup_fn")
         self._run = jitted(spec.constant("run_fn"), "run_fn")
-        self._setup: Callable[..., Any] | None = None if setup is None else jitted(setup, "setup_fn")
+        self._setup: Callable[..., Any] | None = None if setup is None else jitted(setup, "setup_fn", boundscheck=True)
 
     def _check_declaration(self) -> None:
         for types, ndims, what in ((self._in_types, self._ins_ndim, "in"), (self._out_types, self._outs_ndim, "out")):
@@ -38,6 +43,10 @@ class _NumbaOperator(Operator):
                 raise ValueError(f"numba_function takes 1 to {MAX_ARRAYS} {what}puts, got {len(types)}")
             if min(ndims) < 0:
                 raise ValueError(f"`{what}s_ndim` cannot be negative, got {ndims}")
+            unknown = [dtype.name for dtype in types if dtype not in _TYPES]
+            if unknown:
+                known = ", ".join(dtype.name for dtype in _TYPES)
+                raise ValueError(f"`{what}_types`: functions compiled by Numba take {known}; got {unknown[0]}")
         if len(self._in_types) != self.spec.input_count:
             raise ValueError(f"`in_types` has {len(self._in_types)} entries, the operator has {self.spec.input_count} inputs")
         if self.spec.constant("setup_fn") is None and (
@@ -61,7 +70,10 @@ class _NumbaOperator(Operator):
             shapes = [batch.shapes.copy() for batch in inputs]
         else:
             shapes = [np.zeros((count, ndim), np.int64) for ndim in self._outs_ndim]
-            self._setup(tuple(shapes), tuple(np.array(batch.shapes, np.int64) for batch in inputs))
+            try:
+                self._setup(tuple(shapes), tuple(np.array(batch.shapes, np.int64) for batch in inputs))
+            except Exception as error:
+                raise RuntimeError(f"`setup_fn` raised {type(error).__name__}: {error}") from error
             for k, shape in enumerate(shapes):
                 if shape.size and shape.min() < 0:
                     raise ValueError(f"`setup_fn` gave output {k} a negative extent: {shape.min()}")
@@ -130,5 +142,8 @@ class NumbaFunction(_NumbaOperator):
         for batch in outputs:
             batch.place(self.environment.allocate(int(batch.sizes().sum())))
         if len(inputs[0]):
-            self._run(*(List([batch.sample(k) for k in range(len(batch))]) for batch in (*outputs, *inputs)))
+            try:
+                self._run(*(List([batch.sample(k) for k in range(len(batch))]) for batch in (*outputs, *inputs)))
+            except Exception as error:
+                raise RuntimeError(f"`run_fn` raised {type(error).__name__}: {error}") from error
         return Planned(outputs)

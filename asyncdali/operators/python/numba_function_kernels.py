@@ -11,13 +11,13 @@ from numba.core.registry import CPUDispatcher
 from ...compiled.intrinsics import load_i64, view_of
 
 
-def jitted(function: Any, name: str) -> Any:
-    """A function as Numba's; TypeError for what is none."""
+def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
+    """A function as Numba's; TypeError for what is none. `boundscheck`: indices are checked (in what is not compiled yet)."""
     if isinstance(function, CPUDispatcher):
         return function
     if not callable(function):
         raise TypeError(f"`{name}` must be a function, got {type(function).__name__}")
-    return njit(nogil=True)(function)
+    return njit(nogil=True, boundscheck=boundscheck)(function)
 
 
 # Context table: for every array, outputs first, two entries: addresses of its samples, and their shapes int64[samples, dimensions].

@@ -22,12 +22,14 @@ class CallbackError(RuntimeError):
     """An exception of the user's function; it is chained."""
 
 
-_ARGS = (
-    Arg("function", "any", REQUIRED, "The function: takes one argument per input, returns one result per output (a tuple if several)."),
-    Arg("num_outputs", "int", 1, "Number of outputs; 0 for side effects only."),
-    Arg("batch_processing", "bool", False, "The function is called once per batch, with lists of samples, and returns lists."),
-    Arg("output_layouts", "str_list", None, "Layouts of the outputs, in order; a list that is too short leaves the rest without."),
-)
+def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
+    """What both operators take; `batch_processing` has the default that it has in DALI."""
+    return (
+        Arg("function", "any", REQUIRED, "The function: takes one argument per input, returns one result per output (a tuple if several)."),
+        Arg("num_outputs", "int", 1, "Number of outputs; 0 for side effects only."),
+        Arg("batch_processing", "bool", batch_processing, "It is called once per batch, with lists of samples, and returns lists."),
+        Arg("output_layouts", "str_list", None, "Layouts of the outputs, in order; a list that is too short leaves the rest without."),
+    )
 
 
 class _PythonOperator(Operator):
@@ -177,7 +179,7 @@ class PythonFunction(_PythonOperator):
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
         no_prune=True,
-        args=_ARGS,
+        args=_arguments(batch_processing=False),
     )
 
 
@@ -188,7 +190,8 @@ class DLTensorPythonFunction(_PythonOperator):
     schema = Schema(
         name="dl_tensor_python_function",
         doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
-        records read where a mapped file holds them: libraries do not know memory that cannot be written to).
+        records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
+        once per batch, with lists of capsules, unless `batch_processing=False`.
 
         On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.""",
         inputs=(0, 256),
@@ -196,7 +199,7 @@ class DLTensorPythonFunction(_PythonOperator):
         devices=("cpu", "gpu"),
         no_prune=True,
         args=(
-            *_ARGS,
+            *_arguments(batch_processing=True),
             Arg(
                 "synchronize_stream",
                 "bool",

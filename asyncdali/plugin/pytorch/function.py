@@ -65,7 +65,7 @@ class TorchPythonFunction:
     def __init__(
         self, function: Callable[..., Any], num_outputs: int = 1, device: str = "cpu", batch_processing: bool = False, **arguments: Any
     ):
-        self._operator = _ops.DlTensorPythonFunction(
+        self._operator = _ops.DLTensorPythonFunction(
             function=_TorchFunction(function), num_outputs=num_outputs, device=device, batch_processing=batch_processing, **arguments
         )
 
