@@ -251,8 +251,11 @@ def test_operator_classes():
             uniform(range=[0, 2])
         with pytest.raises(KeyError, match=r"rnage"):
             ops.random.Uniform(rnage=[1, 2])
-        with pytest.raises(TypeError, match=r"DataNode"):
-            ops.random.Uniform(range=fn.random.uniform())
+        with pytest.raises(TypeError, match=r"DataNode"):  # `dtype` is one constant
+            ops.random.Uniform(dtype=fn.random.uniform())
+        of_node = ops.random.Uniform(range=fn.constant(fdata=[5.0, 6.0]))
+        with pytest.raises(ValueError, match=r"range given both"):
+            of_node(range=[0, 2])
         return uniform(range=None), fn.random.uniform(range=[0.0, 1.0], seed=3)
 
     one, two = run(graph)
