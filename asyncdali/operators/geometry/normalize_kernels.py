@@ -22,7 +22,7 @@ from ...compiled.step import Compiled, inlined, step_variant
 from ...device.launch import Kernel, Launch, Pixels, element_type, row_grid
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
-from .resize_kernels import tile_grid
+from .resampling import tile_grid
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 means float32[rows, channels], 4 multipliers
 # float32[rows, channels], 5 fill values [channels] in the output's type, 6 channels per row of 3 and 4.

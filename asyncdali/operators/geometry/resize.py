@@ -65,9 +65,9 @@ class Resize(Operator):
         self._check_size_arguments(spec)
         if spec.given("roi_start") != spec.given("roi_end"):
             raise ValueError("`roi_start` and `roi_end` must be specified together")
-        from . import resize_kernels
+        from . import resampling
 
-        self._kernels = resize_kernels
+        self._resampling = resampling
         self._fixed = self._fixed_extents(spec)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -75,10 +75,8 @@ class Resize(Operator):
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
-        if source in _TYPES and wanted in (source, DALIDataType.FLOAT):
-            self._kernels.image_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
-        self._kernels.tap_tables.compile()
-        self._kernels.fill_records.compile()
+        possible = source in _TYPES and wanted in (source, DALIDataType.FLOAT)
+        self._resampling.compile_kernels((storage_dtype(source), storage_dtype(wanted)) if possible else None)
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
         return [known, DALIDataType.INT32][: self.spec.output_count]
 
@@ -113,7 +111,7 @@ class Resize(Operator):
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
         geometry = self._geometry(spatial, arguments)
-        resampling = self._kernels.Resampling(
+        resampling = self._resampling.Resampling(
             source.shapes, first, geometry, self._filters(arguments), bool(self.spec.constant("antialias"))
         )
         output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)

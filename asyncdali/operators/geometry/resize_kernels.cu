@@ -1,5 +1,5 @@
 // resize: separable resampling. `taps` computes the tap tables of every axis, `resize` makes the pixels. The formulas and the order of their
-// roundings are those of resize_kernels.py.
+// roundings are those of resize_kernels.py and tap_kernels.py.
 //
 // Table: 0 input addresses, 1 output addresses, 2 records int64[samples, 11], 3 source intervals float64[samples, 3, 2], 4 filter tables
 // float32, 5 filter descriptions int32[6, 3], 6 axes int64[samples, 3, 3] (where first indices and weights begin in 7, taps), 7 tap tables

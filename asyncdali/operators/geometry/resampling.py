@@ -1,0 +1,185 @@
+"""What resampling a batch needs: geometry and filters as tables for ``resize_kernels``, on the host and on CUDA."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, store_f64, store_i64
+from ...compiled.memory import address_of
+from ...compiled.step import Compiled, compiled
+from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of
+from ..base import Step, no_explanation
+from .resize_kernels import RECORD_FIELDS, ROWS, SCRATCH_FIELD, image_step, volume_step
+from .resize_rules import Geometry
+from .tap_kernels import DESCRIPTIONS, DESCRIPTIONS_AT, HEAD_BYTES, NN, TABLES, TABLES_AT, tap_tables
+
+_SOURCE = Path(__file__).with_name("resize_kernels.cu")
+
+# Table of fill_records (int64 each): 0 samples, 1 ndim, 2 first spatial axis, 3 spatial axes, 4 input shapes, 5 output extents
+# int64[samples, axes], 6 bytes from a sample's extents to the next one's (0: all have the same), 7 and 8 source intervals lo and hi
+# float64[samples, axes] (0: the whole input), 9 and 10 filters int64[samples], 11 bytes from one filter to the next, 12 antialias,
+# 13 filter descriptions; filled in: 14 records, 15 intervals, 16 output shapes, 17 whether depth is resampled, 18 scratch for planes.
+
+
+@compiled(1, brief=True)
+def fill_records(table):
+    """What :class:`Resampling` needs to know of a batch; gives the scratch that a thread needs for any sample, but for planes."""
+    ndim, first, axes = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24)
+    shape, extents, lo, hi = load_i64(table + 32), load_i64(table + 40), load_i64(table + 56), load_i64(table + 64)
+    filters, filters_step = load_i64(table + 72), load_i64(table + 88)
+    record, interval, out_shape = load_i64(table + 112), load_i64(table + 120), load_i64(table + 128)
+    needed = 0
+    for i in range(load_i64(table)):
+        small, large = load_i64(filters + filters_step * i), load_i64(load_i64(table + 80) + filters_step * i)
+        descriptions = load_i64(table + 104)
+        radius = np.int64(larger(load_i32(descriptions + 12 * small + 8), load_i32(descriptions + 12 * large + 8)))
+        outer, channels, scratch = 1, 1, 64 + HEAD_BYTES
+        for k in range(ndim):
+            extent = load_i64(shape + 8 * k)
+            store_i64(out_shape + 8 * k, extent)
+            if k < first:
+                outer *= extent
+            elif k >= first + axes:
+                channels *= extent
+        for axis in range(3):
+            k = axis - (3 - axes)
+            extent, out, begin, end = 1, 1, 0.0, 1.0
+            if k >= 0:
+                extent, out = load_i64(shape + 8 * (first + k)), load_i64(extents + 8 * k)
+                begin, end = 0.0, np.float64(extent)
+                if lo != 0:
+                    begin, end = load_f64(lo + 8 * k), load_f64(hi + 8 * k)
+                store_i64(out_shape + 8 * (first + k), out if extent > 0 else 0)
+            store_i64(record + 8 + 8 * axis, extent)
+            store_i64(record + 40 + 8 * axis, out)
+            store_f64(interval + 16 * axis, begin)
+            store_f64(interval + 16 * axis + 8, end)
+            if axis == 0 and (extent != out or begin != 0 or end != extent):
+                store_i64(table + 136, 1)
+            # At most 2 radius widen + 2 taps for each output, and out * widen is the larger one of output and source length.
+            scratch += 12 * out + 8 * radius * (larger(np.int64(abs(end - begin)), out) + 2) + 128
+        store_i64(record, outer)
+        store_i64(record + 32, channels)
+        store_i64(record + 64, small)
+        store_i64(record + 72, large)
+        store_i64(record + 80, load_i64(table + 96))
+        row = 4 * load_i64(record + 24) * channels
+        needed = larger(needed, scratch + ROWS * (row + 80))
+        store_i64(table + 144, larger(load_i64(table + 144), row * load_i64(record + 16) + 64))
+        shape, out_shape, record, interval = shape + 8 * ndim, out_shape + 8 * ndim, record + 88, interval + 48
+        extents, lo, hi = extents + load_i64(table + 48), lo + 8 * axes if lo != 0 else 0, hi + 8 * axes
+    return needed
+
+
+class Resampling:
+    """What is decided about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
+
+    shapes       int64[samples, ndim] of the inputs; axes from `first_axis` on are those of `geometry`
+    geometry     see :func:`asyncdali.operators.geometry.resize_rules.geometry` (two or three axes); without `lo` and `hi` the whole input,
+                 with one row of extents that of all samples
+    filters      int64[2, samples] or [2, 1] for all samples: DALIInterpType where an axis shrinks and where it does not
+    """
+
+    def __init__(self, shapes: np.ndarray, first_axis: int, geometry: Geometry, filters: np.ndarray, antialias: bool):
+        count, ndim = shapes.shape
+        axes = geometry.extents.shape[1]
+        shapes, extents = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(geometry.extents, np.int64)
+        memory = np.empty(count * (len(RECORD_FIELDS) + 6 + ndim), np.int64)
+        records_at = address_of(memory)
+        intervals_at = records_at + 8 * count * len(RECORD_FIELDS)
+        self.shapes = memory[count * (len(RECORD_FIELDS) + 6) :].reshape(count, ndim)
+        lo_at = hi_at = 0
+        if geometry.lo is not None and geometry.hi is not None:
+            lo, hi = np.ascontiguousarray(geometry.lo, np.float64), np.ascontiguousarray(geometry.hi, np.float64)
+            lo_at, hi_at = address_of(lo), address_of(hi)
+        filters_at = address_of(filters)
+        table = np.array(
+            [
+                count, ndim, first_axis, axes, address_of(shapes), address_of(extents), 8 * axes if len(extents) > 1 else 0, lo_at, hi_at,
+                filters_at, filters_at + filters.strides[0], filters.strides[1] if filters.shape[1] > 1 else 0, antialias,
+                DESCRIPTIONS_AT, records_at, intervals_at, intervals_at + 48 * count, 0, 0,
+            ],
+            np.int64,
+        )  # fmt: skip
+        self._scratch = fill_records(address_of(table))
+        self._volume = axes == 3 and bool(table[17])
+        if self._volume:
+            self._scratch += int(table[18])
+        self._memory, self._records_at, self._intervals_at = memory, records_at, intervals_at
+
+    def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> Step:
+        """The step for samples at addresses that are known when it runs; uint8, int16, uint16 or float32 to the same, or to float32."""
+        compiled = _resampling(np.dtype(in_dtype), np.dtype(out_dtype), self._volume)
+        table = np.array(
+            [
+                address_of(in_addresses), address_of(out_addresses), self._records_at, self._intervals_at, TABLES_AT, DESCRIPTIONS_AT, 0,
+                tap_tables.address,
+            ],
+            np.int64,
+        )  # fmt: skip
+        keep = (in_addresses, out_addresses, self._memory)
+        step = Step(compiled.address, table, no_explanation, self._scratch, SCRATCH_FIELD, keep)
+        step.launches = lambda: self._launches(in_addresses, out_addresses, in_dtype, out_dtype)
+        return step
+
+    def _launches(self, in_addresses: np.ndarray, out_addresses: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype) -> list[Launch]:
+        """Tap tables of all axes in one launch, pixels in a second."""
+        count, fields = len(in_addresses), len(RECORD_FIELDS)
+        records = self._memory[: count * fields].reshape(count, fields)
+        intervals = self._memory[count * fields : count * (fields + 6)].view(np.float64).reshape(count, 3, 2)
+        axes, words = _tap_places(records, intervals)
+        unstored = (in_addresses, 0, records, intervals, TABLES, DESCRIPTIONS, axes, Scratch(4 * words), count)
+        context = (in_addresses, out_addresses, *unstored[2:])
+        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume)), ("CHANNELS", channels)
+        rows = int((records[:, 0] * records[:, 5] * records[:, 6]).max(initial=0))
+        offers = None
+        if channels and not self._volume and (records[:, 2] * records[:, 3] > 0).all():
+            macros = ("RESIZED_IN", element_type(in_dtype)), ("CHANNELS", channels)
+            offers = Pixels("resized", out_addresses, unstored, macros)
+        return [
+            Launch(Kernel(_SOURCE, "taps", types), unstored, (3, grid_of(1, count)[1])),
+            Launch(Kernel(_SOURCE, "resize", types), context, tile_grid(rows, count), offers=offers),
+        ]
+
+
+_TILE_ROWS, _TILES = 8, 2
+
+
+def tile_grid(rows: int, samples: int) -> tuple[int, int]:
+    """A grid for kernels that make tiles of a resized picture (resize.cuh): a block makes several, because it looks up much at first."""
+    return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
+
+
+def _tap_places(records: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, int]:
+    """Where the tap tables of each axis begin, int64[samples, 3, 3]: first indices, weights (in words), taps; and the words of all."""
+    extents, outs = records[:, 1:4], records[:, 5:8]
+    length = np.abs(intervals[:, :, 1] - intervals[:, :, 0])
+    kinds = np.where(outs < length, records[:, 8:9], records[:, 9:10])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = (length / outs).astype(np.float32)
+    widen = np.where((records[:, 10:11] != 0) & (scale > 1), scale, np.float32(1))
+    wanted = np.ceil(np.float32(2) * DESCRIPTIONS[kinds, 2].astype(np.float32) * widen).astype(np.int64)
+    taps = np.where(kinds == NN, 1, np.minimum(wanted, extents))
+    sizes = np.stack([outs, outs * taps], axis=2).reshape(-1)
+    ends = np.cumsum(sizes)
+    axes = np.empty((len(records), 3, 3), np.int64)
+    axes[:, :, :2] = (ends - sizes).reshape(len(records), 3, 2)
+    axes[:, :, 2] = taps
+    return axes, int(ends[-1]) if len(ends) else 0
+
+
+def compile_kernels(types: tuple[np.dtype, np.dtype] | None) -> None:
+    """Bring in now what batches of any type need, and what pictures of `types` (of the input, of the output) do."""
+    tap_tables.compile()
+    fill_records.compile()
+    if types is not None:
+        _resampling(*types, False).compile()
+
+
+@cache
+def _resampling(in_dtype: np.dtype, out_dtype: np.dtype, volume: bool) -> Compiled:
+    return (volume_step if volume else image_step)(in_dtype.name, out_dtype.name)
