@@ -153,9 +153,11 @@ class DataNode:
         return self.property("source_info", device=device)
 
     def __bool__(self) -> NoReturn:
+        from .graph import conditionals
+
         raise TypeError(
             '"DataNode" was used in a conditional context: it is a symbol for data that exists only when the pipeline runs. '
-            "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
+            + conditionals.where_tests_work()
         )
 
     __iter__ = None  # iter() raises TypeError, and a node does not pass for a collections.abc.Iterable

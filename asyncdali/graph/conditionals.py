@@ -235,6 +235,17 @@ def active() -> Conditionals | None:
     return None if pipeline is None else pipeline._definition.scopes
 
 
+def where_tests_work() -> str:
+    """What a user is told whose node was asked for its truth."""
+    if active() is None:
+        return "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
+    return (
+        "`if`, `and`, `or`, `not` and `assert` on nodes work in the pipeline function and in functions and methods that it calls; not in "
+        "what Python calls by itself (`__init__`, properties, operators), in what functions written in C do or call (`bool`, `any`, `map`), "
+        "nor in functions marked `do_not_convert` or without source. Give the test a function or a method of its own and call it."
+    )
+
+
 def here(node: DataNode) -> DataNode:
     """The node, or its part in the branch that is being traced."""
     scopes = active()

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..graph import context
-from ..graph.conditionals import MACHINERY
+from ..graph.conditionals import MACHINERY, where_tests_work
 from ..graph.node import Definition, OperatorInstance
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
@@ -73,7 +73,7 @@ class DataNodeDebug(DataNode):
     def __bool__(self) -> Any:
         raise TypeError(
             '"DataNodeDebug" was used in a conditional context: it is a batch and has no truth value. Look at its data with .get(). '
-            "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
+            + where_tests_work()
         )
 
     def __len__(self) -> Any:

@@ -536,6 +536,38 @@ def test_builtins_do_not_take_nodes_for_conditions():
             result(graph)
 
 
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+    @property
+    def doubled(self):
+        return self.size * 2 if self.size > 2 else self.size
+
+    def __getitem__(self, least):
+        if self.size > least:
+            return self.size
+        return -self.size
+
+    def __add__(self, other):
+        return self.size + other if self.size > 2 else self.size
+
+
+class Chosen:
+    def __init__(self, size):
+        self.size = size * 2 if size > 2 else size
+
+
+@pytest.mark.parametrize(
+    "use", [lambda x: Sized(x).doubled, lambda x: Sized(x)[2], lambda x: Sized(x) + 1, Chosen, lambda x: list(map(bool, [x]))]
+)
+def test_what_python_calls_by_itself_is_not_rewritten(use):
+    """Nor is it by DALI."""
+    message = r"conditional context.*what Python calls by itself \(`__init__`, properties, operators\).*own and call it"
+    with pytest.raises(TypeError, match=message):
+        result(lambda: use(n()))
+
+
 # -------------------------------------------------------------------------------------------------------------- expressions
 
 
