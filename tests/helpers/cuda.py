@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from asyncdali.device import select
 from asyncdali.device.cuda.driver import DeviceMemoryError
 from asyncdali.device.cuda.nvjpeg_library import IMAGE, NvjpegError
 from asyncdali.device.launch import Kernel
@@ -413,3 +414,9 @@ class StandInNvjpeg:
             assert int(place["pitch"][0]) == pixels.strides[0]
             target = int(place["channel"][0])
             self.driver._queue(stream, ("decode", functools.partial(ctypes.memmove, target, pixels.ctypes.data, pixels.nbytes), pixels))
+
+
+def use(driver: StandIn, monkeypatch: Any) -> None:
+    """Make it the machine's CUDA for a test."""
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
+    monkeypatch.setattr(select, "_driver", driver)

@@ -7,22 +7,11 @@ import inspect
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device import select
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 BATCH = 7
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
-    driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
-    return driver
 
 
 def picture(info):

@@ -9,11 +9,10 @@ from collections import Counter
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn, StandInNvjpeg
+from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device import select
 from asyncdali.device.cuda import nvjpeg_library
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -34,8 +33,7 @@ def cuda(monkeypatch):
         return waiting
 
     driver.event_synchronize, driver.stream_synchronize = noted(driver.event_synchronize), noted(driver.stream_synchronize)
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     library = StandInNvjpeg(driver)
     monkeypatch.setattr(nvjpeg_library, "load", lambda: library)
     return driver

@@ -8,11 +8,10 @@ import warnings
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn, StandInNvjpeg
+from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device import select
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import jpeg_kernels
 from asyncdali.operators.decode.lane_balance import Balance
@@ -25,8 +24,7 @@ def nvjpeg(monkeypatch):
     """Stand-ins for CUDA and nvJPEG, as the machine's own."""
     driver = StandIn()
     library = StandInNvjpeg(driver)
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     monkeypatch.setattr(nvjpeg_library, "load", lambda: library)
     return library
 

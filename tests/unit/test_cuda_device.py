@@ -8,24 +8,13 @@ import gc
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device import select
 from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.operators.base import REGISTRY
 from asyncdali.types import OperatorConcurrency, StreamPolicy
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
-    driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
-    return driver
 
 
 def source(info):

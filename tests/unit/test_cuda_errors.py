@@ -8,7 +8,7 @@ import types as modules
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
+from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
 from asyncdali.device import select
@@ -93,8 +93,7 @@ def cuda(monkeypatch):
     if kernels.COMPILER is None:
         pytest.skip("no C++ compiler to build kernels for the host")
     driver = StandIn(devices=2)
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     return driver
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
 from helpers.operators import batch_of, make
 from helpers.twins import both
 
 from asyncdali import fn, math, pipeline_def
 from asyncdali.batch import storage_dtype
-from asyncdali.device import select
 from asyncdali.operators.base import Arguments, Iteration
 from asyncdali.operators.expressions.cuda_code import make_kernel
 from asyncdali.operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result
@@ -190,10 +188,8 @@ def test_numbers_that_cannot_be_written_down():
     assert_same(*both(NAME, [np.array([1.0, np.inf, -np.inf], np.float32)], program=what))
 
 
-def test_in_a_pipeline(monkeypatch):
+def test_in_a_pipeline(cuda):
     """Operands of GPU and CPU, numbers and arrays; draws that are known while planning; equal to the CPU bit for bit."""
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", StandIn())
 
     def source(info):
         rng = np.random.default_rng(info.idx_in_epoch)

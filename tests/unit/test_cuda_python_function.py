@@ -8,22 +8,12 @@ import threading
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import LazyArray, PyCapsule, StandIn
+from helpers.cuda import LazyArray, PyCapsule
 
 from asyncdali import fn, pipeline_def
-from asyncdali.device import select
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 BATCH = 4
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    """The stand-in, as the machine's CUDA."""
-    driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
-    return driver
 
 
 def picture(info):

@@ -9,10 +9,9 @@ import weakref
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import LazyArray, StandIn
+from helpers.cuda import LazyArray, StandIn, use
 
 from asyncdali import fn, pipeline_def, types
-from asyncdali.device import select
 from asyncdali.device.cuda.fed_arrays import FedArrays
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -23,8 +22,7 @@ BATCH = 4
 def cuda(monkeypatch):
     """The stand-in, as the machine's CUDA; this thread has chosen the device."""
     driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     driver.use(0)
     return driver
 

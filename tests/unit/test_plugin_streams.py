@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
+from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
 from asyncdali.batch import AddressView
-from asyncdali.device import select
 from asyncdali.plugin.base_iterator import BaseIterator
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -24,8 +23,7 @@ WAITS = ("event_synchronize", "stream_synchronize")
 def cuda(monkeypatch):
     """The stand-in, as the machine's CUDA; what it exports are views of its "device" memory."""
     driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     monkeypatch.setattr(driver, "export", lambda array, options: on_host(array).__dlpack__(max_version=options.get("max_version")))
     driver.use(0)
     return driver

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.cuda import StandIn
+from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
-from asyncdali.device import select
 from asyncdali.device.cuda.timing import StreamTimes
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -18,8 +17,7 @@ pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compile
 def cuda(monkeypatch):
     """The stand-in, as the machine's CUDA."""
     driver = StandIn()
-    monkeypatch.setenv("ASYNCDALI_DEVICE", "cuda")
-    monkeypatch.setattr(select, "_driver", driver)
+    use(driver, monkeypatch)
     driver.use(0)
     return driver
 
