@@ -241,7 +241,7 @@ def where_tests_work() -> str:
         return "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
     return (
         "`if`, `and`, `or`, `not` and `assert` on nodes work in the pipeline function and in functions and methods that it calls; not in "
-        "what Python calls by itself (`__init__`, properties, operators), in what functions written in C do or call (`bool`, `any`, `map`), "
+        "what Python calls by itself (`__init__`, properties, operators), in what functions written in C do or call (`bool`, `any`), "
         "nor in functions marked `do_not_convert` or without source. Give the test a function or a method of its own and call it."
     )
 

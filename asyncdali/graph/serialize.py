@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import types
 from ..data_node import DataNode
-from ..operators.base import REGISTRY
+from ..operators.base import REGISTRY, STORABLE
 from .node import OperatorInstance
 from .plan import reachable
 
@@ -23,7 +23,7 @@ _ENUM_NAMES = {kind.__name__: kind for kind in _ENUMS}
 
 
 def encode_value(value: Any) -> Any:
-    """A constant as JSON data; enumerations and arrays are tagged objects. TypeError for Python objects."""
+    """A constant as JSON data; what JSON lacks is a tagged object. TypeError for Python objects that are not storable."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, _ENUMS):
@@ -39,8 +39,12 @@ def encode_value(value: Any) -> Any:
         return {"array": data, "dtype": value.dtype.str, "shape": list(value.shape)}
     if isinstance(value, (list, tuple)):
         return [encode_value(item) for item in value]
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: encode_value(item) for key, item in value.items()}}
+        return {"dict": [[key, encode_value(item)] for key, item in value.items()]}  # the order may matter
+    if STORABLE.get(type(value).__name__) is type(value):
+        return {"object": type(value).__name__, "fields": encode_value(value.stored())}
     raise TypeError(f"a {type(value).__name__} cannot be stored")
 
 
@@ -57,7 +61,11 @@ def decode_value(data: Any) -> Any:
         if dtype.kind not in "biuf":
             raise ValueError(f"arrays of {dtype} are not stored in pipelines")
         return np.frombuffer(base64.b64decode(data["array"]), dtype).reshape(data["shape"]).copy()
-    return {key: decode_value(item) for key, item in data["dict"].items()}
+    if "bytes" in data:
+        return base64.b64decode(data["bytes"])
+    if "object" in data:
+        return STORABLE[data["object"]].restored(decode_value(data["fields"]))
+    return {str(key): decode_value(item) for key, item in data["dict"]}
 
 
 def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], options: dict[str, Any]) -> bytes:

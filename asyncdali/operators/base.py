@@ -522,6 +522,19 @@ REGISTRY: dict[str, type[Operator]] = {}
 """Public operator name -> class."""
 
 
+STORABLE: dict[str, Any] = {}
+"""Class name -> class of the objects, besides numbers, text and arrays, that stored pipelines may hold; see :func:`storable`."""
+
+
+def storable(cls: Any) -> Any:
+    """Class decorator: arguments of operators may hold these objects, and pipelines that have them can be stored.
+
+    ``stored()`` gives a dict of what can be stored, and the class method ``restored(dict)`` makes the object of it, checking all.
+    """
+    STORABLE[cls.__name__] = cls
+    return cls
+
+
 def register(cls: type[Operator]) -> type[Operator]:
     """Class decorator: enter an operator in the registry."""
     name = cls.schema.name

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..operators.base import storable
+
 int64, string, float32 = 0, 1, 2
 """Kinds of features."""
 
@@ -17,6 +19,7 @@ _NAMES = {int64: "int64", string: "string", float32: "float32"}
 _NUMPY: dict[int, np.dtype] = {int64: np.dtype(np.int64), float32: np.dtype(np.float32), string: np.dtype(np.uint8)}
 
 
+@storable
 @dataclass(frozen=True)
 class Feature:
     """One declared feature; made by :func:`FixedLenFeature` and :func:`VarLenFeature`."""
@@ -45,8 +48,20 @@ class Feature:
         """The default: what a missing value becomes (a scalar, or uint8 text)."""
         if self.kind == string:
             text = b"" if self.default is None else self.default
-            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(text), np.uint8)
-        return np.asarray(0 if self.default is None or self.default == "" else self.default).astype(self.numpy)
+            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # not a number
+        nothing = self.default is None or (isinstance(self.default, str) and not self.default)
+        return np.asarray(0 if nothing else self.default).astype(self.numpy)
+
+    def stored(self) -> dict[str, Any]:
+        """Its fields."""
+        return {"shape": self.shape, "kind": self.kind, "default": self.default, "partial": self.partial}
+
+    @classmethod
+    def restored(cls, fields: dict[str, Any]) -> Feature:
+        """The feature of such fields; TypeError, ValueError or KeyError if there is none."""
+        if fields["shape"] is None:
+            return VarLenFeature(fields["partial"], fields["kind"], fields["default"])
+        return FixedLenFeature(fields["shape"], fields["kind"], fields["default"])
 
     def __repr__(self) -> str:
         kind = _NAMES[self.kind]

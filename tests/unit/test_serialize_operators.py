@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from helpers.images import encode
+from helpers.images import picture as picture_of
 from helpers.pipelines import values
+from helpers.readers import EVERY_KIND, delivered, pipeline
 
-from asyncdali import Pipeline, fn, pipeline_def, types
+from asyncdali import Pipeline, fn, pipeline_def, tfrecord, types
+from asyncdali.graph.serialize import decode_value, encode_value
+from asyncdali.operators import load_registry
 
 pytestmark = pytest.mark.slow  # compiles nearly everything
 
@@ -87,23 +94,157 @@ CALLS = {
     "transpose": lambda: fn.transpose(picture(), perm=[2, 0, 1]),
     "warp_affine": lambda: fn.warp_affine(picture(), matrix=[1.0, 0.1, 2.0, 0.0, 1.0, 1.0], size=[5, 5]),
     "zeros_like": lambda: fn.zeros_like(image(), dtype=types.FLOAT16),
+    "box_encoder": lambda: fn.box_encoder(boxes(), fn.constant(idata=[1, 2]), anchors=[0.1, 0.1, 0.5, 0.5, 0.4, 0.4, 0.9, 0.9])[0],
+    "conditional": lambda: fn._conditional.merge(
+        fn._conditional.split(scalar(), predicate=scalar() > 2)[0], fn._conditional.split(scalar() + 9, predicate=scalar() > 2)[1],
+        predicate=fn._conditional.not_(fn._conditional.not_(fn._conditional.validate_logical(scalar() > 2))),
+    ),
+    "coord_flip": lambda: fn.coord_flip(numbers(4, 2), flip_x=1, center_x=0.25),
+    "copy": lambda: fn.copy(image()),
+    "crop": lambda: fn.crop(picture(), crop=[3, 4], crop_pos_x=0.3),
+    "expand_dims": lambda: fn.expand_dims(picture(), axes=[0]),
+    "full": lambda: fn.full(scalar(), shape=[2, 3]),
+    "hsv": lambda: fn.hsv(fn.saturation(fn.hue(picture(), hue=30.0), saturation=0.5), value=0.7),
+    "light": lambda: fn.brightness(fn.contrast(picture(), contrast=0.7), brightness_shift=0.1),
+    "noise.salt_and_pepper": lambda: fn.noise.salt_and_pepper(picture(), prob=0.3, salt_val=200.0),
+    "noise.shot": lambda: fn.noise.shot(picture(), factor=3.0),
+    "ones": lambda: fn.ones(shape=[2], dtype=types.INT16) + fn.zeros(shape=[2], dtype=types.INT16) + fn.cast(fn.ones_like(numbers(2)),
+                                                                                                         dtype=types.INT16),
+    "per_frame": lambda: fn.brightness(fn.reshape(image(), layout="FHWC", shape=[6, 5, 1, 3]),
+                                       brightness=fn.per_frame(fn.constant(fdata=[1.0, 2, 3, 4, 5, 6], shape=[6]))),
+    "random_crop_generator": lambda: fn.random_crop_generator(fn.constant(idata=[40, 50]), random_area=[0.2, 0.5])[0],
+    "reductions, the others": lambda: fn.stack(fn.reductions.variance(numbers(3, 4), 0.5, axes=[1]), *[
+        getattr(fn.reductions, name)(numbers(3, 4), axes=[1]) for name in ("max", "mean_square", "min", "rms", "sum")]),
+    "resize_crop_mirror": lambda: fn.resize_crop_mirror(picture(), size=[9, 7], crop=[4, 4], mirror=1),
+    "roi_random_crop": lambda: fn.roi_random_crop(crop_shape=[3, 3], in_shape=[9, 9], roi_start=[2, 2], roi_shape=[4, 4]),
+    "segmentation.random_mask_pixel": lambda: fn.segmentation.random_mask_pixel(fn.cast(numbers(5, 5), dtype=types.INT32)),
+    "sequence_rearrange": lambda: fn.sequence_rearrange(fn.reshape(image(), layout="FHW"), new_order=[5, 0, 0, 2]),
+    "shapes": lambda: fn.cat(fn.shapes(image()), image().shape()),
+    "there and back": lambda: image().gpu().cpu(),
+    "transforms, the others": lambda: fn.transforms.translation(
+        fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]
+    ),
 }  # fmt: skip
+
+DECODES = {
+    "decoders.image": lambda data: fn.decoders.image(data, output_type=types.BGR),
+    "decoders.image_crop": lambda data: fn.decoders.image_crop(data, crop=[9, 8], crop_pos_y=0.2),
+    "decoders.image_random_crop": lambda data: fn.decoders.image_random_crop(data, random_area=[0.3, 0.9]),
+    "decoders.image_slice": lambda data: fn.decoders.image_slice(data, rel_start=[0.1, 0.3], shape=[4, 5], axis_names="HW"),
+    "peek_image_shape": lambda data: fn.peek_image_shape(data, dtype=types.INT32),
+    "mixed": lambda data: fn.decoders.image(data, device="mixed", output_type=types.GRAY),
+}
+
+OF_PYTHON = {"dl_tensor_python_function", "experimental.numba_function", "jax_function", "python_function"}
+"""What holds Python objects; an `external_source` without `source` does not."""
+
+
+def stored(pipe):
+    """What comes back from a pipeline's text."""
+    text = pipe.serialize()
+    again = Pipeline.deserialize(text)
+    assert again.serialize() == text
+    return again
+
+
+def defined(graph, **options):
+    return pipeline_def(**{"batch_size": SIZE, "num_threads": 2, "device_id": None, "seed": 5, **options})(graph)()
+
+
+def operators_in(pipe):
+    return {entry["op"] for entry in json.loads(pipe.serialize())["operators"]}
+
+
+def both(graph, **options):
+    """Per output: two iterations of a pipeline, and of what came back from its text."""
+    made = defined(graph, **options)
+    return zip(*[[*map(list, zip(*(values(pipe.run()) for _ in range(2))))] for pipe in (made, stored(made))])
 
 
 @pytest.fixture(scope="module")
 def outputs():
-    """By name: two iterations of a pipeline of all calls, and of what came back from its text."""
-    names = list(CALLS)
-    made = pipeline_def(batch_size=SIZE, num_threads=2, device_id=None, seed=5)(lambda: tuple(call() for call in CALLS.values()))()
-    text = made.serialize()
-    again = Pipeline.deserialize(text)
-    assert again.serialize() == text
-    return {
-        name: pairs for name, *pairs in zip(names, *[[*map(list, zip(*(values(pipe.run()) for _ in range(2))))] for pipe in (made, again)])
-    }  # fmt: skip
+    return dict(zip(CALLS, both(lambda: tuple(call() for call in CALLS.values()), device_id=0), strict=True))
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_round_trip(name, outputs):
     ours, again = outputs[name]
     np.testing.assert_equal(again, ours)
+
+
+def test_decoders(tmp_path):
+    for k in range(7):
+        (tmp_path / f"{k}.jpg").write_bytes(encode(picture_of(20 + k, 30 - k, seed=k), "JPEG"))
+
+    def graph():
+        data, label = fn.readers.file(file_root=str(tmp_path), files=[f"{k}.jpg" for k in range(7)], random_shuffle=True, name="R")
+        return label, *[decode(data) for decode in DECODES.values()]
+
+    names = ["readers.file", *DECODES]
+    for name, (ours, again) in zip(names, both(graph, device_id=0), strict=True):
+        np.testing.assert_equal(again, ours, err_msg=name)
+
+
+@pytest.mark.parametrize("name", sorted(set(EVERY_KIND) - {"io.file.read"}))
+def test_readers(name, tmp_path):
+    kind = EVERY_KIND[name]
+    files = kind.write(tmp_path)
+    made = pipeline(kind, {**files, "random_shuffle": True, "num_shards": 2, "shard_id": 1, "pad_last_batch": True})
+    again = stored(made)
+    again.build()
+    assert again.reader_meta() == made.reader_meta()
+    assert delivered(kind, again, 5) == delivered(kind, made, 5)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        tfrecord.FixedLenFeature((), tfrecord.string, b"\xff\0"),
+        tfrecord.FixedLenFeature([2, 3], tfrecord.float32, np.ones((2, 3))),
+        tfrecord.VarLenFeature(tfrecord.int64, None),
+        tfrecord.VarLenFeature([4], tfrecord.float32, [1.0, 2.0, 3.0, 4.0][0]),
+    ],
+    ids=repr,
+)
+def test_features_of_records(feature):
+    again = decode_value(json.loads(json.dumps(encode_value({"b": feature, "a": feature}))))
+    assert list(again) == ["b", "a"] and repr(again["a"]) == repr(feature)
+    for name, wrong in (("kind", 9), ("shape", [-1]), ("default", {"bytes": "AAAA"} if feature.kind != tfrecord.string else 5)):
+        damaged = encode_value(feature)
+        damaged["fields"]["dict"] = [[key, wrong if key == name else item] for key, item in damaged["fields"]["dict"]]
+        with pytest.raises((TypeError, ValueError)):
+            decode_value(damaged)
+    with pytest.raises(KeyError):
+        decode_value({"object": "Pipeline", "fields": {"dict": []}})
+
+
+def test_names_of_files_that_are_fed(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+
+    def graph():
+        return fn.io.file.read(fn.external_source(name="names", dtype=types.UINT8, ndim=1))
+
+    pipe = stored(defined(graph, batch_size=1))
+    pipe.feed_input("names", [np.frombuffer(str(tmp_path / "a").encode(), np.uint8)])
+    assert values(pipe.run()) == [[[97, 98, 99]]]
+
+
+@pytest.mark.parametrize("name", sorted(OF_PYTHON & set(load_registry())))
+def test_python_is_not_stored(name):
+    numba = {"in_types": [types.FLOAT], "out_types": [types.FLOAT], "ins_ndim": [0], "outs_ndim": [0], "run_fn": max}
+    call, arguments = (fn.experimental.numba_function, numba) if "numba" in name else (getattr(fn, name), {"function": max})
+    with pytest.raises(RuntimeError, match=f"Could not serialize the operator: `asyncdali.fn.{name}`"):
+        defined(lambda: call(scalar(), **arguments)).serialize()
+
+
+def test_every_operator_has_its_case(tmp_path):
+    def rest():
+        data = fn.external_source(name="data")
+        return *[decode(data) for decode in DECODES.values()], fn.io.file.read(data)
+
+    found = operators_in(defined(lambda: tuple(call() for call in CALLS.values()))) | operators_in(defined(rest))
+    for name in set(EVERY_KIND) - {"io.file.read"}:
+        folder = tmp_path / name
+        folder.mkdir()
+        found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
+    assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", "experimental.readers.video", "readers.video"}
