@@ -13,6 +13,7 @@ from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, P
 class BoxEncoder(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="box_encoder",
         doc="""Assigns boxes to anchors, as "SSD: Single Shot MultiBox Detector" does.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f32, view_i32
 from ...compiled.step import inlined, step
+from ...device.launch import Kernel, Launch, Scratch, grid_of
 from ..base import Step, context_table, no_explanation
+
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 
 @step
@@ -119,6 +124,13 @@ def make_box_encoder_step(
 ) -> Step:
     """The step for a batch; see the step."""
     counts = np.ascontiguousarray(boxes.shapes[:, 0], np.int64)
-    places = (boxes.addresses, labels.addresses, encoded.addresses, classes.addresses)
-    table, keep = context_table((*places, counts, anchors, len(anchors), numbers, offsets, 0))
-    return Step(box_encoder_step.address, table, no_explanation, 4 * len(anchors) + 192, 9, keep)
+    values = (boxes.addresses, labels.addresses, encoded.addresses, classes.addresses, counts, anchors, len(anchors), numbers, offsets)
+    table, keep = context_table((*values, 0))
+
+    def launches() -> list[Launch]:
+        ends = np.cumsum(counts)
+        context = (*values, Scratch(4 * max(1, int(counts.sum()))), ends - counts, len(counts))
+        items = (("winners", int(counts.max(initial=0))), ("encode", len(anchors)))
+        return [Launch(Kernel(_SOURCE, name), context, grid_of(most, len(counts))) for name, most in items]
+
+    return Step(box_encoder_step.address, table, no_explanation, 4 * len(anchors) + 192, 9, keep, launches=launches)

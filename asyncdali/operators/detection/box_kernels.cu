@@ -1,0 +1,87 @@
+// box_encoder: `winners` finds each box's best anchor, `encode` chooses each anchor's box and writes it.
+//
+// Table: 0 box addresses, 1 label addresses, 2 output box addresses, 3 output label addresses, 4 boxes int64[samples], 5 anchors
+// float32[count, 4], 6 their number, 7 float32[10]: scale, means, stds, criteria, 8 whether offsets are wanted, 9 best anchors of all boxes
+// int32 (scratch), 10 where those of a sample begin int64[samples], 11 samples.
+#include "kernel.cuh"
+
+struct Box { float32 left, top, right, bottom; };
+
+DEVICE float32 iou(const Box &box, const Box &anchor) {
+    const float32 left = larger(box.left, anchor.left), top = larger(box.top, anchor.top);
+    const float32 right = smaller(box.right, anchor.right), bottom = smaller(box.bottom, anchor.bottom);
+    if (!(right > left && bottom > top)) return 0;
+    const float32 inside = (right - left) * (bottom - top);
+    const float32 own = (box.right - box.left) * (box.bottom - box.top);
+    const float32 others = (anchor.right - anchor.left) * (anchor.bottom - anchor.top);
+    return inside / (own + others - inside);
+}
+
+// (centre x, centre y, width, height)
+DEVICE void centre(const Box &box, float32 *out) {
+    out[0] = 0.5f * (box.left + box.right);
+    out[1] = 0.5f * (box.top + box.bottom);
+    out[2] = box.right - box.left;
+    out[3] = box.bottom - box.top;
+}
+
+// A box relative to its anchor, both centred.
+DEVICE void relate(float32 *out, const float32 *anchor, const float32 *numbers) {
+    const float32 scale = numbers[0];
+    for (int k = 0; k < 4; ++k) {
+        const float32 value = k < 2 ? (out[k] * scale - anchor[k] * scale) / (anchor[2 + k] * scale)
+                                    : logf((out[k] * scale) / (anchor[k] * scale));
+        out[k] = (value - numbers[1 + k]) / numbers[5 + k];
+    }
+}
+
+KERNEL winners(const int64 *context) {
+    const Box *anchors = array<Box>(context, 5);
+    FOR_SAMPLES(sample, context[11]) {
+        const Box *boxes = at<const Box>(address(context, 0, sample));
+        int32 *found = at<int32>(context[9]) + array<int64>(context, 10)[sample];
+        FOR_ITEMS(b, array<int64>(context, 4)[sample]) {
+            const Box box = boxes[b];
+            float32 best = -1;
+            int32 winner = 0;
+            for (int64 a = 0; a < context[6]; ++a) {
+                const float32 overlap = iou(box, anchors[a]);
+                if (overlap > best) best = overlap, winner = (int32)a;
+            }
+            found[b] = winner;
+        }
+    }
+}
+
+KERNEL encode(const int64 *context) {
+    const float32 *numbers = array<float32>(context, 7);
+    FOR_SAMPLES(sample, context[11]) {
+        const Box *boxes = at<const Box>(address(context, 0, sample));
+        const int32 *labels = at<const int32>(address(context, 1, sample));
+        float32 *out = at<float32>(address(context, 2, sample));
+        int32 *classes = at<int32>(address(context, 3, sample));
+        const int32 *found = at<const int32>(context[9]) + array<int64>(context, 10)[sample];
+        const int64 count = array<int64>(context, 4)[sample];
+        FOR_ITEMS(a, context[6]) {
+            const Box anchor = array<Box>(context, 5)[a];
+            float32 best = numbers[9];
+            int64 chosen = -1, claimed = -1;
+            for (int64 b = 0; b < count; ++b) {
+                const float32 overlap = iou(boxes[b], anchor);
+                if (overlap > best) best = overlap, chosen = b;
+                if (found[b] == (int32)a) claimed = b;  // the last one has it
+            }
+            if (claimed >= 0) chosen = claimed;
+            float32 box[4] = {0, 0, 0, 0}, own[4];
+            centre(anchor, own);
+            if (chosen >= 0) {
+                centre(boxes[chosen], box);
+                if (context[8]) relate(box, own, numbers);
+            } else if (!context[8]) {
+                for (int k = 0; k < 4; ++k) box[k] = own[k];
+            }
+            for (int k = 0; k < 4; ++k) out[4 * a + k] = box[k];
+            classes[a] = chosen >= 0 ? labels[chosen] : 0;
+        }
+    }
+}
