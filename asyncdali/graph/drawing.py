@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -22,8 +23,14 @@ def names_of(plan: Plan) -> dict[int, str]:
 
 
 def _arguments(planned: PlannedOperator) -> str:
-    constants = planned.spec.constants.items()
-    return ", ".join(f"{name}={value!r}" for name, value in constants if name[0] != "_" and isinstance(value, (int, float, str)))
+    constants = [(name, value) for name, value in planned.spec.constants.items() if name[0] != "_" and _is_short(value)]
+    return ", ".join(f"{name}={value.name if isinstance(value, Enum) else repr(value)}" for name, value in constants)
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return len(value) <= 4 and all(isinstance(item, (int, float, str)) for item in value)
+    return isinstance(value, (int, float, str))
 
 
 def text(plan: Plan) -> str:

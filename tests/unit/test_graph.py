@@ -497,11 +497,14 @@ def test_a_pipeline_prints_its_segments(tmp_path):
     with pipeline:
         data = fn.external_source(lambda: [np.zeros((4, 4, 3), np.uint8)] * 2, layout="HWC", name="data")
         seen = fn.python_function(fn.flip(data, name="flipped"), function=lambda a: a, name="user")
-        pipeline.set_outputs(fn.flip(seen, vertical=1, name="again"), seen.gpu())
+        small = fn.resize(data, size=[2, 3], interp_type=types.INTERP_NN, name="small")
+        pipeline.set_outputs(fn.flip(seen, vertical=1, name="again"), seen.gpu(), small)
     assert "not built" in str(pipeline)
     pipeline.build()
     text = str(pipeline)
     assert "segment 0 (stage 0, cpu)" in text
+    line = next(line for line in text.splitlines() if "small: resize(data" in line)
+    assert "interp_type=INTERP_NN" in line and "size=[2.0, 3.0]" in line
     assert "flipped: flip(data)" in text
     assert "user: python_function(flipped" in text
     assert "again: flip(user, vertical=1)" in text

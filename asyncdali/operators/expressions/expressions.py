@@ -7,7 +7,6 @@ once; also when something planned in the same segment needs it (`early`). Otherw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +16,11 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Kernel
 from ...errors import Explanation
 from ...types import DALIDataType
-from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from .cuda_code import make_kernel, make_launch
+from .early import EARLY, SMALL, EarlyOperator
 from .programs import Program, single
 from .shapes import walk
-
-SMALL = 8192
-"""Elements up to which a batch is computed while planning."""
 
 
 @dataclass
@@ -40,7 +37,7 @@ class _Dense:
 
 
 @register
-class ArithmeticGenericOp(Operator):
+class ArithmeticGenericOp(EarlyOperator):
     """See the schema."""
 
     on_cuda = True
@@ -54,7 +51,7 @@ class ArithmeticGenericOp(Operator):
             Arg("operands", "any", None, "Its operands: numbers of inputs, or [value, type] for constants."),
             Arg("program", "any", None, "Instead of these, in a plan: a program of several operations."),
             Arg("expression", "str", None, "In a plan: the program as people write it."),
-            Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned."),
+            EARLY,
         ),
     )
 
@@ -62,10 +59,7 @@ class ArithmeticGenericOp(Operator):
         super().__init__(spec, environment)
         program = spec.constant("program")
         self.program: Program = single(spec.constant("op"), spec.constant("operands")) if program is None else program
-        # What comes from a GPU is never there while planning.
-        self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
-        self._ready: Batch | None = None
-        self._dense: dict[Any, _Dense] = {}
+        self._made: dict[Any, _Dense] = {}
         self._types: dict[tuple[DALIDataType, ...], DALIDataType] = {}
         self._cuda: dict[tuple[DALIDataType, ...], Kernel] = {}
         from . import code as expressions_code
@@ -93,34 +87,23 @@ class ArithmeticGenericOp(Operator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[CompiledJob]:
-        """Compute now what is too large for one thread."""
-        self._ready = None
-        if not self._early or _small(inputs) or not len(inputs[0]):
-            return
-        planned = self._later(inputs)
-        output = planned.outputs[0]
-        output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
-        yield CompiledJob(len(output), planned.steps)
-        self._ready = output
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        ready, self._ready = self._ready, None
-        if ready is not None:
-            return Planned([ready])
-        if not len(inputs[0]):
-            return Planned([self._nothing(inputs)])
-        return Planned([self._now(inputs)]) if _small(inputs) else self._later(inputs)
+    def _dense(self, inputs: list[Batch]) -> bool:
+        if any(batch.values is None or batch.values.size > SMALL for batch in inputs):
+            return False
+        shapes = [_values(batch).shape for batch in inputs]
+        if shapes.count(shapes[0]) == len(shapes):
+            return True
+        ndim = max(map(len, shapes))
+        aligned = [(shape[0], *[1] * (ndim - len(shape)), *shape[1:]) for shape in shapes]
+        return math.prod(max(extents) for extents in zip(*aligned)) <= SMALL
 
     def _nothing(self, inputs: list[Batch]) -> Batch:
-        """The result of empty batches, whose types may be unknown."""
         unknown = any(batch.dtype is DALIDataType.NO_TYPE for batch in inputs)
         dtype, layout = (DALIDataType.NO_TYPE, "") if unknown else (self._checked(inputs)[1:])
         shape = (0, *[1] * max(batch.ndim for batch in inputs))
         return Batch.from_values(np.empty(shape, storage_dtype(dtype)), layout, dtype)
 
-    def _later(self, inputs: list[Batch]) -> Planned:
-        """The output without contents, and the step that makes them."""
+    def _later(self, inputs: list[Batch], arguments: Arguments) -> Planned:
         kinds, dtype, layout = self._checked(inputs)
         itemsizes = [batch.itemsize for batch in inputs]
         plan = walk([batch.shapes for batch in inputs], itemsizes)
@@ -149,7 +132,6 @@ class ArithmeticGenericOp(Operator):
         return kinds, dtype, self.program.layout([batch.layout for batch in inputs], [batch.ndim for batch in inputs])
 
     def _now(self, inputs: list[Batch]) -> Batch:
-        """The output with its contents."""
         kinds, dtype, layout = self._checked(inputs)
         values = [_values(batch) for batch in inputs]
         result, failed = self._compute(inputs, values, kinds)
@@ -163,11 +145,11 @@ class ArithmeticGenericOp(Operator):
     def _compute(self, inputs: list[Batch], values: list[np.ndarray], kinds: tuple[DALIDataType, ...]) -> tuple[np.ndarray, int]:
         """The results of dense batches, and the status."""
         key = (kinds, *[array.shape for array in values])
-        dense = self._dense.get(key)
+        dense = self._made.get(key)
         if dense is None:
-            if len(self._dense) >= 64:  # batch sizes that vary
-                self._dense.clear()
-            dense = self._dense[key] = self._make_dense(inputs, values, kinds)
+            if len(self._made) >= 64:  # batch sizes that vary
+                self._made.clear()
+            dense = self._made[key] = self._make_dense(inputs, values, kinds)
         result = np.empty(dense.shape, storage_dtype(dense.dtype))
         for source, array in zip(dense.sources, values):
             source[0] = array.ctypes.data
@@ -206,18 +188,6 @@ class ArithmeticGenericOp(Operator):
 def _values(batch: Batch) -> np.ndarray:
     assert batch.values is not None
     return batch.values
-
-
-def _small(inputs: list[Batch]) -> bool:
-    """Whether all contents are known, and few."""
-    if any(batch.values is None or batch.values.size > SMALL for batch in inputs):
-        return False
-    shapes = [_values(batch).shape for batch in inputs]
-    if shapes.count(shapes[0]) == len(shapes):
-        return True
-    ndim = max(map(len, shapes))
-    aligned = [(shape[0], *[1] * (ndim - len(shape)), *shape[1:]) for shape in shapes]
-    return math.prod(max(extents) for extents in zip(*aligned)) <= SMALL
 
 
 def _origin(inputs: list[Batch]) -> Any:

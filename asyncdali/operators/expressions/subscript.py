@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..arrays.strided import Pieces, dense_strides, like
-from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .expressions import SMALL
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from .early import EARLY, SMALL, EarlyOperator
 
 MAX_SUBSCRIPTS = 32
 _NOTHING = np.iinfo(np.int64).min
@@ -28,7 +26,7 @@ def _axis_arguments() -> tuple[Arg, ...]:
 
 
 @register
-class TensorSubscript(Operator):
+class TensorSubscript(EarlyOperator):
     """See the schema."""
 
     on_cuda = True
@@ -41,7 +39,7 @@ class TensorSubscript(Operator):
             *_axis_arguments(),
             Arg("new_axes", "int_list", [], "Places of new axes in the result."),
             Arg("new_axis_names", "str", None, "Their names."),
-            Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned."),
+            EARLY,
         ),
     )
 
@@ -52,8 +50,6 @@ class TensorSubscript(Operator):
         self._sliced = [axis for axis in range(self._count) if any(spec.given(f"{name}_{axis}") for name in ("lo", "hi", "step"))]
         self._new: list[int] = spec.constant("new_axes")
         self._names: str | None = spec.constant("new_axis_names")
-        self._early: bool = spec.constant("early")
-        self._ready: Batch | None = None
         from ..arrays import strided_kernels
 
         self._kernels = strided_kernels
@@ -65,39 +61,18 @@ class TensorSubscript(Operator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[CompiledJob]:
-        """Compute now what is wanted early and is more than a slice of one array."""
-        self._ready = None
-        if not self._early or self._dense(inputs[0]) or not len(inputs[0]):
-            return
-        planned = self._later(inputs[0], arguments)
-        output = planned.outputs[0]
-        if planned.steps:
-            output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
-            yield CompiledJob(len(output), planned.steps)
-        self._ready = output
+    def _dense(self, inputs: list[Batch]) -> bool:
+        (source,) = inputs
+        return source.values is not None and source.values.size <= SMALL and not self.spec.argument_inputs
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        ready, self._ready = self._ready, None
-        if ready is not None:
-            return Planned([ready])
-        if not len(inputs[0]):
-            return Planned([self._nothing(inputs[0])])
-        if self._dense(inputs[0]):
-            return Planned([self._now(inputs[0])])
-        return self._later(inputs[0], arguments)
-
-    def _dense(self, source: Batch) -> bool:
-        """Whether the batch is one small array of which all samples give the same part."""
-        return source.values is not None and source.values.size <= SMALL and not self.spec.argument_inputs and len(source) > 0
-
-    def _nothing(self, source: Batch) -> Batch:
-        """The result of an empty batch, whose dimensions may be unknown."""
+    def _nothing(self, inputs: list[Batch]) -> Batch:
+        (source,) = inputs
         ndim = max(0, source.ndim - len(self._picked)) + len(self._new)
         layout = self._checked_layout(source) if source.dtype is not DALIDataType.NO_TYPE else ""
         return Batch.from_values(np.empty((0, *[1] * ndim), storage_dtype(source.dtype)), layout, source.dtype)
 
-    def _now(self, source: Batch) -> Batch:
+    def _now(self, inputs: list[Batch]) -> Batch:
+        (source,) = inputs
         layout = self._checked_layout(source)
         self._starts_and_extents(source.shapes[:1], Arguments(self.spec, {}, 1))  # refuses what is out of range
         item: list[int | slice] = [slice(None)]
@@ -110,7 +85,8 @@ class TensorSubscript(Operator):
         values = np.ascontiguousarray(source.values[tuple(item)])
         return Batch.from_values(np.expand_dims(values, [1 + place for place in self._new]), layout, source.dtype)
 
-    def _later(self, source: Batch, arguments: Arguments) -> Planned:
+    def _later(self, inputs: list[Batch], arguments: Arguments) -> Planned:
+        (source,) = inputs
         layout = self._checked_layout(source)
         first, extents, steps = self._starts_and_extents(source.shapes, arguments)
         kept = [axis for axis in range(source.ndim) if axis not in self._picked]

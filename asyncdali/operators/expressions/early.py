@@ -1,0 +1,63 @@
+"""What expressions and subscripts share: results that are there after planning, where the inputs are known or the results are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...batch import Batch
+from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Spec
+
+SMALL = 8192
+"""Elements up to which a batch is computed while planning."""
+
+EARLY = Arg("early", "bool", False, "In a plan: the contents are wanted while the segment is planned.")
+
+
+class EarlyOperator(Operator):
+    """An operator that computes small known batches while it plans, and larger ones in `prepare` if ``fusion.mark_early`` asked for it.
+
+    Derived classes say which batches are small (`_dense`) and make outputs: `_nothing` of empty batches, `_now` with contents, `_later`
+    with the steps that make them.
+    """
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        # What comes from a GPU is never there while planning.
+        self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
+        self._ready: Batch | None = None
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[CompiledJob]:
+        """Compute now what is too large for one thread, or more than a slice of one array."""
+        self._ready = None
+        if not self._early or not len(inputs[0]) or self._dense(inputs):
+            return
+        planned = self._later(inputs, arguments)
+        output = planned.outputs[0]
+        if planned.steps:
+            output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
+            yield CompiledJob(len(output), planned.steps)
+        self._ready = output
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            return Planned([ready])
+        if not len(inputs[0]):
+            return Planned([self._nothing(inputs)])
+        return Planned([self._now(inputs)]) if self._dense(inputs) else self._later(inputs, arguments)
+
+    def _dense(self, inputs: list[Batch]) -> bool:
+        """Whether all contents are known, and few, and all samples are treated alike; the batches have samples."""
+        raise TypeError("abstract")
+
+    def _nothing(self, inputs: list[Batch]) -> Batch:
+        """The result of empty batches, whose types and dimensions may be unknown."""
+        raise TypeError("abstract")
+
+    def _now(self, inputs: list[Batch]) -> Batch:
+        """The output with its contents."""
+        raise TypeError("abstract")
+
+    def _later(self, inputs: list[Batch], arguments: Arguments) -> Planned:
+        """The output without contents, and the steps that make them."""
+        raise TypeError("abstract")
