@@ -252,6 +252,7 @@ class ContainerReader(ReaderOperator):
     def __init__(self, spec: Spec, environment: Environment):
         self._containers: Containers | None = None
         self._records: Records | None = None
+        self._touched: np.ndarray | None = None  # uint8[records]: those that have pages in the maps
         from ..compiled.step import compile_all
         from . import record_kernels
 
@@ -330,7 +331,7 @@ class ContainerReader(ReaderOperator):
         offsets, sizes, descriptors = records.offsets[indices], records.sizes[indices], containers.descriptors(files)
         if only is not None:
             sizes = np.where(only, sizes, 0)
-        found = self.mapped(files, descriptors, offsets, sizes) if in_place else None
+        found = self.mapped(indices, files, descriptors, offsets, sizes) if in_place else None
         if found is not None:
             fetched = Fetched(indices, *found)
             steps = then(fetched)
@@ -348,7 +349,7 @@ class ContainerReader(ReaderOperator):
         return bool(sizes.sum() < WORTH_MAPPING)
 
     def mapped(
-        self, files: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
+        self, indices: np.ndarray, files: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, ReadOnlyMemory] | None:
         """(addresses, sizes, owner) of records of open files where these are mapped; None where records are to be copied.
 
@@ -359,15 +360,18 @@ class ContainerReader(ReaderOperator):
         assert containers is not None
         if not self._maps or self.is_small(sizes) or (containers.any_remote and containers.remote[files].any()):
             return None
-        context, _ = context_table([descriptors, offsets, sizes, self._reading.one_byte])
-        if self._reading.count_waiting(address_of(context), len(files)):
-            return None
         try:
             bases, owner = containers.mapped(files)
         except OSError:  # a file system that cannot map
             self._maps = False
             return None
-        return bases + offsets, sizes, owner
+        if self._touched is None:
+            self._touched = np.zeros(len(self.records), np.uint8)
+        addresses = bases + offsets
+        context, _ = context_table([descriptors, offsets, sizes, self._reading.one_byte, addresses, indices, self._touched])
+        if self._reading.count_waiting(address_of(context), len(files)):
+            return None
+        return addresses, sizes, owner
 
     def _copied(
         self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, room: np.ndarray | int

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, store_i64
+from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _preadv2 = types.ExternalFunction("preadv2", types.int64(types.int32, types.int64, types.int32, types.int64, types.int32))
+_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
 
 _OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
@@ -19,6 +20,8 @@ _DIRECT = 0o40000
 _INTERRUPTED, _INVALID = 4, 22
 _WILL_NEED = 3
 _NO_WAIT = 8
+_POPULATE_READ = 22  # Linux 5.14; others refuse it
+_PAGE = 4096
 SHORT_READ = 1 << 20
 """Status: the file ended before the record."""
 
@@ -68,11 +71,14 @@ def read_record(context, sample, thread):
     )  # fmt: skip
 
 
-@compiled(2, brief=True)
+@compiled(2)
 def count_waiting(context, count):
     """How many of `count` records would have to be waited for, or give an error: their last bytes are read without waiting.
 
-    Context: descriptors, offsets in the file, sizes (int64[count] each), address of an ``iovec`` of one byte.
+    If none, those that nobody has touched yet get their pages in the map, so that who reads them need not take faults.
+
+    Context: descriptors, offsets in the file, sizes (int64[count] each), address of an ``iovec`` of one byte, addresses in the maps,
+    numbers of the records (int64[count] each), address of a byte for each record there is: whether it has its pages.
     """
     waiting = 0
     for k in range(0, 8 * count, 8):
@@ -80,7 +86,17 @@ def count_waiting(context, count):
         if size > 0:
             last = load_i64(load_i64(context + 8) + k) + size - 1
             waiting += _preadv2(load_i64(load_i64(context) + k), load_i64(context + 24), 1, last, _NO_WAIT) != 1
-    return waiting
+    if waiting != 0:
+        return waiting
+    for k in range(0, 8 * count, 8):
+        size = load_i64(load_i64(context + 16) + k)
+        known = load_i64(context + 48) + load_i64(load_i64(context + 40) + k)
+        if size > 0 and load_u8(known) == 0:
+            store_u8(known, 1)
+            start = load_i64(load_i64(context + 32) + k)
+            first = start & -_PAGE
+            _madvise(first, ((start + size + _PAGE - 1) & -_PAGE) - first, _POPULATE_READ)
+    return 0
 
 
 @compiled(2, brief=True)

@@ -188,7 +188,8 @@ class WebdatasetReader(ContainerReader):
                 f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
             )
         batch = Batch((sizes // itemsize).reshape(-1, 1), dtype, source_info=RecordNames(self.origin, components))
-        found = self.mapped(files, descriptors, offsets, sizes)  # numbers are aligned there: members of archives begin on multiples of 512
+        # Numbers are aligned in the map: members of archives begin on multiples of 512.
+        found = self.mapped(components, files, descriptors, offsets, sizes)
         if found is not None:
             batch.addresses[:], _, batch.owner = found
             return batch, None
