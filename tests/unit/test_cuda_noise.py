@@ -32,3 +32,12 @@ def test_salt_and_pepper(dtype, layout):
     chances = {"prob": rng.uniform(0, 1, 3).astype(np.float32)}
     constants = {"per_channel": True} if layout == "per_channel" else {}
     assert_near(*both("noise.salt_and_pepper", data(rng, dtype), layout if not constants else "HWC", chances, salt_val=9.0, **constants))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", *[pytest.param(k, marks=SLOW) for k in ("int32", "uint64", "int16")]])
+def test_shot(dtype):
+    """Means of 0 to 8 events, and of some 3 to 1,000: products of draws, and rejection."""
+    rng = np.random.default_rng(3)
+    factors = {"factor": np.array([12.0, 0.0, 0.1], np.float32)}
+    assert_near(*both("noise.shot", [abs(sample) for sample in data(rng, dtype)], "HWC", factors))
+    assert_near(*both("noise.shot", data(rng, dtype), "HWC", {"factor": np.array([0.5, 3.0, 40.0], np.float32)}))

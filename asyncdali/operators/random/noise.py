@@ -79,6 +79,7 @@ class GaussianNoise(Noise):
 class ShotNoise(Noise):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="noise.shot",
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
@@ -94,7 +95,7 @@ class ShotNoise(Noise):
 
     def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
         parameters = arguments.scalars("factor")[:, None]
-        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters)
+        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters, cuda="shot")
 
 
 @register

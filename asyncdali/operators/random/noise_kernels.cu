@@ -1,7 +1,7 @@
-// noise.gaussian and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The tables are those of
+// noise.gaussian, noise.shot and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The tables are those of
 // noise_kernels.py, then (11) samples.
 // Macros: IN, OUT element types (the same).
-#include "philox.cuh"
+#include "poisson.cuh"
 
 DEVICE Counter counter_of(const int64 *context, int64 sample) {
     return Counter{(uint64)context[4], (uint64)context[5] + 65537u * (uint64)sample, (uint64)context[6]};
@@ -20,6 +20,24 @@ KERNEL gaussian(const int64 *context) {
                 out[i] = convert<OUT>((float64)source[i] + fma(normal64(counter, offset_of(context, i)), (float64)deviation, (float64)mean));
             else
                 out[i] = convert<OUT>((float32)source[i] + fmaf(normal32(counter, offset_of(context, i)), deviation, mean));
+        }
+    }
+}
+
+KERNEL shot(const int64 *context) {
+    FOR_SAMPLES(sample, context[11]) {
+        const Counter counter = counter_of(context, sample);
+        const float32 factor = array<float32>(context, 3)[sample], inverse = 1.0f / factor;
+        const IN *source = at<const IN>(address(context, 0, sample));
+        OUT *out = at<OUT>(address(context, 1, sample));
+        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
+            float32 events = 0;
+            if (factor != 0) {
+                const float32 mean = (float32)source[i] * inverse;
+                Stream stream{counter, offset_of(context, i)};
+                events = (float32)poisson(stream, (float64)(mean > 0 ? mean : 0.0f));
+            }
+            out[i] = convert<OUT>(events * factor);
         }
     }
 }

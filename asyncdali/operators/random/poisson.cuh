@@ -1,0 +1,104 @@
+// Poisson counts, as the GNU C++ library draws them (random_distributions_kernels.py).
+#include "philox.cuh"
+
+// 32-bit words one after another, from any place of the counter space on.
+struct Stream {
+    Counter counter;
+    uint64 offset;
+    uint64 held = 0;  // number of the block in `words`, plus 1
+    Words words = {};
+
+    DEVICE_MEMBER uint32 next() {
+        const uint64 block = offset >> 2;
+        if (held != block + 1) words = words_of(counter, block), held = block + 1;
+        return picked(words, (uint32)(offset++) & 3);
+    }
+
+    // In [0, 1), from two words.
+    DEVICE_MEMBER float64 canonical() {
+        const float64 low = (float64)next();
+        const float64 value = (low + (float64)next() * 4294967296.0) / 18446744073709551616.0;
+        return value < 1.0 ? value : 0.99999999999999988898;
+    }
+};
+
+// Standard normal numbers in pairs: polar method.
+struct Normals {
+    bool kept = false;
+    float64 value = 0;
+
+    DEVICE_MEMBER float64 next(Stream &stream) {
+        if (kept) {
+            kept = false;
+            return value;
+        }
+        float64 x, y, r2;
+        do {
+            x = 2.0 * stream.canonical() - 1.0;
+            y = 2.0 * stream.canonical() - 1.0;
+            r2 = x * x + y * y;
+        } while (r2 > 1.0 || r2 == 0.0);
+        const float64 scale = sqrt(-2.0 * log(r2) / r2);
+        kept = true;
+        value = x * scale;
+        return y * scale;
+    }
+};
+
+DEVICE float64 poisson_small(Stream &stream, float64 mean) {
+    const float64 limit = exp(-mean);
+    float64 product = 1.0;
+    int64 count = 0;
+    do {
+        product *= stream.canonical();
+        ++count;
+    } while (product > limit);
+    return (float64)(count - 1);
+}
+
+// Products of uniform draws below a mean of 12, above it Devroye's rejection.
+DEVICE float64 poisson(Stream &stream, float64 mean) {
+    if (mean < 12) return poisson_small(stream, mean);
+    const float64 m = floor(mean), log_mean = log(mean), log_factorial = lgamma(m + 1.0), root = sqrt(m);
+    const float64 quarter_pi = 0.7853981633974483;
+    const float64 wide = sqrt(2 * m * log(32 * m / quarter_pi));
+    const float64 bounded = larger(6.0, smaller(m, wide));
+    const float64 d = floor(bounded) + (bounded - floor(bounded) >= 0.5 ? 1.0 : 0.0);
+    const float64 cx = 2 * m + d;
+    const float64 scale = sqrt(cx / 2), inverse = 1 / cx;
+    const float64 c1 = root * 1.2533141373155003;
+    const float64 c2 = sqrt(quarter_pi * cx) * exp(inverse) + c1;
+    const float64 c3 = c2 + 1, c4 = c2 + 1 + 1;
+    const float64 c5 = c4 + 1.0129030479320018;
+    const float64 c = 2 * cx * exp(-d * inverse * (1 + d / 2)) / d + c5;
+    Normals normals;
+    for (;;) {
+        const float64 u = c * stream.canonical();
+        const float64 e = -log(1.0 - stream.canonical());
+        float64 x, w = 0.0;
+        if (u <= c1) {
+            const float64 n = normals.next(stream);
+            x = floor(-fabs(n) * root - 1);
+            w = -n * n / 2;
+            if (x < -m) continue;
+        } else if (u <= c2) {
+            const float64 y = 1 + fabs(normals.next(stream)) * scale;
+            x = ceil(y);
+            w = y * (2 - y) * inverse;
+            if (x > d) continue;
+        } else if (u <= c3) {
+            x = -1.0;
+        } else if (u <= c4) {
+            x = 0.0;
+        } else if (u <= c5) {
+            x = 1.0;
+            w = 0.01282051282051282;
+        } else {
+            const float64 v = -log(1.0 - stream.canonical());
+            const float64 y = d + v * (2 * (2 * m + d)) / d;
+            x = ceil(y);
+            w = -d * inverse * (1 + y / 2);
+        }
+        if (!(w - e - x * log_mean > log_factorial - lgamma(x + m + 1)) && x + m < 4294967295.5) return floor(x + m + 0.49999999999999989);
+    }
+}
