@@ -95,7 +95,8 @@ class ShotNoise(Noise):
 
     def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
         parameters = arguments.scalars("factor")[:, None]
-        return self._kernels.make_step(self.kernel(storage_dtype(source.dtype).name), source, output, self.position, parameters, cuda="shot")
+        kernel = self.kernel(storage_dtype(source.dtype).name)
+        return self._kernels.make_step(kernel, source, output, self.position, parameters, cuda="shot")
 
 
 @register
