@@ -23,10 +23,12 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, tuple[float
     every = [segment.counters for segment in segments]
 
     def block(on: bool) -> float:
+        session.wait_all()
         session.counters = session.executor.counters = counters if on else None
+        session.executor._counting = on
         for segment, own in zip(segments, every, strict=True):
             segment.counters = own if on else None
-        for _ in range(4):  # what is in flight was begun the other way
+        for _ in range(6):  # what is in flight was begun the other way
             pipe.run()
         began = time.process_time_ns()
         for _ in range(iterations):

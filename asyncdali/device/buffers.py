@@ -23,12 +23,13 @@ SMALL = 64 * 1024
 class PooledBuffer:
     """Owner of one block of pooled memory."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "_memory", "_pid", "_returned")
+    __slots__ = ("__array_interface__", "__weakref__", "_memory", "_pid", "_returned", "nbytes")
 
     def __init__(self, memory: np.ndarray, returned: deque[np.ndarray], size: int):
         self._memory = memory
         self._returned = returned
         self._pid = os.getpid()
+        self.nbytes = size  # the block may be larger
         self.__array_interface__ = {"data": (address_of(memory), False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def __del__(self) -> None:

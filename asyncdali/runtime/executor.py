@@ -60,7 +60,7 @@ class Record:
         self.outputs: list[Batch] = []
         self.finished = False
         self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
-        self.arrived: tuple[int, int] | None = None  # likewise: when the consumer came for it, and how many were done then
+        self.arrived = 0  # likewise: when the consumer came for it
         self.done_at: dict[int, int] = {}  # likewise: when each segment was done
         self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []
@@ -157,8 +157,6 @@ class Scheduler:
         """
         if self._planning.get(segment.index) == record.index:
             del self._planning[segment.index]
-            if segment.counters is not None:
-                segment.counters.free = now()
             self._busy_backends.discard(segment.backend)
 
     def done(self, segment: BuiltSegment, record: Record) -> bool:
@@ -238,6 +236,7 @@ class Executor:
         self._broken: BaseException | None = None
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
+        self._counting = False
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
@@ -263,6 +262,7 @@ class Executor:
             segment.instant = segment.instant and not self._on_gpu(segment)  # the loop makes no call that can block
         if self.counters is not None:
             self._count(self.counters)
+            self._counting = True
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
 
@@ -328,15 +328,15 @@ class Executor:
             record.finish()
         elif record.index == self._admitted:
             self._admitted += 1
-            if self.counters is not None:
+            if self._counting:
                 record.admitted = now()
             self._open_records.append(record)
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = self._run_of(segment, record)
-        if segment.counters is not None:
-            segment.counters.starts(record)
+        if self._counting:
+            run.started = now()
         if record.error is not None:
             segment.commit_positions(record, {})
             self._finish_segment(run)
@@ -365,7 +365,7 @@ class Executor:
 
     def _finish_segment(self, run: SegmentRun) -> None:
         record = run.record
-        if self.counters is not None:
+        if self._counting:
             record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:

@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,9 @@ class Immediate:
         record = Record(index, batch_size, self.plan.edge_count)
         record.fed = dict(fed)
         for segment in self._segments:
-            self._run(SegmentRun(segment, record, self._engine))
+            run = SegmentRun(segment, record, self._engine)
+            run.started = record.admitted = perf_counter_ns()
+            self._run(run)
         return [record.edges[edge] for edge in self.plan.outputs]  # type: ignore[misc]
 
     def _run(self, run: SegmentRun) -> None:

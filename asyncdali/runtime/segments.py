@@ -18,8 +18,8 @@ from ..errors import operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
-from .counters import Lap, OperatorCounters, SegmentCounters
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
+from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
 log = logging.getLogger("asyncdali")
 
@@ -83,6 +83,7 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
+        self.started = 0  # for statistics: when
         self._iteration = Iteration(record.index, record.batch_size, record.fed)
         self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
 
@@ -92,7 +93,7 @@ class SegmentRun:
         fresh: list[tuple[int, Batch]] = []
         produced: dict[int, int] = {}
         counters = self.segment.counters
-        lap = None if counters is None else counters.lap(self.record)
+        lap = None if counters is None else counters.lap(self.record, self.started)
         try:
             for built in self.segment.operators:
                 try:
@@ -100,7 +101,7 @@ class SegmentRun:
                 except Exception as error:
                     raise self._wrap(built, error) from error
                 if lap is not None:
-                    lap.planned(built.counters)  # type: ignore[arg-type]
+                    lap.planned()
             self._note_memory()
             slots, scratch = self._place(fresh)
             self._take_over(steps)
@@ -109,6 +110,8 @@ class SegmentRun:
             self.committed = True
         if lap is not None:
             lap.ends()
+        elif counters is not None:
+            counters.planned(self.record, self.started, self.started)
         yield from self._pixels(steps, fresh, slots, scratch, lap)
 
     def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Lap | None) -> Iterator[Job]:
@@ -118,8 +121,8 @@ class SegmentRun:
             timed = Timed.NO if lap is None else lap.timed
             job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
             job.is_pixels = True  # type: ignore[attr-defined]
-            if counters is not None:
-                counters.root.watch(job, f"pixels of segment {counters.index}", self.record.index)
+            if counters is not None and counters.recorder is not None:
+                counters.watch(job, f"pixels of segment {counters.index}", self.record.index)
             try:
                 yield job
             except SampleError as error:

@@ -252,7 +252,7 @@ class Session:
         if not self.in_flight:
             raise self.nothing_left()
         record = self.in_flight[0]
-        if record.arrived is None:
+        if not record.arrived:
             self.arrives()
         record.wait()
         self.in_flight.popleft()

@@ -31,8 +31,9 @@ class OperatorStatistics:
 
     Attributes:
         name, operator, backend: the instance, what it is (``"decoders.image"``), and ``"cpu"``, ``"mixed"`` or ``"gpu"``.
-        iterations, samples, bytes: what it produced; all outputs count for `bytes`.
-        planning_seconds: on the stage's thread, interpreter included: decisions for whole batches, and users' Python.
+        iterations, samples, bytes: what it produced (in iterations that its whole segment planned); all outputs count for `bytes`.
+        planning_seconds: on the stage's thread, interpreter included: decisions for whole batches, and users' Python. In segments of a few
+            microseconds (stream "loop") their share in one iteration of sixteen is taken for the others, too.
         prepare_seconds: on worker threads, before planning (reading files), summed over threads.
         steps_seconds: on worker threads, in its compiled steps among the segment's pixels, summed over threads.
         prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration of sixteen; much less than that means
@@ -262,12 +263,11 @@ def take(
     counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None
 ) -> Statistics:
     """A report of `counters`; `memory` is the buffer pool, `pool` the statistics of worker processes."""
-    counters.add_up()
     segments = list(counters.segments)
     for segment in segments:
         segment.add_device_times()
     operators = tuple(
-        _operator(item) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
+        _operator(item, segment) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
     )
     busy = sum(item.jobs for segment in segments for item in segment.operators) + sum(segment.pixels_busy for segment in segments)
     streams: dict[str, list[SegmentCounters]] = {}
@@ -294,7 +294,7 @@ def take(
         streams=tuple(
             StreamStatistics(
                 name, tuple(item.index for item in parts), sum(item.planning for item in parts) / 1e9,
-                sum(item.on_device.total for item in parts) / 1e9,
+                sum(item.on_device for item in parts) / 1e9,
             )
             for name, parts in streams.items()
         ),
@@ -303,11 +303,11 @@ def take(
     )
 
 
-def _operator(item: OperatorCounters) -> OperatorStatistics:
-    spec = item.planned.spec
+def _operator(item: OperatorCounters, segment: SegmentCounters) -> OperatorStatistics:
+    spec, iterations = item.planned.spec, segment.iterations
     return OperatorStatistics(
-        spec.name, spec.schema.name, spec.device, item.iterations, item.samples, item.bytes, item.planning / 1e9, item.jobs / 1e9,
-        item.steps / 1e9, item.jobs_processor.total / 1e9,
+        spec.name, spec.schema.name, spec.device, iterations, *item.totals(iterations), item.planning.of(segment.planning) / 1e9,
+        item.jobs / 1e9, item.steps / 1e9, item.jobs_processor.of(item.jobs) / 1e9,
     )  # fmt: skip
 
 
@@ -316,9 +316,9 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
     return SegmentStatistics(
         index=item.index, backend=item.backend, stream=item.stream, operators=tuple(part.planned.spec.name for part in item.operators),
         iterations=item.iterations, planning_seconds=item.planning / 1e9,
-        planning_processor_seconds=item.planning_processor.total / 1e9,
+        planning_processor_seconds=item.planning_processor.of(item.planning) / 1e9,
         batches=item.batches, samples=item.samples, pixels_seconds=item.pixels / 1e9, pixels_busy_seconds=item.pixels_busy / 1e9,
-        pixels_processor_seconds=item.pixels_processor.total / 1e9,
+        pixels_processor_seconds=item.pixels_processor.of(item.pixels_busy) / 1e9,
         slowest_sample_seconds=item.slowest_sum / 1e9,
         slowest_sample=None if slowest is None else (slowest[0] / 1e9, *slowest[1:]),
         wait_output_seconds=item.wait_output / 1e9, wait_input_seconds=item.wait_input / 1e9, wait_turn_seconds=item.wait_turn / 1e9,
@@ -328,7 +328,7 @@ def _segment(item: SegmentCounters) -> SegmentStatistics:
 def _source(item: SourceCounters) -> SourceStatistics:
     return SourceStatistics(
         item.name, item.kind, item.prefetch, item.pulls, item.samples, item.wait / 1e9,
-        item.processor.total / 1e9,
+        item.processor.of(item.wait) / 1e9,
     )  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from helpers.probe_kernels import number_step
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators.base import Step, context_table, no_explanation
-from asyncdali.runtime.counters import Estimate
 from asyncdali.runtime.jobs import CompiledSamples, Timed
+from asyncdali.runtime.segment_counters import Estimate
 
 
 def ragged(count):
@@ -143,6 +143,7 @@ def test_debug_mode_counts():
     found = pipe.statistics()
     assert (found.consumer.iterations, found.consumer.samples) == (4, 12)
     assert found.operator("draw").samples == 12
+    assert 0 < sum(item.planning_seconds for item in found.segments) < found.elapsed_seconds
     assert not any(item.name.startswith("__input_") for item in found.operators)
     pipe.close()
 
@@ -168,6 +169,23 @@ def test_errors_count_as_iterations():
     pipe.run()
     found = pipe.statistics().consumer
     assert (found.iterations, found.samples, found.failed) == (3, 4, 1)
+    pipe.close()
+
+
+def test_instant_operators_share_the_planning_of_their_segment():
+    """Their times are taken in one iteration of sixteen only; the segment's in all."""
+    pipe = pipeline_of(lambda: (fn.random.uniform(name="one"), fn.random.normal(name="two")), batch_size=4)
+    for count in (40, 100):
+        before = pipe.statistics()
+        for _ in range(count):
+            pipe.run()
+        found = pipe.statistics().since(before)
+        (segment,) = found.segments
+        assert segment.stream == "loop" and count <= segment.iterations <= count + 2
+        times = [item.planning_seconds for item in found.operators]
+        assert min(times) > 0 and sum(times) <= segment.planning_seconds
+        assert 0 < segment.planning_processor_seconds <= 2 * segment.planning_seconds
+        assert found.consumer.iterations == count and [item.samples for item in found.operators] == [4 * segment.iterations] * 2
     pipe.close()
 
 
@@ -306,8 +324,10 @@ def test_without_times_the_driver_has_none():
 
 def test_an_estimate_grows_by_the_share_last_measured():
     estimate = Estimate()
-    estimate.add(100, 50)
-    estimate.add(100, -1)
-    estimate.add(100, 10)
-    estimate.add(200, -1)
-    assert estimate.total == pytest.approx(50 + 50 + 10 + 20)
+    estimate.measured(0, 100, 50)
+    assert estimate.of(100) == pytest.approx(50)
+    estimate.measured(200, 100, 10)  # 100 before it were not measured
+    assert estimate.of(300) == pytest.approx(50 + 50 + 10)
+    assert estimate.of(500) == pytest.approx(50 + 50 + 10 + 20)
+    estimate.measured(500, 0, 0)  # nothing
+    assert estimate.of(600) == pytest.approx(50 + 50 + 10 + 20)

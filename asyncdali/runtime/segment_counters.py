@@ -1,0 +1,343 @@
+"""What is counted of segments and their operators: see :mod:`.counters`.
+
+One thread at a time plans a segment, so it counts without a lock. Pixels of two iterations may end at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter_ns as now
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..batch import Batch, storage_dtype
+from .jobs import Job, JobTimes, Timed
+
+SAMPLED = 16
+"""Processor time is measured in one iteration of so many."""
+
+_FLUSH = 64
+
+_YES, _PROCESSOR = Timed.YES, Timed.PROCESSOR
+
+
+class Recorder(Protocol):
+    """Takes spans of time for a trace: on which lane (None: the calling thread) what was done from when to when (ns), for which iteration;
+    and levels: how much of something there is, at a time."""
+
+    def span(self, what: str, began: int, ended: int, iteration: int, lane: str | None = None) -> None: ...
+
+    def level(self, what: str, time: int, value: int) -> None: ...
+
+
+class DeviceTimes(Protocol):
+    """Measures work on a stream of a GPU; nobody waits for it (``device.cuda.timing.StreamTimes``)."""
+
+    def begin(self) -> int: ...
+    def end(self, begun: int) -> None: ...
+    def taken(self) -> list[int]: ...
+
+
+class Estimate:
+    """A part of a growing total (processor time of a time, say) which is measured now and then: in between the share last measured is
+    assumed."""
+
+    __slots__ = ("_base", "_share", "_until")
+
+    def __init__(self) -> None:
+        self._base = self._share = 0.0
+        self._until = 0  # of the total; what comes behind it is not measured
+
+    def measured(self, before: int, took: int, part: int) -> None:
+        """When the total was `before`, it grew by `took`, and this was the `part` of it."""
+        self._base = self.of(before) + part
+        self._until = before + took
+        self._share = part / took if took else 0.0
+
+    def of(self, total: int) -> float:
+        """The part of all of it."""
+        return self._base + (total - self._until) * self._share
+
+
+class OutputCounters:
+    """One output of an operator: how many samples, how many bytes.
+
+    Most outputs have the same shapes in every iteration (the very same array): of these only the first is noted. What differs is added up
+    for many.
+    """
+
+    __slots__ = ("_bytes", "_lock", "_log", "_samples", "_since", "dtype", "edge", "shapes")
+
+    def __init__(self, edge: int) -> None:
+        self.edge = edge
+        self.shapes: np.ndarray | None = None  # the current ones, and their element type
+        self.dtype: Any = None
+        self._since = 0  # iterations before them
+        self._samples = self._bytes = 0  # until then
+        self._log: list[tuple[np.ndarray, Any, int]] = []
+        self._lock = threading.Lock()
+
+    def changes(self, batch: Batch, iterations: int) -> None:
+        """After so many iterations the shapes become those of `batch`."""
+        with self._lock:
+            if self.shapes is not None:
+                self._log.append((self.shapes, self.dtype, iterations - self._since))
+            self.shapes, self.dtype, self._since = batch.shapes, batch.dtype, iterations
+            if len(self._log) >= _FLUSH:
+                self._add_up()
+
+    def _add_up(self) -> None:
+        log, self._log = self._log, []
+        self._samples += sum([len(shapes) * times for shapes, _, times in log])
+        once = [(shapes, kind) for shapes, kind, times in log if times == 1]
+        if once:
+            self._bytes += _bytes(*zip(*once))
+        self._bytes += sum([times * _bytes([shapes], [kind]) for shapes, kind, times in log if times > 1])
+
+    def totals(self, iterations: int) -> tuple[int, int]:
+        """Samples and bytes of so many iterations."""
+        with self._lock:
+            self._add_up()
+            if self.shapes is None:
+                return self._samples, self._bytes
+            times = max(0, iterations - self._since)  # more may have come since `iterations` was read
+            return self._samples + len(self.shapes) * times, self._bytes + times * _bytes([self.shapes], [self.dtype])
+
+
+class OperatorCounters:
+    """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
+
+    __slots__ = ("jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
+
+    def __init__(self, planned: Any) -> None:
+        self.planned = planned
+        self.outputs = [OutputCounters(edge) for edge in planned.outputs]
+        self.jobs = self.steps = 0
+        self.jobs_processor = Estimate()
+        """Processor time, of `jobs`."""
+        self.planning = Estimate()
+        """Its part of the segment's."""
+
+    def totals(self, iterations: int) -> tuple[int, int]:
+        """Samples of the first output, and bytes of all, of so many iterations."""
+        totals = [output.totals(iterations) for output in self.outputs]
+        return totals[0][0] if totals else 0, sum(size for _, size in totals)
+
+    def job(self, times: JobTimes) -> None:
+        """Count a job of `prepare`."""
+        if times.processor >= 0:
+            self.jobs_processor.measured(self.jobs, times.busy, times.processor)
+        self.jobs += times.busy
+
+
+def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
+    """Bytes of batches of these shapes and element types."""
+    if len(set(map(id, types))) > 1:
+        return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
+    if len(set(map(id, shapes))) == 1:
+        return len(shapes) * _volume(shapes[0]) * storage_dtype(types[0]).itemsize
+    arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share theirs
+    elements = 0
+    ragged: dict[int, list[np.ndarray]] = {}
+    for key, times in Counter(map(id, shapes)).items():
+        if times == 1:
+            ragged.setdefault(arrays[key].shape[1], []).append(arrays[key])
+        else:
+            elements += times * _volume(arrays[key])
+    elements += sum(_volume(np.concatenate(many)) for many in ragged.values())
+    return elements * storage_dtype(types[0]).itemsize
+
+
+def _volume(shapes: np.ndarray) -> int:
+    """Elements of all samples."""
+    if not shapes.shape[1]:
+        return len(shapes)
+    volume = shapes[:, 0]
+    for k in range(1, shapes.shape[1]):
+        volume = volume * shapes[:, k]
+    return int(volume.sum())
+
+
+class SegmentCounters:
+    """One segment; see ``statistics.SegmentStatistics`` for what the numbers mean."""
+
+    def __init__(self, segment: Any, operators: list[OperatorCounters]):
+        self.index: int = segment.index
+        self.backend: str = segment.backend
+        self.operators = operators
+        self.stream = ""
+        self.recorder: Recorder | None = None
+        self.always_processor = False
+        self.iterations = self.planning = 0
+        self.planning_processor, self.pixels_processor = Estimate(), Estimate()
+        self.wait_input = self.wait_output = self.wait_turn = 0
+        self.batches = self.samples = self.pixels = self.pixels_busy = 0
+        self.slowest_sum = self._slowest_last = 0
+        self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
+        self.times: DeviceTimes | None = None  # where it runs on a GPU
+        self.on_device = self._on_device_last = 0
+        self._instant: bool = segment.instant
+        self._producers: tuple[int, ...] = tuple(segment.producers)
+        self._outputs = [output for operator in operators for output in operator.outputs]
+        self._free = 0  # when the iteration before was planned
+        self._lock = threading.Lock()
+
+    # --- on the stage thread
+
+    def lap(self, record: Any, started: int) -> Lap | None:
+        """Begin to plan an iteration, for which the segment was started then. None for one of instant operators (they have no jobs), but
+        for every sixteenth: :meth:`planned` is enough."""
+        sampled = record.index % SAMPLED == 0 or self.always_processor
+        if self._instant and not sampled:
+            return None
+        return Lap(self, record, started, _PROCESSOR if sampled else _YES)
+
+    def planned(self, record: Any, started: int, began: int, away: int = 0) -> int:
+        """An iteration is planned, and there is memory for it: for when the segment was started, when the thread `began`, and how long of
+        it went to jobs. Returns how long it took."""
+        ended = now()
+        edges = record.edges
+        for output in self._outputs:
+            batch = edges[output.edge]
+            if batch.shapes is not output.shapes or batch.dtype is not output.dtype:
+                output.changes(batch, self.iterations)
+        self.iterations += 1
+        took = ended - began - away
+        self.planning += took
+        free, self._free = self._free, ended
+        if free:
+            self._waited(record, free, started)
+        if self.recorder is not None:
+            self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
+        return took
+
+    def _waited(self, record: Any, free: int, started: int) -> None:
+        """It could have been started from `free` on: why was it not?"""
+        asked = record.admitted
+        if asked > free:
+            self.wait_output += asked - free
+        else:
+            asked = free
+        ready = asked
+        for index in self._producers:
+            done = record.done_at.get(index, 0)
+            if done > ready:
+                ready = done
+        if ready > asked:
+            self.wait_input += ready - asked
+        if started > ready:
+            self.wait_turn += started - ready
+
+    def watch(self, job: Job, name: str, iteration: int) -> None:
+        """Where a trace is recorded: have the job's threads tell their part."""
+        recorder = self.recorder
+        if recorder is not None:
+            job.on_thread = lambda began, ended: recorder.span(name, began, ended, iteration)
+
+    # --- on the thread that queues work of a GPU
+
+    def ran_on_device(self, begun: int | None) -> None:
+        """An iteration's work is queued; `begun` by `times`, None if it is not measured."""
+        if self.times is None:
+            return
+        if begun is not None:
+            self.times.end(begun)
+        with self._lock:
+            if begun is None:
+                self.on_device += self._on_device_last
+            self._add_device_times()
+
+    def add_device_times(self) -> None:
+        """Add what the GPU told since."""
+        with self._lock:
+            self._add_device_times()
+
+    def _add_device_times(self) -> None:
+        if self.times is not None:
+            for took in self.times.taken():
+                self.on_device += took
+                self._on_device_last = took
+
+    # --- on the worker that leaves last
+
+    def made(self, job: Job, owners: Sequence[Any], record: Any, samples: int) -> None:
+        """The pixels of an iteration are made; `owners` of the job's steps."""
+        times = job.times()
+        if times is None:
+            return
+        ended = now()
+        with self._lock:
+            self.batches += 1
+            self.samples += samples
+            if not times.begun:
+                return
+            if times.processor >= 0:
+                self.pixels_processor.measured(self.pixels_busy, times.busy, times.processor)
+                self._slowest_last = times.slowest
+                if self.slowest is None or times.slowest > self.slowest[0]:
+                    self.slowest = (times.slowest, record.index, times.sample, _origin(record, times.sample))
+            self.pixels += ended - times.begun
+            self.pixels_busy += times.busy
+            self.slowest_sum += self._slowest_last
+            for owner, took in zip(owners, times.steps):
+                owner.counters.steps += took
+        if self.recorder is not None:
+            self.recorder.span("pixels", times.begun, ended, record.index, f"segment {self.index} ({self.backend})")
+
+
+def _origin(record: Any, sample: int) -> str:
+    """The file that a sample of an iteration was made from, if known."""
+    for batch in record.edges:
+        if batch is not None and batch.source_info and sample < len(batch.source_info):
+            return str(batch.source_info[sample])
+    return ""
+
+
+class Lap:
+    """The stopwatch of one segment while it plans one iteration; it rests while jobs run."""
+
+    __slots__ = ("_away", "_began", "_counters", "_laps", "_last", "_left", "_record", "_started", "_used", "timed")
+
+    def __init__(self, counters: SegmentCounters, record: Any, started: int, timed: Timed):
+        self._counters, self._record, self._started, self.timed = counters, record, started, timed
+        self._away = 0
+        self._laps: list[int] = []
+        self._used = -time.thread_time_ns() if timed is _PROCESSOR else -1
+        self._began = self._last = now()
+
+    def planned(self) -> None:
+        """The next operator has prepared and planned."""
+        time = now() - self._away
+        self._laps.append(time - self._last)
+        self._last = time
+
+    def yields(self, job: Job, operator: OperatorCounters) -> None:
+        """A job of `prepare` is about to run, on other threads; this one may go on elsewhere."""
+        if self.timed is _PROCESSOR:
+            self._used += time.thread_time_ns()
+        self._counters.watch(job, operator.planned.spec.name, self._record.index)
+        self._left = now()
+
+    def resumes(self, job: Job, operator: OperatorCounters) -> None:
+        """It is over."""
+        times = job.times()
+        if times is not None:
+            operator.job(times)
+        if self.timed is _PROCESSOR:
+            self._used -= time.thread_time_ns()
+        self._away += now() - self._left
+
+    def ends(self) -> None:
+        """Everything is planned, and there is memory for it."""
+        used = self._used + time.thread_time_ns() if self.timed is _PROCESSOR else -1
+        counters = self._counters
+        took = counters.planned(self._record, self._started, self._began, self._away)
+        before = counters.planning - took
+        for operator, lap in zip(counters.operators, self._laps):
+            operator.planning.measured(before, took, lap)
+        if used >= 0:
+            counters.planning_processor.measured(before, took, used)
