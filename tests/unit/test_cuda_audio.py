@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.twins import assert_near, both
+from helpers.twins import assert_near, both, outputs_of
 
 from asyncdali import types
 
@@ -58,3 +58,27 @@ def test_preemphasis_filter(dtype, out, border):
     samples = signals(rng, 300, 1, 0, 2, dtype=dtype)
     coefficients = {"preemph_coeff": rng.uniform(0, 1, 4).astype(np.float32)}
     assert_near(*both("preemphasis_filter", samples, "", coefficients, border=border, dtype=out))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", pytest.param("int32", marks=SLOW), pytest.param("uint8", marks=SLOW)])
+@pytest.mark.parametrize(
+    "constants",
+    [
+        {"window_length": 20, "reset_interval": 60}, {"window_length": 64, "reset_interval": -1, "cutoff_db": -20.0},
+        {"window_length": 9000, "reset_interval": 9000},
+        {"window_length": 5, "reset_interval": 5, "reference_power": 0.01, "cutoff_db": 3.0},
+    ],
+)  # fmt: skip
+def test_nonsilent_region(dtype, constants):
+    """Silence before, after and in between; a signal shorter than the window; one that is silent throughout."""
+    rng = np.random.default_rng(4)
+    loud = signals(rng, 700, 20011, 3, 1, dtype=dtype)
+    for signal, spans in ((loud[0], [(0, 150), (300, 420), (600, 700)]), (loud[1], [(0, 9000), (15000, 20011)])):
+        for begin, end in spans:
+            signal[begin:end] = 0
+    loud.append(np.zeros(200, dtype))
+    by_step, by_kernels = (outputs_of("nonsilent_region", [loud], "", None, gpu, **constants) for gpu in (False, True))
+    for expected, found in zip(by_step, by_kernels, strict=True):
+        assert [int(x) for x in expected] == [int(x) for x in found]
+    if "reference_power" not in constants:
+        assert 0 < int(by_step[0][1]) <= 9000 and 6000 < int(by_step[1][1]) < 20011

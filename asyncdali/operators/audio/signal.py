@@ -105,6 +105,7 @@ class PreemphasisFilter(Operator):
 class NonsilentRegion(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="nonsilent_region",
         doc="""Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).

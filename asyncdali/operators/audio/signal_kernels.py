@@ -142,10 +142,32 @@ def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray
 
 def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float) -> Step:
     """The step for a batch of signals; the cut-off is `part` of the reference power, 0 for each sample's largest."""
-    numbers = np.array([reference, part])
-    values = (source.addresses, *(output.addresses for output in outputs), _elements(source), window, interval, numbers)
+    counts, numbers, dtype = _elements(source), np.array([reference, part]), storage_dtype(source.dtype)
+    starts, lengths = outputs
+    values = (source.addresses, starts.addresses, lengths.addresses, counts, window, interval, numbers)
     table, keep = context_table(values)
-    return Step(nonsilent_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
+
+    def launches() -> list[Launch]:
+        count, longest = len(counts), int(counts.max(initial=1))
+        stretch = _stretch(dtype, window, interval) or longest
+        stretches = -(-longest // stretch)
+        scratch = Scratch(8 * count * stretches), Scratch(16 * count * stretches)
+        context: tuple[Entry, ...] = (*values, stretch, stretches, count, *scratch)
+        names = ("IN", element_type(dtype)), ("OUT", element_type(dtype))
+        grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
+        if reference:
+            del grids["powers"]
+        return [Launch(Kernel(_SOURCE, name, names), context, grid) for name, grid in grids.items()]
+
+    return Step(nonsilent_step(dtype.name).address, table, no_explanation, keep=keep, launches=launches)
+
+
+def _stretch(dtype: np.dtype, window: int, interval: int) -> int:
+    """Windows after which a sum may begin anew without another result than the compiled step's; 0: never."""
+    if dtype.kind == "f":
+        return max(interval, 0)
+    exact = dtype.itemsize <= 2 and window < 1 << 20  # sums of squares are integers below 2^53
+    return max(window, _PART) if exact else 0
 
 
 def _elements(source: Batch) -> np.ndarray:
