@@ -11,6 +11,7 @@ import numpy as np
 from .remote import Opener, open_file
 
 _LARGEST_CHUNK = 1 << 40
+_LARGEST_RATIO, _LARGEST_STRETCHED = 64, 1 << 24
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
 
@@ -107,11 +108,16 @@ def _read_other(path: str, offset: float, duration: float, open_file: Opener) ->
 
 
 def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:
-    """[samples, channels] at another rate: a sinc in a Hann window of 3 (quality 0), 16 (50) or 64 (100) lobes on each side."""
+    """[samples, channels] at another rate: a sinc in a Hann window of 3 (quality 0), 16 (50) or 64 (100) lobes on each side.
+
+    ValueError where the rate of a broken header would make something enormous of them.
+    """
     if source == target or not len(samples):
         return samples
     lobes = round(0.007 * quality * quality - 0.09 * quality + 3)
     count = int(np.ceil(len(samples) * target / source))
+    if target > _LARGEST_RATIO * source and count > _LARGEST_STRETCHED:
+        raise ValueError(f"{len(samples)} samples at {source:g} Hz would be {count} at {target:g} Hz: its sampling rate is hardly right")
     padded = np.pad(samples, ((lobes, lobes + 1), (0, 0)))
     result = np.empty((count, samples.shape[1]))
     steps = np.arange(-lobes, lobes + 1)

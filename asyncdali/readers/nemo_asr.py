@@ -163,7 +163,10 @@ class NemoAsrReader(ReaderOperator):
         def work(sample: int) -> None:
             entry = entries[sample]
             samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration, open_file)
-            self._audio[sample] = self._converted(samples, float(self._rates[sample]))
+            try:
+                self._audio[sample] = self._converted(samples, float(self._rates[sample]))
+            except ValueError as error:
+                raise RuntimeError(f"{entry.path}: {error}") from error
 
         yield from self._files.hints(indices)
         yield PythonJob(range(len(entries)), work)

@@ -128,3 +128,12 @@ def test_damaged_audio_names_the_file(tmp_path):
             pipe.run()
         assert entry["audio_filepath"] in str(caught.value)
     assert np.asarray(pipe.run()[0][0]).shape == (80,)
+
+
+def test_a_header_with_an_absurd_rate(tmp_path):
+    """A few bytes of a hostile file do not become hours of work."""
+    sound = written(tmp_path / "a.wav", np.zeros((4000, 1), "<i2"), rate=1)
+    with pytest.raises(RuntimeError, match=r"(?s)sample 0.*a\.wav: 4000 samples at 1 Hz would be 64000000 at 16000 Hz"):
+        reader([manifest(tmp_path / "m", {"audio_filepath": sound})], sample_rate=16000).run()
+    slow = written(tmp_path / "b.wav", np.zeros((40, 1), "<i2"), rate=100)
+    assert len(np.asarray(reader([manifest(tmp_path / "n", {"audio_filepath": slow})], sample_rate=16000).run()[0][0])) == 6400
