@@ -160,6 +160,8 @@ def test_audio():
     compare(lambda x: fn.mel_filter_bank(x, nfilter=40, sample_rate=16000.0), spectra, "ft")
     compare(lambda x: fn.mfcc(x, lifter=22.0), spectra, "ft")
     compare(lambda x: fn.to_decibels(x), spectra, "ft", most_ulps=2)
+    for window, interval in ((512, 2048), (100, -1)):
+        compare(lambda x: list(fn.nonsilent_region(x, cutoff_db=-8.0, window_length=window, reset_interval=interval)), sound)  # noqa: B023
 
 
 def test_elementwise():
@@ -176,7 +178,24 @@ def test_noise():
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), images, "HWC", steps=1)
     compare(lambda x: fn.noise.gaussian(x, stddev=20.0), positive, "HWC", relative=2e-6)
     compare(lambda x: fn.noise.salt_and_pepper(x, prob=0.3), images, "HWC")
+    compare(lambda x: fn.noise.shot(x, factor=3.0), images, "HWC")  # means of up to 85: both of its methods
     compare(lambda x: fn.grid_mask(x, angle=0.4, tile=20), images, "HWC")
+
+
+def boxes(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return np.sort(rng.random((info.idx_in_epoch % 6, 2, 2)), axis=1).reshape(-1, 4).astype(np.float32)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_box_encoder(offset):
+    anchors = np.sort(np.random.default_rng(0).random((500, 2, 2)), axis=1).ravel().tolist()
+
+    def encoded(corners):
+        labels = fn.cast(fn.reductions.sum(corners, axes=[1]) * 20, dtype=types.INT32)
+        return list(fn.box_encoder(corners, labels, anchors=anchors, offset=offset))
+
+    compare(encoded, boxes, relative=1e-6 if offset else 0.0)
 
 
 def test_permuted_batches():
