@@ -67,7 +67,9 @@ def _frame_numbers(value: Any) -> str:
 
 
 class _VideoReader(ReaderOperator):
-    """What both readers share: finding sequences, decoding them, the outputs."""
+    """What both readers share: finding sequences, decoding them, the outputs. For a GPU frames are decoded by the CPU and uploaded."""
+
+    on_cuda = True
 
     def __init__(self, spec: Spec, environment: Environment):
         constant = spec.constant

@@ -151,6 +151,28 @@ def test_device_gpu_gives_what_the_cpu_gives(name, seven, monkeypatch):
     assert np.array_equal(np.asarray(there.as_cpu()[0]), np.asarray(here[0]))
 
 
+@pytest.mark.parametrize("name", ["experimental", "classic"])
+def test_on_a_gpu(name, seven, twenty, cuda):
+    """Decoded by the CPU and uploaded, all outputs; operators of the GPU go on with them."""
+    made = []
+    for device in ("cpu", "gpu"):
+        pipe = Pipeline(batch_size=2, num_threads=2, seed=1, device_id=0)
+        with pipe:
+            module = fn.experimental.readers if name == "experimental" else fn.readers
+            frames, labels = module.video(device=device, filenames=[seven, twenty], labels=[3, 8], sequence_length=3, random_shuffle=True)
+            pipe.set_outputs(fn.flip(frames), labels)
+        pipe.build()
+        assert device == "cpu" or type(pipe.run()[0]).__name__ == "TensorListGPU"
+        if device == "cpu":
+            pipe.run()
+        for _ in range(5):
+            made.append([[np.array(x) for x in (output.as_cpu() if device == "gpu" else output)] for output in pipe.run()])
+        pipe.close()
+    for expected, found in zip(made[:5], made[5:], strict=True):
+        for x, y in zip(expected, found, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(x, y, strict=True))
+
+
 def test_colours(tmp_path):
     """YCbCr is made from the RGB frames as by image decoders."""
     from asyncdali.operators.decode.image_formats import convert
