@@ -87,8 +87,11 @@ def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
     part.reused = reused if isinstance(reused, bool) else _all_or_each(reused[places])
     part.rows = rows_of(batch.rows, chosen)
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
-        part.values = batch.values if len(places) == len(batch) else batch.values[places]
-        part.owner, part._addresses, part.links, part.contiguous, part.reused = part.values, None, (), True, False
+        if len(places) == len(batch):
+            part.values = batch.values
+        else:
+            part.values, part.reused = batch.values[places], False
+        part.owner, part._addresses, part.links, part.contiguous = part.values, None, (), True
     if batch.source_info:
         part.source_info = SplitInfo(batch.source_info, places)
     return part

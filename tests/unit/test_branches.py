@@ -248,8 +248,9 @@ OWNERSHIP = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("mask", [0b001101, 0, 0b111111])
 @pytest.mark.parametrize("kind", OWNERSHIP)
-def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind):
+def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind, mask):
     """Outputs do not change with the source's memory, and only samples in it are copied."""
     memory = np.zeros((SIZE, 100, 40, 3), np.uint8)
 
@@ -259,7 +260,7 @@ def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind):
 
     def graph():
         data = fn.external_source(source, batch=True, no_copy=True, layout="HWC")
-        chosen = condition(0b001101)
+        chosen = condition(mask)
         true, false = split(data, predicate=chosen)
         made = OWNERSHIP[kind](true, false, chosen, condition(0b011010))
         return made, made, data
@@ -268,7 +269,7 @@ def test_samples_that_stay_where_the_user_keeps_them_are_copied(kind):
     held = [pipe.run() for _ in range(4)]
     for k, (one, other, data) in enumerate(held):
         everything = [10 * k + j for j in range(SIZE)]
-        wanted = {"one branch": [not b for b in bits(0b001101, k)], "split again": bits(0b011010, k)}.get(kind, [True] * SIZE)
+        wanted = {"one branch": [not b for b in bits(mask, k)], "split again": bits(0b011010, k)}.get(kind, [True] * SIZE)
         assert filled(data) == everything
         assert filled(one) == filled(other) == [x for x, taken in zip(everything, wanted) if taken]
     inside = range(memory.ctypes.data, memory.ctypes.data + memory.nbytes)
