@@ -22,11 +22,13 @@ def read_audio(path: str, offset: float, duration: float, open_file: Opener = op
     """
     try:
         with open_file(path) as file:
+            if not file.seekable():
+                raise OSError("it is not a regular file")
             if file.read(4) in (b"RIFF", b"RIFX"):
                 file.seek(0)
                 return _read_wav(file, path, offset, duration)
     except OSError as error:
-        raise RuntimeError(f"Failed to open encoded data: {error.strerror}, filepath: {path}") from error
+        raise RuntimeError(f"Failed to open encoded data: {error.strerror or error}, filepath: {path}") from error
     return _read_other(path, offset, duration, open_file)
 
 

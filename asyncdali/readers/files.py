@@ -106,7 +106,7 @@ def sorted_entries(folder: str) -> list[os.DirEntry[str]] | list[Entry]:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: os.fsencode(entry.name))
     except OSError as error:
-        raise RuntimeError(f"Failed to open {folder}: {error.strerror}") from error
+        raise RuntimeError(f"Failed to open {folder}: {error.strerror or error}") from error
 
 
 def scan_classes(root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, case_sensitive: bool) -> FileTable:
@@ -155,7 +155,7 @@ def parse_file_list(path: str) -> tuple[list[str], list[int]]:
         with open_file(path) as file:
             lines = file.read().split(b"\n")
     except OSError as error:
-        raise RuntimeError(f"Cannot open: {path}: {error.strerror}") from error
+        raise RuntimeError(f"Cannot open: {path}: {error.strerror or error}") from error
     names: list[str] = []
     labels: list[int] = []
     for number, line in enumerate(lines, 1):

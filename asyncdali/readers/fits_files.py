@@ -111,7 +111,7 @@ def read_units(path: str, wanted: list[int], open_file: Opener = open_file) -> l
                 at = unit.offset + -(-unit.size // _BLOCK) * _BLOCK
             return [found[index] for index in wanted]
     except OSError as error:
-        raise RuntimeError(f"Failed to open a file: {path}: {error.strerror}") from error
+        raise RuntimeError(f"Failed to open a file: {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise RuntimeError(f"{path}, unit {current}: {error}") from error
 

@@ -18,7 +18,7 @@ def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> 
         with open_file(path) as file:
             return file.read()
     except OSError as error:
-        raise RuntimeError(f"Could not open {what} {path}: {error.strerror}") from error
+        raise RuntimeError(f"Could not open {what} {path}: {error.strerror or error}") from error
 
 
 def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:

@@ -5,9 +5,11 @@ Local paths never come here: they stay with the operating system. A URL is what 
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -206,7 +208,7 @@ def read_files(paths: Sequence[str]) -> list[bytes]:
         raise RemoteError(remote[error.index], error.path, str(error)) from error
     for index in set(range(len(paths))) - set(remote):
         try:
-            with open(paths[index], "rb") as file:
+            with open_file(paths[index]) as file:
                 found[index] = file.read()
         except OSError as error:
             raise RemoteError(index, paths[index], f"{paths[index]}: {error.strerror}") from error
@@ -222,7 +224,7 @@ def read_part(path: str, start: int, size: int) -> bytes:
     """A part of a file, local or remote; of a local file less, if it ends before. OSError or RuntimeError."""
     if is_remote(path):
         return read_ranges([Range(path, start, start + size)])[0]
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         file.seek(start)
         return file.read(size)
 
@@ -273,7 +275,18 @@ def entries(url: str) -> list[Entry]:
 
 def open_file(path: str) -> BinaryIO:
     """A file to be read: a local one as it is, a remote one fetched into memory. OSError or RuntimeError name it."""
-    return io.BytesIO(read_file(path)) if is_remote(path) else open(path, "rb")
+    return io.BytesIO(read_file(path)) if is_remote(path) else open(path, "rb", opener=_opened)
+
+
+def _opened(path: str, flags: int) -> int:
+    """A descriptor. A pipe is not waited for: one that nobody writes to is empty. OSError for devices, which may have no end."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 @contextmanager

@@ -36,6 +36,35 @@ def test_removed_between_listing_and_reading(name, mapped, tmp_path, monkeypatch
     assert delivered(kind, pipe, 1) == expected[1:]
 
 
+@pytest.mark.parametrize("name", sorted(EVERY_KIND))
+def test_pipes_and_devices_in_place_of_files(name, tmp_path):
+    """Nobody waits for a writer, or for the end of what has none."""
+    kind = EVERY_KIND[name]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    arguments = kind.write(folder)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+
+    def fails(run):
+        with pytest.raises(RuntimeError) as caught:
+            run()
+        assert f"{folder}/" in str(caught.value)
+
+    def anew():
+        return pipeline(kind, arguments, exec_pipelined=False, exec_async=False)
+
+    made = anew()
+    for path in files:
+        path.unlink()
+        os.mkfifo(path)
+    fails(made.run)
+    fails(lambda: anew().run())
+    for path in files:
+        path.unlink()
+        path.symlink_to("/dev/zero")
+    fails(lambda: anew().run())
+
+
 @pytest.fixture(scope="module")
 def denied():
     if os.geteuid() == 0 and sys.platform != "linux":
