@@ -28,7 +28,7 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, tuple[float
         session.executor._counting = on
         for segment, own in zip(segments, every, strict=True):
             segment.counters = own if on else None
-        for _ in range(6):  # what is in flight was begun the other way
+        for _ in range(4):  # what is in flight was begun the other way
             pipe.run()
         began = time.process_time_ns()
         for _ in range(iterations):
@@ -53,14 +53,15 @@ def main() -> None:
     os.environ.setdefault("ASYNCDALI_DEVICE", "host")
     import asyncdali
 
+    training = programs.training(asyncdali, picture_folder(options.data), 16, 1)
+    epoch = min(64, training.epoch_size("reader") // 16)  # so that all blocks work on the same pictures
     table = Table("cost of statistics, processor time", ["pipeline", "off, us per iteration", "more with them, us", "%", "pairs"])
-    for name, pipe, iterations in [
-        ("empty", programs.empty(asyncdali), 100),
-        ("training, batch 16, 1 thread", programs.training(asyncdali, picture_folder(options.data), 16, 1), 4),
+    for name, pipe, iterations, seconds in [
+        ("empty", programs.empty(asyncdali), 100, options.seconds / 4), ("training, batch 16, 1 thread", training, epoch, options.seconds),
     ]:  # fmt: skip
         for _ in range(20):
             pipe.run()
-        off, found, pairs = cost(pipe, iterations, options.seconds)
+        off, found, pairs = cost(pipe, iterations, seconds)
         more, low, high = found
         share = [f"{100 * value / off:.2f}" for value in found]
         table.add(name, off, f"{more:.1f} ({low:.1f} to {high:.1f})", f"{share[0]} ({share[1]} to {share[2]})", pairs)

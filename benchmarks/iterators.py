@@ -37,6 +37,7 @@ def ready(batch: int = BATCH) -> Any:
 
 def overhead(blocks: int, size: int, make: Any, what: str) -> Table:
     """What `run`, `run` with tensors made of its outputs, and the iterator cost the calling thread, in `blocks` blocks of `size` batches.
+    With `run` and as many tensors of other arrays: what torch itself takes to make and to drop them.
 
     All on one pipeline, so that the memory and the number of batches in flight are the same.
     """
@@ -47,8 +48,10 @@ def overhead(blocks: int, size: int, make: Any, what: str) -> Table:
     pipe = make()
     pipe.enable_api_check(False)
     iterator = DALIGenericIterator(pipe, ["images", "labels"], size=1 << 60)
+    arrays = [np.zeros(1, np.float32) for _ in range(pipe.num_outputs)]
     calls = {
         "pipe.run()": pipe.run,
+        "pipe.run(), and torch.from_numpy of arrays that are there": lambda: (pipe.run(), [torch.from_numpy(array) for array in arrays]),
         "pipe.run() and torch.from_dlpack": lambda: [torch.from_dlpack(output) for output in pipe.run()],
         "DALIGenericIterator": lambda: next(iterator),
     }

@@ -40,12 +40,18 @@ def from_dlpack(source: Any) -> np.ndarray:
 
 
 def export(array: np.ndarray, max_version: tuple[int, int] | None, dl_device: Any, copy: bool | None) -> Any:
-    """A capsule over a host array (a copy with `copy`). Raises BufferError for a `dl_device` other than the CPU.
+    """A capsule over a host array: of a copy with `copy`; if that is None, see :func:`to_share`.
 
-    Of memory that cannot be written to (records of mapped files) it is a copy, too, unless `copy` is False: libraries do not know the mark
-    that says so, or do not heed it, and writing would end the process.
+    Raises BufferError for a `dl_device` other than the CPU.
     """
     if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != CPU_DEVICE:
         raise BufferError(f"a tensor in CPU memory cannot be exported to DLPack device {tuple(dl_device)}")
-    copied = not array.flags.writeable if copy is None else copy
-    return (array.copy() if copied else array).__dlpack__(max_version=max_version)
+    shared = to_share(array) if copy is None else array.copy() if copy else array
+    return shared.__dlpack__(max_version=max_version)
+
+
+def to_share(array: np.ndarray) -> np.ndarray:
+    """What other libraries get for a host array: itself. Of memory that cannot be written to (records of mapped files) it is a copy:
+    libraries do not know the mark that says so, or do not heed it, and writing would end the process.
+    """
+    return array if array.flags.writeable else array.copy()

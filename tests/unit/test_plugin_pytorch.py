@@ -70,6 +70,25 @@ def test_no_copy_is_made():
     assert tensor_of(output).data_ptr() == output.data_ptr()
 
 
+def test_enumerations_are_no_tensors():
+    pipe = pipeline_of(lambda: fn.cast(fn.external_source(lambda i: np.int32([1, 2])), dtype=types.INTERP_TYPE), batch_size=2)
+    with pytest.raises(TypeError, match="fn.cast"):
+        next(DALIGenericIterator(pipe, ["kind"], prepare_first_batch=False))
+
+
+def test_memory_that_nobody_may_write_to_is_copied():
+    """Pages of a file, say: torch does not know that."""
+    from asyncdali.batch import Batch, ReadOnlyMemory
+    from asyncdali.tensors import TensorListCPU
+
+    array = np.arange(6, dtype=np.float32)
+    batch = Batch(np.full((2, 1), 3, np.int64), types.FLOAT, "", array.ctypes.data + np.int64([0, 12]))
+    batch.owner, batch.contiguous = ReadOnlyMemory(array), True
+    tensor = plugin.convert.tensor_of(TensorListCPU._from_batch(batch))
+    tensor += 1
+    assert array.tolist() == [0, 1, 2, 3, 4, 5] and tensor.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
 def test_constants_can_be_written_to():
     pipe = pipeline_of(lambda: (fn.constant(fdata=[1.0, 2.0], shape=[2]), fn.random.uniform()), batch_size=2)
     for _, batch in zip(range(3), DALIGenericIterator(pipe, ["c", "r"], size=6)):

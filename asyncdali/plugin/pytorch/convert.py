@@ -41,7 +41,8 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
         if output.dtype is DALIDataType.NO_TYPE:
             return torch.empty(0)
         try:
-            return torch.from_dlpack(output)
+            # On the CPU, arrays are the shorter way: with cold caches the other one takes twice as long.
+            return torch.from_numpy(output._to_share()) if isinstance(output, TensorListCPU) else torch.from_dlpack(output)
         except RuntimeError as error:
             if output.is_dense_tensor():
                 raise
