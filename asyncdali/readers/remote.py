@@ -113,11 +113,20 @@ def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
             return work()
         except PipelineClosed:
             raise
-        except Exception as error:
+        except Exception as caught:
+            error = _real(caught)
             wait = None if isinstance(error, _FINAL) else next(waits, None)
             if wait is None:
                 raise RuntimeError(_failed(url, what, attempt, error)) from error
             retries.sleep(wait)
+
+
+def _real(error: Exception) -> BaseException:
+    """fsspec tells of whatever went wrong with the size of a file on a web server that there is no such file; this is what went wrong."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or cause is None or not type(cause).__module__.startswith("aiohttp"):
+        return error
+    return error if getattr(cause, "status", None) in (404, 410) else cause
 
 
 def _failed(url: str, what: str, attempts: int, error: BaseException) -> str:

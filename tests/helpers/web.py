@@ -38,11 +38,11 @@ class Server:
     """Files of a directory over HTTP. The first `failures` requests of each (method, path) get a 503; ranges are honoured or not.
 
     Nobody gets an answer before `together` requests are there at the same time, nor while `hold` is cleared; every request releases
-    `arrived` once. `requests` are counted by path, but for those of sizes.
+    `arrived` once. `requests` are counted by path, those of `sizes` apart.
     """
 
     def __init__(self, folder, failures=0, ranges=True, together=1):
-        self.requests, self.failures, served = Counter(), failures, self
+        self.requests, self.sizes, self.failures, served = Counter(), Counter(), failures, self
         self.met = threading.Barrier(together)
         self.arrived, self.hold = threading.Semaphore(0), threading.Event()
         self.hold.set()
@@ -62,9 +62,13 @@ class Server:
                     super().do_GET()
 
             def do_HEAD(self):
+                served.sizes[self.path] += 1
                 served.arrived.release()
                 served.hold.wait()
-                super().do_HEAD()
+                if served.sizes[self.path] <= served.failures:
+                    self.send_error(503, "come again")
+                else:
+                    super().do_HEAD()
 
             def _part(self, first, last):
                 with open(self.translate_path(self.path), "rb") as file:

@@ -223,6 +223,19 @@ def test_final_errors(tmp_path, web, waits):
             read_ranges([Range(f"{server.url}/a.jpg", 0, 5)])
 
 
+def test_sizes_of_a_server_that_fails(tmp_path, web, waits):
+    """A web server that does not tell the size of a file may do so later; that there is no such file is final."""
+    (tmp_path / "a.tar").write_bytes(b"content")
+    with Server(tmp_path, 3) as server:
+        assert remote.file_size(f"{server.url}/a.tar") == 7
+        server.failures = 99
+        with pytest.raises(RuntimeError, match=r"Could not open .*/a.tar \(4 attempts\): 503"):
+            remote.file_size(f"{server.url}/a.tar")
+        server.failures = 0
+        with pytest.raises(RuntimeError, match=r"Could not open .*/b.tar \(1 attempt\): No such file"):
+            remote.file_size(f"{server.url}/b.tar")
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: remote.read_file("odd://host/x"), r"Could not open odd://host/x"),
     (lambda: remote.read_file("memory://no/such"), r"Could not read memory://no/such \(1 attempt\): No such file"),
