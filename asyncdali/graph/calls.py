@@ -74,7 +74,8 @@ def make_class(schema: Schema, name: str | None = None) -> type:
         __doc__ = docstring(declared)
         _schema = declared
 
-        def __init__(self, **arguments: Any):
+        def __init__(self, *given: Any, **arguments: Any):
+            arguments = _named(schema, given, arguments)
             if old is not None:
                 warn(f"ops.{class_path(old)} is deprecated; use ops.{class_path(schema.name)}", DeprecationWarning)
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -95,6 +96,18 @@ def make_class(schema: Schema, name: str | None = None) -> type:
     OperatorObject.__name__ = OperatorObject.__qualname__ = own_name
     OperatorObject.__module__ = f"asyncdali.ops.{module}".rstrip(".")
     return OperatorObject
+
+
+def _named(schema: Schema, given: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator object, those given by position among them; TypeError as of any call in Python."""
+    names = schema.positional[: len(given)]
+    if len(names) < len(given):
+        most = len(schema.positional)
+        raise TypeError(f"ops.{schema.class_name} takes {most or 'no'} positional argument{'' if most == 1 else 's'}, got {len(given)}")
+    twice = [name for name in names if name in arguments]
+    if twice:
+        raise TypeError(f"ops.{schema.class_name}: {twice[0]!r} is given by position and by name")
+    return {**dict(zip(names, given)), **arguments}
 
 
 def class_path(name: str) -> str:

@@ -71,7 +71,11 @@ def _function(schema: Schema) -> str:
 
 
 def _class(schema: Schema) -> str:
-    names = ", ".join(["self", "*", *[text.replace(" | DataNode", "") for text in _parameters(schema)]])
+    parameters = {text.split(":")[0]: text for text in _parameters(schema)}
+    first = [parameters.pop(name) for name in schema.positional]
+    optional = next((k for k, text in enumerate(first) if text.endswith(" = ...")), len(first))
+    first[optional:] = [text if text.endswith(" = ...") else f"{text} = ..." for text in first[optional:]]  # Python wants it so
+    names = ", ".join(["self", *first, "*", *parameters.values()])
     return (
         f"class {schema.class_name}:\n{_doc(schema, '    ')}\n\n"
         f"    def __init__({names}) -> None: ...\n"

@@ -192,6 +192,7 @@ class Schema:
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
+    positional     arguments that its class in ``ops`` takes by position, too
     hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
     results        what a call gives the user for (constants, outputs), where it is neither a node nor a list of them
     """
@@ -209,6 +210,7 @@ class Schema:
     cpu_inputs: tuple[int, ...] = ()
     metadata_inputs: tuple[int, ...] = ()
     results: Callable[[dict[str, Any], list[Any]], Any] | None = None
+    positional: tuple[str, ...] = ()
     hand_written: str = ""
     output_per_optional_input: bool = False
 

@@ -61,6 +61,7 @@ class TFRecordReader(ContainerReader):
         scanned; an index file that does not exist is made. Checksums are verified.""",
         inputs=(0, 0),
         outputs=lambda constants: len(_features(constants)),
+        positional=("path", "index_path", "features"),
         results=lambda constants, outputs: dict(zip(_features(constants), outputs, strict=True)),
         seeded=True,
         aliases=("tfrecord_reader",),

@@ -54,6 +54,8 @@ CALLS = {
     "compose of two outputs": lambda lib: lib.ops.Compose(
         [lib.ops.PythonFunction(function=lambda a: (a, a + 1), num_outputs=2), lib.ops.Cat(axis=0)]
     )(pixels(lib)),
+    "function by position": lambda lib: lib.ops.PythonFunction(lambda a: (a, a + 1), 2)(pixels(lib)),
+    "function of capsules by position": lambda lib: lib.ops.DLTensorPythonFunction(lambda a: a, 1, "cpu", True, False)(pixels(lib)),
     "node given to the class": lambda lib: lib.ops.Flip(horizontal=lib.fn.random.coin_flip(seed=3))(pixels(lib)),
     "node given to the class, called twice": lambda lib: (lambda flip: [flip(pixels(lib)), flip(pixels(lib), vertical=1)])(
         lib.ops.Flip(horizontal=lib.fn.random.coin_flip(seed=3))
@@ -71,6 +73,23 @@ def test_a_node_given_twice():
     for lib in LIBRARIES:
         with pytest.raises((ValueError, RuntimeError), match="horizontal"):
             run(lib, lambda lib: lib.ops.Flip(horizontal=lib.fn.random.coin_flip())(pixels(lib), horizontal=1))
+
+
+def add_one(out, a):
+    out[:] = a + 1
+
+
+def test_numba_by_position():
+    from nvidia.dali.plugin.numba.experimental import NumbaFunction as TheirNumbaFunction
+
+    from asyncdali.plugin.numba.experimental import NumbaFunction
+
+    def call(lib):
+        kind, types = (NumbaFunction if lib is asyncdali else TheirNumbaFunction), [lib.types.UINT8]
+        return kind(add_one, types, types, [3], [3])(pixels(lib))
+
+    ours, theirs = (run(lib, call) for lib in LIBRARIES)
+    assert ours == theirs
 
 
 def names_of(module, root, prefix=""):

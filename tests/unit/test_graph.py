@@ -253,6 +253,12 @@ def test_operator_classes():
             ops.random.Uniform(rnage=[1, 2])
         with pytest.raises(TypeError, match=r"DataNode"):  # `dtype` is one constant
             ops.random.Uniform(dtype=fn.random.uniform())
+        with pytest.raises(TypeError, match=r"ops.Uniform takes no positional arguments, got 1"):
+            ops.random.Uniform([0, 1])
+        with pytest.raises(TypeError, match=r"takes 4 positional arguments, got 5"):
+            ops.PythonFunction(abs, 1, "cpu", False, 3)
+        with pytest.raises(TypeError, match=r"'function' is given by position and by name"):
+            ops.PythonFunction(abs, function=abs)
         of_node = ops.random.Uniform(range=fn.constant(fdata=[5.0, 6.0]))
         with pytest.raises(ValueError, match=r"range given both"):
             of_node(range=[0, 2])

@@ -105,6 +105,7 @@ class NumbaFunction(_NumbaOperator):
         outputs=lambda constants: len(constants["out_types"]),
         devices=("cpu",),
         args=_ARGS,
+        positional=("run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn", "device", "batch_processing"),
     )
 
     @property

@@ -180,6 +180,7 @@ class PythonFunction(_PythonOperator):
         devices=("cpu", "gpu"),
         no_prune=True,
         args=_arguments(batch_processing=False),
+        positional=("function", "num_outputs", "device", "batch_processing"),
     )
 
 
@@ -198,6 +199,7 @@ class DLTensorPythonFunction(_PythonOperator):
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
         no_prune=True,
+        positional=("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),
         args=(
             *_arguments(batch_processing=True),
             Arg(

@@ -1,1 +1,1 @@
-"""`asyncdali.plugin.numba.fn.experimental.numba_function`: the operator stands in ``asyncdali.fn.experimental``."""
+"""Names of DALI's Numba plugin: the operator itself stands in ``asyncdali.fn.experimental`` and ``asyncdali.ops.experimental``."""

@@ -1,0 +1,9 @@
+"""NumbaFunction: the operator object stands in ``asyncdali.ops.experimental``."""
+
+from __future__ import annotations
+
+from ... import ops as _ops
+
+NumbaFunction = _ops.experimental.NumbaFunction
+
+__all__ = ["NumbaFunction"]
