@@ -551,15 +551,17 @@ class Pipeline:
             warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
         from ..graph.dot import dot
 
+        drawn = dot(self._built().plan, show_tensors, use_colors)  # before the file is opened: this may fail
         with open(filename, "w", encoding="utf-8") as file:
-            file.write(dot(self._built().plan, show_tensors, use_colors))
+            file.write(drawn)
 
     def save_graph_to_svg_file(self, filename: str | os.PathLike[str]) -> None:
         """Draw the plan (builds): a column per stage, a frame per segment; hovering shows arguments and the user's line."""
         from ..graph.drawing import svg
 
+        drawn = svg(self._built().plan)  # before the file is opened: this may fail
         with open(filename, "w", encoding="utf-8") as file:
-            file.write(svg(self._built().plan))
+            file.write(drawn)
 
     def __str__(self) -> str:
         """What runs, segment by segment; before building only that it is not built."""

@@ -521,6 +521,15 @@ def test_a_pipeline_prints_its_segments(tmp_path):
     assert all(name in words for name in ("flipped", "user", "again", "output 0", "output 1", "stage 1", "test_graph.py"))
 
 
+@pytest.mark.parametrize("save", ["save_graph_to_dot_file", "save_graph_to_svg_file"])
+def test_a_graph_that_cannot_be_built_leaves_its_file_alone(save, tmp_path):
+    (tmp_path / "graph").write_text("older")
+    pipeline = Pipeline(batch_size=2, num_threads=1, device_id=None)
+    with pytest.raises(Exception, match="no outputs"):
+        getattr(pipeline, save)(tmp_path / "graph")
+    assert (tmp_path / "graph").read_text() == "older"
+
+
 def test_an_argument_input_of_two_dimensions_is_no_vector():
     pipeline = Pipeline(batch_size=2, num_threads=1)
     with pipeline:
