@@ -20,7 +20,14 @@ SMALL = 64 * 1024
 """Smaller blocks come straight from the C library."""
 
 
-class PooledBuffer:
+class BlockOwner:
+    """Owner of one block of a pool's memory, of which `nbytes` were asked for. It ends with the last view."""
+
+    __slots__ = ()
+    nbytes: int
+
+
+class PooledBuffer(BlockOwner):
     """Owner of one block of pooled memory."""
 
     __slots__ = ("__array_interface__", "__weakref__", "_memory", "_pid", "_returned", "nbytes")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
-from ..device.buffers import PooledBuffer
+from ..device.buffers import BlockOwner
 from .segment_counters import SAMPLED, Estimate, OperatorCounters, Recorder, SegmentCounters
 
 STAND_IN = "__input_"
@@ -181,9 +181,10 @@ class PipelineCounters:
         delivered = self._delivered
         for batch in outputs:
             owner = batch.owner if batch.alias_of is None else batch.memory_owner
-            if type(owner) is _ARRAY:
-                base = owner.base
-                delivered.append(_reference(owner if base is None else base))  # what views refer to
+            if type(owner) is _ARRAY and owner.base is not None:
+                owner = owner.base  # what views refer to
+            if type(owner) is _ARRAY or isinstance(owner, BlockOwner):
+                delivered.append(_reference(owner))
         if len(delivered) > self._crowded:
             self.held()
             self._crowded = max(_CROWD, 2 * len(delivered))  # a user who keeps everything must not pay for each batch
@@ -197,7 +198,7 @@ class PipelineCounters:
             except IndexError:  # another thread counts, too
                 break
             root = reference()
-            if isinstance(root, (PooledBuffer, np.ndarray)) and id(root) not in sizes:
+            if root is not None and id(root) not in sizes:
                 self._delivered.append(reference)
                 sizes[id(root)] = root.nbytes
         return len(sizes), sum(sizes.values())

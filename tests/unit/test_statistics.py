@@ -14,8 +14,11 @@ from helpers.pipelines import pipeline_of, values
 from helpers.probe_kernels import number_step
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.batch import Batch
+from asyncdali.device.buffers import BlockOwner
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators.base import Step, context_table, no_explanation
+from asyncdali.runtime.counters import PipelineCounters
 from asyncdali.runtime.jobs import CompiledSamples, Timed
 from asyncdali.runtime.segment_counters import Estimate
 
@@ -248,6 +251,33 @@ def test_buffers_that_the_user_holds():
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 2
     pipe.close()
+
+
+def test_memory_of_others_is_not_counted():
+    """What the outputs lie in need not be an array."""
+    data = np.frombuffer(bytes(range(64)) * 4096, np.uint8).reshape(4, 65536)
+    pipe = pipeline_of(lambda: fn.external_source(lambda i: data, no_copy=True), batch_size=4)
+    kept = [pipe.run() for _ in range(3)]
+    assert np.asarray(kept[0][0].as_tensor()).tobytes() == data.tobytes()
+    assert pipe.statistics().buffers.held_blocks <= 1
+    pipe.close()
+
+
+class OnAGpu(BlockOwner):
+    """Stands in for the owner of a GPU's memory (tests/gpu need one)."""
+
+    nbytes = 1000
+
+
+def test_memory_of_a_gpu_that_the_user_holds():
+    counters = PipelineCounters()
+    kept = [OnAGpu(), OnAGpu()]
+    for owner in (*kept, OnAGpu(), np.frombuffer(bytes(8), np.uint8)):  # the last one's memory is no array's
+        batch = Batch(np.full((1, 1), 1000, np.int64), types.UINT8, "", np.zeros(1, np.int64))
+        batch.owner = owner
+        counters._deliver([batch])
+    del owner, batch
+    assert counters.held() == (2, 2000)
 
 
 def test_a_user_who_keeps_everything():

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...batch import AddressView
 from ..base import Event
-from ..buffers import BufferPool, size_class
+from ..buffers import BlockOwner, BufferPool, size_class
 from .driver import DeviceMemoryError, Driver
 
 log = logging.getLogger("asyncdali")
@@ -98,7 +98,7 @@ class _Block:
                 log.debug("device memory could not be freed: %s", error)
 
 
-class DeviceBuffer:
+class DeviceBuffer(BlockOwner):
     """Owner of one block of device memory, the pool's or a user's (anything with an `address`).
 
     ready     event behind the work that fills it; None until that is queued
@@ -117,6 +117,11 @@ class DeviceBuffer:
         self.stream = stream
         self.readers = {stream}
         self.ready: CudaEvent | None = None
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """The same as `size`."""
+        return self.size
 
     def __del__(self) -> None:
         if os.getpid() == self._pid:  # a forked child has no part in it
