@@ -110,6 +110,11 @@ class PipelineCounters:
         for segment in self.segments:
             segment.always_processor = always
 
+    def forget_slowest(self) -> None:
+        """Look for the slowest sample anew: the first ones of all pay for memory and code that is touched for the first time."""
+        for segment in self.segments:
+            segment.slowest = None
+
     def segment(self, built: Any) -> SegmentCounters:
         """Counters for a segment (a ``BuiltSegment``) and its operators, which take them from here on."""
         for item in built.operators:

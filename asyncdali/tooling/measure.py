@@ -104,6 +104,7 @@ def measure(
     for _ in range(pipeline.statistics().queue.depth + 2):
         run.batch()
     machine.forget_peak()
+    counters.forget_slowest()
     counters.always_processor = True
     counters.recorder = recorder
     with ExitStack() as stack:

@@ -105,6 +105,19 @@ def test_the_difference_of_two():
         item.close()
 
 
+def test_the_slowest_sample_is_looked_for_anew():
+    pipe = make()
+    for _ in range(4):
+        pipe.run()
+    assert any(item.slowest_sample for item in pipe.statistics().segments)
+    pipe._session.counters.forget_slowest()
+    assert not any(item.slowest_sample for item in pipe.statistics().segments)
+    for _ in range(20):  # one iteration of sixteen looks
+        pipe.run()
+    assert any(item.slowest_sample[1] >= 16 for item in pipe.statistics().segments if item.slowest_sample)
+    pipe.close()
+
+
 def test_the_scheduled_calls_count():
     pipe = make()
     pipe.schedule_run()
