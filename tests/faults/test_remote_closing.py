@@ -72,7 +72,7 @@ def closed_soon(pipe):
     assert not fetching() and not requests_left()
 
 
-@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("depth", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("name", ["file", "numpy", "webdataset", "caffe", "fits", "nemo_asr", "sequence", "io.file.read", "video"])
 def test_close(name, depth, server, tmp_path):
     if name not in EVERY_KIND:
