@@ -197,7 +197,7 @@ def test_instant_operators_share_the_planning_of_their_segment():
             pipe.run()
         found = pipe.statistics().since(before)
         (segment,) = found.segments
-        assert segment.stream == "loop" and count <= segment.iterations <= count + 2
+        assert segment.stream == "loop" and abs(segment.iterations - count) <= 2  # what is prefetched
         times = [item.planning_seconds for item in found.operators]
         assert min(times) > 0 and sum(times) <= segment.planning_seconds
         assert 0 < segment.planning_processor_seconds <= 2 * segment.planning_seconds
