@@ -13,3 +13,13 @@ def cuda(monkeypatch):
     driver = StandIn()
     use(driver, monkeypatch)
     return driver
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Nobody waits before a remote read is tried again: the seconds that would have been waited."""
+    from asyncdali.readers import remote
+
+    waited = []
+    monkeypatch.setattr(remote.retries, "sleep", waited.append)
+    return waited

@@ -20,13 +20,7 @@ from asyncdali.readers.ahead import BatchesAhead, Fetches
 from asyncdali.readers.order import SampleOrder
 from asyncdali.readers.remote import Range, RemoteError, read_ranges
 
-
-@pytest.fixture(autouse=True)
-def waits(monkeypatch):
-    """Nobody waits: the seconds that would have been waited."""
-    waited = []
-    monkeypatch.setattr(remote.retries, "sleep", waited.append)
-    return waited
+pytestmark = pytest.mark.usefixtures("waits")
 
 
 @pytest.fixture

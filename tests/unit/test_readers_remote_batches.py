@@ -13,7 +13,7 @@ import fsspec
 from helpers.readers import EVERY_KIND, delivered, pipeline
 from helpers.web import Server, moved, upload
 
-from asyncdali.readers import batch_files, remote
+from asyncdali.readers import batch_files
 from asyncdali.readers.batch_files import SharedFiles
 from asyncdali.readers.remote import RemoteError
 
@@ -22,12 +22,7 @@ FILES = {"fits": (2, 6), "nemo_asr": (2, 6), "sequence": (4, 10), "video": (1, 2
 FILES = {name: files for name, files in FILES.items() if name in EVERY_KIND}
 
 
-@pytest.fixture(autouse=True)
-def waits(monkeypatch):
-    """Nobody waits: the seconds that would have been waited."""
-    waited = []
-    monkeypatch.setattr(remote.retries, "sleep", waited.append)
-    return waited
+pytestmark = pytest.mark.usefixtures("waits")
 
 
 @pytest.fixture
@@ -166,16 +161,21 @@ class Reads:
         return [path.encode() for path in paths]
 
 
-def test_files_in_flight_are_not_asked_for_again(monkeypatch):
-    reads, files, found = Reads(monkeypatch), SharedFiles(1), {}
-    threads = [threading.Thread(target=lambda k=k, paths=paths: found.update({k: files.read(paths)}))
-               for k, paths in enumerate((["a", "b"], ["b", "c"]))]  # fmt: skip
+def _at_the_same_time(reads, threads):
+    """Each begins its read, then all go on."""
     for thread in threads:
         thread.start()
         reads.begun.acquire()
     reads.may_go_on.set()
     for thread in threads:
         thread.join(20)
+
+
+def test_files_in_flight_are_not_asked_for_again(monkeypatch):
+    reads, files, found = Reads(monkeypatch), SharedFiles(1), {}
+    threads = [threading.Thread(target=lambda k=k, paths=paths: found.update({k: files.read(paths)}))
+               for k, paths in enumerate((["a", "b"], ["b", "c"]))]  # fmt: skip
+    _at_the_same_time(reads, threads)
     assert found == {0: {"a": b"a", "b": b"b"}, 1: {"b": b"b", "c": b"c"}} and reads.calls == [["a", "b"], ["c"]]
     [kept] = [path for path in "abc" if path in files._known]
     files.read([kept])
@@ -195,10 +195,5 @@ def test_an_error_is_that_of_its_own_file(monkeypatch):
         found.append(caught.value.path)
 
     threads = [threading.Thread(target=with_error), threading.Thread(target=lambda: found.append(files.read(["b", "a"])))]
-    for thread in threads:
-        thread.start()
-        reads.begun.acquire()
-    reads.may_go_on.set()
-    for thread in threads:
-        thread.join(20)
+    _at_the_same_time(reads, threads)
     assert "x" in found and {"a": b"a", "b": b"b"} in found and files._known == {}

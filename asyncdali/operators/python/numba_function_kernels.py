@@ -21,6 +21,7 @@ def jitted(function: Any, name: str, boundscheck: bool = False) -> Any:
 
 
 # Context table: for every array, outputs first, two entries: addresses of its samples, and their shapes int64[samples, dimensions].
+# Compiled code cannot hand an exception over: the status says that there was one, and the sample's error names the function.
 _TEMPLATE = """
 def numba_step(context, sample, thread):
 {arrays}
