@@ -44,14 +44,14 @@ class Mapping:
     __slots__ = ("__weakref__", "_pid", "address", "bytes", "offset", "size")
 
     def __init__(self, descriptor: int, offset: int, size: int):
+        self.offset = offset
+        self.size = size
+        self._pid = os.getpid()
         address = _libc.mmap(None, size, _READ_WRITE, _SHARED, descriptor, offset)
         if address == _FAILED:
             code = ctypes.get_errno()
             raise MemoryError(f"cannot map {size} bytes of shared memory: {os.strerror(code)}")
         self.address: int = address
-        self.offset = offset
-        self.size = size
-        self._pid = os.getpid()
         self.bytes = np.asarray(Memory(address, size))
 
     def __del__(self, _munmap: Any = _libc.munmap, _getpid: Any = os.getpid) -> None:

@@ -19,7 +19,7 @@ from ..errors import PipelineClosed
 from ..graph import context
 from ..graph.node import Definition
 from ..options import PipelineOptions, option_names, unknown_option
-from ..runtime.claims import claim, claim_async
+from ..runtime.claims import claim, take_next
 from ..types import DALIDataType, PipelineAPIType
 from .closing import close_at_exit
 from .storing import both_spellings, stored_options
@@ -335,9 +335,7 @@ class Pipeline:
         _check_stream(cuda_stream, self)
         if inputs:
             self._feed_now(session, inputs, cuda_stream)
-        with claim(session, self._launch):
-            session.wait_oldest()
-        return session.fetch(cuda_stream)
+        return take_next(session, self._launch, cuda_stream)
 
     def _feed_now(self, session: Session, inputs: dict[str, Any], cuda_stream: Any) -> None:
         """`run(name=data)`: only where the next iteration is the one returned."""
@@ -432,7 +430,7 @@ class Pipeline:
         async with AsyncExitStack() as stack:
             turn = session.turn()  # now: the order is that of the calls
             stack.push_async_exit(turn)
-            async with claim_async(session, self._launch):
+            async with claim(session, self._launch):
                 await turn.__aenter__()
                 session.arrives()
                 if session.in_flight:

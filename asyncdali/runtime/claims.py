@@ -7,48 +7,50 @@ the iteration with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .session import Session
 
 
-@contextmanager
-def claim(session: Session, launch: Callable[[], None]) -> Iterator[None]:
-    """Queue one iteration (by `launch`) for the block, unless an interrupted or cancelled call has left one."""
-    launched = session.producer.launched
-    owed = session.owed > 0 and bool(session.in_flight)
+def take_next(session: Session, launch: Callable[[], None], stream: Any) -> Any:
+    """Queue one iteration (by `launch`), unless an interrupted or cancelled call has left one, and return the outputs of the oldest.
+
+    There is nothing between the last instruction of ``session.fetch`` and the return at which an interrupt could come.
+    """
+    launched, waiting, debts = session.producer.launched, len(session.in_flight), session.owed
+    owed = debts > 0 and waiting > 0
     try:
         if owed:
-            session.owed -= 1
+            session.owed = debts - 1
         else:
             launch()
-        yield
+        return session.fetch(stream)
     except Exception:
         raise
     except BaseException:
-        session.owed += owed or session.producer.launched > launched
+        queued = session.producer.launched - launched
+        returned = len(session.in_flight) < waiting + queued  # the iteration has failed with such an exception of its own
+        session.owed = debts - owed + (not returned and (owed or queued > 0))
         raise
 
 
 @asynccontextmanager
-async def claim_async(session: Session, launch: Callable[[], None]) -> AsyncIterator[None]:
-    """As :func:`claim`; sources are asked on the pipeline's source thread."""
-    if not session.producer.sources.pullers:
-        with claim(session, launch):
-            yield
-        return
+async def claim(session: Session, launch: Callable[[], None]) -> AsyncIterator[None]:
+    """For the block, an iteration is queued that nobody else takes; sources are asked on the pipeline's source thread."""
     if session.owed > 0 and session.in_flight:
         session.owed -= 1
-    else:
+    elif session.producer.sources.pullers:
         asked = session.source_thread.submit(launch)
         try:
             await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
             session.owed += not asked.cancelled()  # it will be queued, for another call
             raise
+    else:
+        launch()
     try:
         yield
     except Exception:

@@ -54,16 +54,14 @@ class Producer:
                 self._started = True
                 self._behind = self._depth - 1
                 self.sources.start()
-            burst, self._behind = 1 + self._behind, 0
-            for k in range(burst):
-                try:
-                    done = self._advance(hook)
-                except BaseException:  # an interrupt: the next call makes up for it
-                    self._behind = burst - max(k, 1)
-                    raise
-                if not done:
-                    self._behind = burst - k
-                    return
+            before, burst = self.launched, 1 + self._behind
+            try:
+                while self.launched - before < burst and self._advance(hook):
+                    pass
+            except BaseException:  # an interrupt: the next call makes up for it
+                self._behind = burst - max(self.launched - before, 1)
+                raise
+            self._behind = burst - (self.launched - before)
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:

@@ -30,7 +30,7 @@ from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
-from .executor import Executor
+from .executor import Executor, Record
 from .memory import MemoryStatistics
 from .producer import Producer
 from .segments import BuiltOperator, BuiltSegment
@@ -213,13 +213,6 @@ class Session:
         """The calling coroutine's place among those that wait for an iteration."""
         return Turn(self._turns)
 
-    def wait_oldest(self) -> None:
-        """Wait for the next iteration to be returned, if there is one."""
-        if self.counters is not None:
-            self.counters.arrives(self.in_flight)
-        if self.in_flight:
-            self.in_flight[0].wait()
-
     def arrives(self) -> None:
         """The consumer begins to wait for the next iteration (counted once)."""
         if self.counters is not None:
@@ -236,8 +229,24 @@ class Session:
         GPU outputs are complete on return; with a `stream` they are only ordered before what that stream is given next.
         Threads that fetch at the same time are served one after another.
         """
-        with self._fetching:
-            return self._fetch(stream)
+        record, popped, positions = None, None, self._positions
+        queue = self.in_flight
+        try:
+            with self._fetching:
+                record = self._oldest()
+                try:
+                    return self._delivered(record, stream)
+                finally:
+                    popped = record
+                    queue.popleft()
+        except BaseException as error:
+            if record is not None and error is record.error:
+                record.error = None  # which would keep alive whatever its traceback refers to
+            elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
+                if popped is not None and popped not in queue:
+                    queue.appendleft(popped)
+                self._positions = positions
+            raise
 
     async def device_done(self) -> None:
         """Wait, without blocking the event loop, until the GPU has made the outputs of the oldest iteration."""
@@ -248,27 +257,26 @@ class Session:
         """Handle of the stream of the last GPU segment that makes outputs; None on the host device."""
         return self.executor.output_stream()
 
-    def _fetch(self, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+    def _oldest(self) -> Record:
+        """The iteration to be returned next, when it is finished."""
         if not self.in_flight:
             raise self.nothing_left()
         record = self.in_flight[0]
         if not record.arrived:
             self.arrives()
         record.wait()
-        self.in_flight.popleft()
+        return record
+
+    def _delivered(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """A finished iteration's outputs, or its error."""
         self.iterator_data = None  # that of the checkpoint was about the place before
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
-        # The record lets go of its error, which otherwise would keep alive whatever its traceback refers to.
-        error, record.error = record.error, None
-        try:
-            if isinstance(error, PipelineClosed):
-                raise error
-            self._positions = record.positions
-            if error is not None:
-                raise error
-        finally:
-            del error
+        if isinstance(record.error, PipelineClosed):
+            raise record.error
+        self._positions = record.positions
+        if record.error is not None:
+            raise record.error
         if self._expects:
             self._check_outputs(record.outputs)
         if self.gpu is not None and stream is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from asyncdali_workers.interrupts import uninterrupted
+
 from ..batch import Batch
 from .group import Group
 from .ports import Port
@@ -20,6 +22,7 @@ class AheadPuller(Puller):
         super().__init__(group, ports, batch_size)
         self._asked: dict[int, Any] = {}
         self._turn = 0
+        self._got: dict[str, Batch] | None = None  # the answer to what was asked first
 
     # --- to be written
 
@@ -42,34 +45,48 @@ class AheadPuller(Puller):
 
     def pull(self) -> dict[str, Batch]:
         key = self._key()
-        self._ask_ahead(key)
-        try:
-            batches = self._answer(self._asked[key])
-        except Exception:  # an interrupt leaves it where it is
-            self._answered(key)
-            raise
-        self._answered(key)
+        if self._got is None:
+            self._ask_ahead(key)
+            try:
+                self._got = self._answer(self._asked[key])
+            except Exception:  # an interrupt leaves it where it is
+                self._answered(key)
+                raise
+        self._asked[key] = None
         self._ask_ahead(key + 1)
-        return batches
+        return self._got
+
+    def advance(self, iteration: int) -> None:
+        if self._got is not None:
+            self._answered(self._key())
+        super().advance(iteration)
+
+    def drop(self) -> None:
+        super().drop()
+        if self._got is not None:
+            self._answered(self._key())
 
     def _key(self) -> int:
         return self.iteration if self.description.resumable else self._turn
 
     def _answered(self, key: int) -> None:
-        del self._asked[key]
+        self._asked.pop(key, None)
         if not self.description.resumable:
-            self._turn += 1
+            self._turn = key + 1
+        self._got = None
 
     def _ask_ahead(self, first: int) -> None:
         for key in range(first, first + self.group.prefetch_queue_depth):
             if key not in self._asked:
-                self._asked[key] = self._ask(key)
+                with uninterrupted():  # nobody else knows what was asked for
+                    self._asked[key] = self._ask(key)
 
     def _forget(self) -> None:
         """Nothing of what was asked for is needed."""
-        asked, self._asked = self._asked, {}
+        asked, self._asked, self._got = self._asked, {}, None
         for item in asked.values():
-            self._cancel(item)
+            if item is not None:
+                self._cancel(item)
         self._turn += len(asked)
 
     def ended(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from asyncdali_workers import SampleInfo
+from asyncdali_workers.interrupts import uninterrupted
 
 from ..batch import Batch
 from .ahead import AheadPuller
@@ -60,10 +61,10 @@ class AwaitedPuller(AheadPuller):
         self._ended_epoch: int | None = None  # the epoch that has ended
 
     def _ask(self, iteration: int) -> Any:
-        return source_loop().submit(self._guarded(iteration, self.epoch))
+        return Awaited(self._guarded(iteration, self.epoch))
 
-    def _answer(self, asked: concurrent.futures.Future[Any]) -> dict[str, Batch]:
-        result = wait(asked)
+    def _answer(self, asked: Awaited) -> dict[str, Batch]:
+        result = asked.result()
         if result is _End:
             raise StopIteration
         data, state = result
@@ -71,7 +72,7 @@ class AwaitedPuller(AheadPuller):
             self.snapshots.pulled(state)
         return self._batches(data)
 
-    def _cancel(self, asked: concurrent.futures.Future[Any]) -> None:
+    def _cancel(self, asked: Awaited) -> None:
         asked.cancel()
 
     # --- on the source loop
@@ -133,7 +134,7 @@ class AwaitedPuller(AheadPuller):
                 with contextlib.suppress(StopAsyncIteration):
                     await self._next()
 
-        wait(source_loop().submit(skip()))
+        Awaited(skip()).result()
 
 
 def _raise_first(results: list[Any]) -> None:
@@ -150,11 +151,30 @@ def is_end(error: BaseException) -> bool:
     return isinstance(error, ends) or (isinstance(error, RuntimeError) and isinstance(error.__cause__, ends))
 
 
-def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The result of a coroutine; interruptible by signals."""
-    while True:
-        try:
-            return future.result(timeout=0.5)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise  # the source's own
+class Awaited:
+    """A coroutine at work on the source loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]):
+        self._done = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._future = source_loop().submit(work)
+        self._future.add_done_callback(self._wake)
+
+    def _wake(self, _: object) -> None:
+        self._done = True
+        self._gate.release()
+
+    def result(self) -> Any:
+        """Its result or error; the wait is interruptible by signals, and may be repeated.
+
+        ``Future.result`` is not: an interrupt inside it can leave its lock held, or replace itself by another error.
+        """
+        while not self._done:
+            self._gate.acquire(timeout=0.5)
+        with uninterrupted():
+            return self._future.result()
+
+    def cancel(self) -> None:
+        with uninterrupted():
+            self._future.cancel()

@@ -1,7 +1,8 @@
 """How batches are got from a source, one at a time, in order.
 
 A puller holds the position of its source (`iteration` of the epoch). :meth:`Puller.pull` returns the batches of the next iteration, one per
-node; it does not move on by itself: a source is asked again for what could not be used. :meth:`Puller.advance` moves on.
+node. It does not move on by itself: called again it returns the same. :meth:`Puller.advance` moves on, after :meth:`Puller.drop` a source
+is asked again. Interrupts (Ctrl-C) come at any instant, so the steps of each may be repeated.
 """
 
 from __future__ import annotations
@@ -52,11 +53,16 @@ class Puller:
         """The batches of the next iteration by node; StopIteration at the end, or whatever the source raises."""
         raise TypeError("abstract")
 
-    def advance(self) -> None:
-        """What was pulled is used."""
-        self.iteration += 1
+    def advance(self, iteration: int) -> None:
+        """What was pulled is used; `iteration` comes next."""
+        self.iteration = iteration
         if self.snapshots is not None:
             self.snapshots.advance()
+
+    def drop(self) -> None:
+        """What was pulled, if anything was, will not be used; also after an error of :meth:`pull`."""
+        if self.snapshots is not None:
+            self.snapshots.drop()
 
     def ended(self) -> None:
         """The source raised StopIteration."""
@@ -102,18 +108,31 @@ class Puller:
         raise TypeError("abstract")
 
 
+_NOTHING = object()
+
+
 class DirectPuller(Puller):
     """Calls the source here and now."""
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
         self._partial: list[Any] = []
+        self._result: Any = _NOTHING
 
     def pull(self) -> dict[str, Batch]:
-        result = self._ask()
+        if self._result is _NOTHING:
+            self._result = self._ask()
         if self.snapshots is not None:
             self.snapshots.pulled(self.snapshots.due())
-        return self._batches(result)
+        return self._batches(self._result)
+
+    def advance(self, iteration: int) -> None:
+        super().advance(iteration)
+        self._result = _NOTHING
+
+    def drop(self) -> None:
+        super().drop()
+        self._result = _NOTHING
 
     def _ask(self) -> Any:
         callback, size = self.group.callback, self.batch_size

@@ -15,7 +15,7 @@ class Snapshots:
 
     A snapshot is taken right after a pull, every `snapshot_every` pulls. `position` is None at the start, else
     (snapshot as JSON data or None, pulls since then, whether the source's end was met after them); it never changes in place, so records
-    can keep it. `ahead` is the position after what was pulled and is not used yet.
+    can keep it. `ahead` is the position after what was pulled last and is not used yet.
     """
 
     def __init__(self, group: Group, resume: Callable[[Any, int, bool], None]):
@@ -25,6 +25,7 @@ class Snapshots:
         self._source = group.description.source
         self._resume = resume
         self.ahead: tuple[Any, int, bool] | None = None
+        self._before: tuple[Any, int, bool] | None = None  # `ahead` before what was pulled last
         self._pulls = 0
         if group.first_state is None and not group.parallel:  # in workers the source itself stays what it was
             with contextlib.suppress(TypeError):  # will be raised where it matters
@@ -36,23 +37,27 @@ class Snapshots:
         return snapshot(self._source, self.name) if self._pulls % self._every == 0 else None
 
     def pulled(self, state: Any) -> None:
-        """A batch was got; `state` is the snapshot that came with it, if any."""
-        before, discard, _ = self.ahead or (None, 0, False)
+        """A batch was got; `state` is the snapshot that came with it, if any. May be repeated for it."""
+        before, discard, _ = self._before or (None, 0, False)
         self.ahead = (before, discard + 1, False) if state is None else (state, 0, False)
 
     def begin(self) -> None:
         """The source was started again: its state now is the position."""
-        self.ahead = self.position = (snapshot(self._source, self.name), 0, False)
+        self.ahead = self._before = self.position = (snapshot(self._source, self.name), 0, False)
         self._pulls = 0
 
     def met_end(self) -> None:
         """As :meth:`begin`, where the state is out of reach: the position is behind the end that was met."""
         state, discard, _ = self.position or (None, 0, False)
-        self.ahead = self.position = (state, discard, True)
+        self.ahead = self._before = self.position = (state, discard, True)
 
     def advance(self) -> None:
         """What was pulled is used."""
-        self.position = self.ahead
+        self.position = self._before = self.ahead
+
+    def drop(self) -> None:
+        """What was pulled is not used, but the source has given it."""
+        self._before = self.ahead
 
     def save(self, position: tuple[Any, int, bool] | None) -> Any:
         """A position as JSON data."""
@@ -64,7 +69,7 @@ class Snapshots:
         if position is not None:
             self._resume(*position)
             self._pulls = position[1]
-        self.ahead = self.position = position
+        self.ahead = self._before = self.position = position
         return position
 
 

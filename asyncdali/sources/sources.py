@@ -144,6 +144,7 @@ class Sources:
                 self._stopped = True
                 puller.ended()
             except Exception as failure:
+                puller.drop()
                 error = error or failure
         self._held_for = index
         if error is not None:
@@ -170,16 +171,22 @@ class Sources:
         return batches
 
     def commit(self, index: int) -> None:
-        """Iterations before `index` are queued: what was held for them is used, the positions move on."""
+        """Iterations before `index` are queued: what was held for them is used, the positions move on.
+
+        An interrupt leaves it to the next call, which repeats each step.
+        """
         if 0 <= self._held_for < index:
-            self._held_for = -1
-            self._held = {}
-            self.iteration += 1
+            following = self.iteration + 1
             for puller in self.pullers:
-                puller.advance()
+                puller.advance(following)
+            self.iteration = following
+            self._held = {}
+            self._held_for = -1
 
     def drop(self) -> None:
         """What was got for the next iteration is not wanted."""
+        for puller in self.pullers:
+            puller.drop()
         self._held, self._held_for, self._stopped = {}, -1, False
 
     def positions(self) -> dict[str, Any]:

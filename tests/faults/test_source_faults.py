@@ -199,24 +199,24 @@ def test_no_orphans(method, how):
 
 
 CTRL_C = """
-    import os, signal, sys
+    from helpers.interrupts import Interrupts
     from helpers.pipelines import pipeline_of, values
     from helpers.sources import Positions
-    from asyncdali import fn
+    from asyncdali import Pipeline, fn
 
     pipe = pipeline_of(lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True), batch_size=4, py_num_workers=2)
-    k, interrupts = 0, 0
-    print("ready", *pipe._parallel.pool.pids if pipe._parallel else "", flush=True)
-    while interrupts < 3:
+    k, raised, interrupts = 0, 0, Interrupts(Pipeline.run)
+    while raised < 3:
         try:
             while True:
-                found = values(pipe.run())[0][0][2]
+                outputs = pipe.run()
+                found = values(outputs)[0][0][2]
                 assert found == k, (found, k)
                 k += 1
                 if k % 50 == 0:
                     print("batch", flush=True)
         except KeyboardInterrupt:
-            interrupts += 1
+            raised += 1
     print("interrupted, lost nothing", flush=True)
 """
 

@@ -421,7 +421,7 @@ def test_a_closed_user_loop_does_not_stop_the_pipeline():
     task._log_destroy_pending = False
     loop.close()
     gate.set()
-    pipeline._session.wait_oldest()
+    pipeline._session.wait_all()
     assert values(pipeline.run())[0][0] == 0
     del task
 
