@@ -197,7 +197,7 @@ def test_data_of_the_wrong_type():
 # ----------------------------------------------------------------------------------------------------------------- checkpoints
 
 
-@pytest.mark.parametrize("kind", ["SampleInfo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("index", "BatchInfo")), "async"])
+@pytest.mark.parametrize("kind", ["SampleInfo", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("index", "BatchInfo", "async"))])
 def test_resume_under_other_workers_and_queues(kind):
     def graph(parallel, **options):
         given = {"source": awaited, "batch": False} if kind == "async" else KINDS[kind]()
@@ -331,7 +331,7 @@ def test_unpicklable_sources_name_the_attribute(method):
 # --------------------------------------------------------------------------------------------------------------- the tutorial
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["fork", *(pytest.param(k, marks=pytest.mark.slow) for k in ("spawn", "forkserver"))])
 def test_the_tutorial(method):
     """Two pipelines with workers of their own, started before either is built; decoded, made brighter, looked at."""
 

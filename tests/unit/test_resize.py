@@ -44,7 +44,7 @@ def test_region_takes_pixels_around_it():
 
 
 @pytest.mark.parametrize("kind", list(DALIInterpType))
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("int16", "uint16"))])
 def test_same_size_keeps_and_negative_size_flips(dtype, kind):
     if kind == DALIInterpType.INTERP_GAUSSIAN:
         pytest.skip("a gaussian blurs")

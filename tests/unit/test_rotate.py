@@ -47,7 +47,7 @@ def test_linear(fill, channels):
 
 
 @pytest.mark.parametrize("kind", [DALIInterpType.INTERP_NN, DALIInterpType.INTERP_LINEAR])
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("int16", "int32"))])
 def test_quarter_turns(dtype, kind):
     picture = np.random.default_rng(0).integers(0, 256, (9, 14, 3)).astype(dtype)
     angles = np.array([0, 90, 180, 270, -90], np.float32)
