@@ -459,11 +459,11 @@ def test_an_unknown_loop_is_refused():
     assert done.returncode == 1 and "ASYNCDALI_LOOP='twisted'" in done.stderr
 
 
+OTHER_WAYS = [pytest.param(way, marks=pytest.mark.slow) for way in ("sys.exit(3)", "pipeline.close()", "del pipeline")]
+
+
 @pytest.mark.parametrize("loop", [pytest.param("asyncio", marks=pytest.mark.slow), "uvloop"])
-@pytest.mark.parametrize(
-    "leave",
-    ["pass", "raise ValueError('bye')", *(pytest.param(k, marks=pytest.mark.slow) for k in ("sys.exit(3)", "pipeline.close()", "del pipeline"))],
-)
+@pytest.mark.parametrize("leave", ["pass", "raise ValueError('bye')", *OTHER_WAYS])
 def test_leaving_the_interpreter(leave, loop):
     done = run_script(SCRIPT + f"pipeline = make(prefetch_queue_depth=5)\nkept = pipeline.run()\n{leave}", timeout=20, ASYNCDALI_LOOP=loop)
     wanted = {"sys.exit(3)": 3, "raise ValueError('bye')": 1}.get(leave, 0)
