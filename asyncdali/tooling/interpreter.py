@@ -22,10 +22,12 @@ _PATIENCE = 5.0  # seconds that calls begun before the measurement may take to e
 
 
 class InterpreterTime:
-    """`seconds`: processor time of this process outside of compiled code, known at the end of :func:`interpreter_time`."""
+    """`seconds`: processor time of this process outside of compiled code, known at the end of :func:`interpreter_time`; `threads`: that of
+    each thread that lived as long, as (name, seconds)."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.threads: list[tuple[str, float]] = []
 
 
 class _Calls:
@@ -33,6 +35,7 @@ class _Calls:
 
     def __init__(self) -> None:
         self.done = self.entered = 0
+        self.thread = threading.current_thread()
         self._clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def spent(self) -> int:
@@ -73,6 +76,10 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
     def outside() -> float:
         return time.process_time() - sum([calls.spent() for calls in threads]) / 1e9
 
+    def by_thread() -> dict[threading.Thread, float]:
+        spent = {calls.thread: calls.spent() / 1e9 for calls in list(threads)}
+        return {thread: _processor_time(thread) - spent.get(thread, 0.0) for thread in threading.enumerate()}
+
     originals = [(owner, name, getattr(owner, name)) for owner, name in ((Compiled, "__call__"), *released)]
     found = InterpreterTime()
     try:
@@ -80,12 +87,18 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
             measured = timed(original)
             setattr(owner, name, measured)
             _wait_for_other_calls(original.__code__, measured.__code__)
-        before = outside()
+        before, theirs = outside(), by_thread()
         yield found
         found.seconds = max(0.0, outside() - before)
+        found.threads = [(thread.name, used - theirs[thread]) for thread, used in by_thread().items() if thread in theirs]
     finally:
         for owner, name, original in originals:
             setattr(owner, name, original)
+
+
+def _processor_time(thread: threading.Thread) -> float:
+    assert thread.ident is not None
+    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
 def _wait_for_other_calls(code: CodeType, measured: CodeType) -> None:

@@ -1,0 +1,172 @@
+"""``python -m benchmarks.gpu_interpreter [photos]``: the interpreter's part in the pipelines of ``benchmarks.gpu``, without a GPU.
+
+CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is what runs on a GPU: the driver with its packing of
+arguments, the binding of nvJPEG, tables, pools, streams, threads. CuPy's functions are called through ctypes here, which takes 0.3 to
+0.6 us a call, where CuPy takes 0.1 to 0.2 and CUDA itself some microseconds without the interpreter lock. A batch on the engines takes
+`--pace` milliseconds, so threads sleep and wake as they do beside a GPU.
+
+Printed per sample: processor time of all threads but what they spend in compiled code and in nvJPEG (asyncdali.tooling.interpreter): an
+upper bound of the time that the lock is held, because system calls are in it. Then the same by thread, per batch. With `--profile`,
+functions by their own time, which the profiler makes two to three times as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import ctypes
+import gc
+import os
+import pstats
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from .gpu import BATCH, decoded, rotated, training
+
+_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "Main")
+_SOURCE = Path(__file__).with_name("cuda_stub.cpp")
+
+
+def _built_stub(folder: str) -> Any:
+    """The stub as a loaded library. It bears the name of CUDA's, so that whoever asks the loader for that gets the stub."""
+    path = f"{folder}/libcuda.so.1"
+    subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", path, str(_SOURCE)], check=True)
+    return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+
+def _cupy(stub: Any) -> Any:
+    """What the driver uses of CuPy, over the stub."""
+
+    def function(name: str, count: int, result: Any = ctypes.c_int64) -> Any:
+        return ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
+
+    runtime = SimpleNamespace(
+        setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
+        hostAlloc=function("host_alloc", 2), streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
+        streamSynchronize=function("synchronize_stream", 1), streamWaitEvent=function("wait_event", 2),
+        eventCreateWithFlags=function("create", 1), eventDestroy=function("destroy", 1), eventRecord=function("record", 2), eventSynchronize=function("synchronize", 1),
+        eventQuery=function("query", 1), eventElapsedTime=function("elapsed", 2, ctypes.c_double), memcpyAsync=function("copy", 5),
+        getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
+    )  # fmt: skip
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=SimpleNamespace(launchKernel=function("launch", 11))))
+
+
+def use_stub(folder: str, pace: float) -> Any:
+    """Make the stub this process's GPU; `pace` in milliseconds."""
+    stub = _built_stub(folder)
+    stub.stub_pace(ctypes.c_int64(int(pace * 1e6)))
+    stub.stub_calls.restype = stub.stub_allocations.restype = ctypes.c_int64
+    sys.modules["cupy"] = _cupy(stub)
+    os.environ["ASYNCDALI_DEVICE"], os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "cuda", "32"
+    from asyncdali.device import select
+    from asyncdali.device.cuda import nvjpeg_library
+    from asyncdali.device.cuda.driver import CupyDriver
+
+    class Driver(CupyDriver):
+        def load(self, kernel: Any) -> Any:
+            return SimpleNamespace(ptr=1)
+
+    library = nvjpeg_library.Library(f"{folder}/libcuda.so.1")
+    nvjpeg_library.load = lambda: library  # type: ignore[assignment]
+    select._driver = Driver()
+    return stub
+
+
+def report(make: Any, photos: str, threads: int, depth: int, iterations: int, stub: Any) -> None:
+    """Print one pipeline's line, and its threads'."""
+    import asyncdali
+    from asyncdali.device.cuda.nvjpeg_library import Library
+    from asyncdali.tooling.interpreter import interpreter_time
+
+    pipe = make(asyncdali, photos, threads, depth)
+    pipe.build()
+    for _ in range(3 * depth):
+        pipe.run()
+    calls, memory = stub.stub_calls(), stub.stub_allocations()
+    began = resource.getrusage(resource.RUSAGE_SELF)
+    with interpreter_time((Library, "call")) as used:
+        for _ in range(iterations):
+            pipe.run()
+    ended = resource.getrusage(resource.RUSAGE_SELF)
+    calls, memory = stub.stub_calls() - calls, stub.stub_allocations() - memory
+    per_sample = used.seconds / (iterations * BATCH) * 1e6
+    print(
+        f"{make.__name__:9} {threads} threads, depth {depth}: {per_sample:.1f} us per sample, {calls / iterations:.0f} calls of CUDA and "
+        f"nvJPEG per batch, {memory} of them for memory in {iterations} batches",
+        flush=True,
+    )
+    by_role: dict[str, float] = defaultdict(float)
+    for name, seconds in used.threads:
+        by_role[next((role for role in _ROLES if role in name), name)] += seconds
+    parts = sorted(by_role.items(), key=lambda item: -item[1])
+    print("          " + ", ".join(f"{role} {seconds / iterations * 1e6:.0f}" for role, seconds in parts) + " us per batch", flush=True)
+    system, switches = ended.ru_stime - began.ru_stime, ended.ru_nvcsw + ended.ru_nivcsw - began.ru_nvcsw - began.ru_nivcsw
+    print(f"          the whole process: {system / iterations * 1e6:.0f} us in the system, {switches / iterations:.0f} switches per batch")
+    pipe.close()
+
+
+def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, lines: int, order: str) -> None:
+    """Functions of all threads by their own processor time."""
+    import asyncdali
+
+    profiles: list[cProfile.Profile] = []
+
+    def begin(*_: Any) -> None:
+        found = cProfile.Profile(time.thread_time)
+        profiles.append(found)
+        found.enable()
+
+    threading.setprofile(begin)
+    begin()
+    try:
+        pipe = make(asyncdali, photos, threads, depth)
+        pipe.build()
+        for _ in range(3 * depth):
+            pipe.run()
+        for found in profiles:  # what was learnt while it was built
+            found.clear()
+        for _ in range(iterations):
+            pipe.run()
+        pipe.close()
+    finally:
+        threading.setprofile(None)  # type: ignore[arg-type]
+        profiles[0].disable()
+    stats = pstats.Stats(profiles[0])
+    for other in profiles[1:]:
+        if other.getstats():
+            stats.add(other)
+    stats.sort_stats(order).print_stats(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("photos", nargs="?", default="../shared/data/photos")
+    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=10)
+    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--pace", type=float, default=6.0, help="milliseconds that a batch takes on the engines")
+    parser.add_argument("--only", choices=("decoded", "training", "rotated"))
+    parser.add_argument("--profile", type=int, default=0, metavar="LINES")
+    parser.add_argument("--order", default="tottime", help="of the profile's lines")
+    options = parser.parse_args()
+    makers = [make for make in (decoded, training, rotated) if options.only in (None, make.__name__)]
+    with tempfile.TemporaryDirectory() as folder:
+        stub = use_stub(folder, options.pace)
+        for make in makers:
+            if options.profile:
+                profile(make, options.photos, options.threads, options.depth, options.iterations, options.profile, options.order)
+            else:
+                report(make, options.photos, options.threads, options.depth, options.iterations, stub)
+            gc.collect()
+
+
+if __name__ == "__main__":
+    main()
