@@ -37,7 +37,6 @@ def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, I
     def block(on: bool) -> tuple[float, float]:
         session.wait_all()
         session.counters = session.executor.counters = counters if on else None
-        session.executor._counting = on
         for segment, own in zip(segments, every, strict=True):
             segment.counters = own if on else None
         for _ in range(4):  # what is in flight was begun the other way

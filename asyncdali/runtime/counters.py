@@ -7,7 +7,8 @@ Reading a clock takes some 50 ns in Python; an iteration of instant operators re
 system calls: they are asked for in one iteration of sixteen, unless a tool wants them all. The threads of a small pipeline wake each other
 and take turns at the interpreter, with cold caches: there counting takes some five times what it takes in a loop. So it makes no objects
 but a weak reference per output, and leaves to the report what can be computed from totals. (Logs in place of sums were no cheaper, neither
-tuples nor rows in an array.)
+tuples nor rows in an array.) And where iterations are that short, one of sixteen is timed and stands for the others (its times are added
+sixteen times); iterations, samples and bytes are always counted one by one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ from .segment_counters import SAMPLED, Estimate, OperatorCounters, Recorder, Seg
 
 STAND_IN = "__input_"
 """How names of operators begin that stand for data, in debug mode: they are not counted."""
+
+SPARSE = 16
+"""One of so many iterations is timed where they are short,"""
+
+SHORT = 500_000
+"""that is, where the consumer gets one every so many nanoseconds or sooner;"""
+
+_LOOKS = 256  # which is looked at after so many
 
 _CROWD = 256
 _ARRAY = np.ndarray
@@ -85,6 +94,9 @@ class PipelineCounters:
         self._always_processor = False
         self._fetched = 0  # when the consumer last got a batch
         self._asked = 0  # what was `asked` then
+        self.stride = 1
+        """One iteration of so many is timed."""
+        self._looked = 0
         self._delivered: deque[weakref.ref[Any]] = deque()
         self._crowded = _CROWD
 
@@ -96,6 +108,7 @@ class PipelineCounters:
     @recorder.setter
     def recorder(self, recorder: Recorder | None) -> None:
         self._recorder = recorder
+        self.stride = 1
         for segment in self.segments:
             segment.recorder = recorder
 
@@ -107,6 +120,7 @@ class PipelineCounters:
     @always_processor.setter
     def always_processor(self, always: bool) -> None:
         self._always_processor = always
+        self.stride = 1
         for segment in self.segments:
             segment.always_processor = always
 
@@ -132,9 +146,15 @@ class PipelineCounters:
 
     # --- the consumer's side
 
+    def _look(self, time: int) -> None:
+        """Are iterations short?"""
+        looked, self._looked = self._looked, time
+        short = looked > 0 and time - looked < _LOOKS * SHORT
+        self.stride = SPARSE if short and self._recorder is None and not self._always_processor else 1
+
     def arrives(self, in_flight: Sequence[Any]) -> None:
         """The consumer comes for the oldest iteration; only the first call for it counts."""
-        if not in_flight or in_flight[0].arrived:
+        if not in_flight or in_flight[0].arrived or not in_flight[0].weight:
             return
         ready = 0
         for record in in_flight:
@@ -142,44 +162,49 @@ class PipelineCounters:
                 break
             ready += 1
         in_flight[0].arrived = time = now()
-        self._comes(time, ready)
+        self._comes(time, ready, in_flight[0].weight)
 
-    def _comes(self, time: int, ready: int) -> None:
+    def _comes(self, time: int, ready: int, weight: int) -> None:
         """The consumer comes, and so many iterations are done."""
         if ready >= len(self.ready):
             self.ready += [0] * (ready + 1 - len(self.ready))
-        self.ready[ready] += 1
+        self.ready[ready] += weight
         if self._fetched:
             away = time - self._fetched - self.asked + self._asked
             if away > 0:
-                self.away += away
+                self.away += away * weight
         if self._recorder is not None:
             self._recorder.level("iterations ready", time, ready)
 
     def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
         """It has got the iteration; no outputs: its error."""
-        time, arrived = now(), record.arrived
-        self._gets(time, arrived, record.finished_at - record.admitted, len(outputs[0].shapes) if outputs else -1)
-        self._deliver(outputs)
-        if self._recorder is not None:
-            self._recorder.span("wait for a batch", arrived, time, record.index)
-
-    def _gets(self, time: int, came: int, latency: int, samples: int) -> None:
-        """The consumer, who came then, has a batch of so many samples; -1: an error."""
-        self._fetched, self._asked = time, self.asked
+        self._fetched = time = now()
+        self._asked = self.asked
         self.iterations += 1
-        self.wait += time - came
-        self.latency += latency
-        if samples < 0:
-            self.failed += 1
+        if outputs:
+            self.samples += len(outputs[0].shapes)
         else:
-            self.samples += samples
+            self.failed += 1
+        weight = record.weight
+        if weight:
+            self.wait += (time - record.arrived) * weight
+            self.latency += (record.finished_at - record.admitted) * weight
+            if self._recorder is not None:
+                self._recorder.span("wait for a batch", record.arrived, time, record.index)
+            if record.index % _LOOKS == 0:
+                self._look(time)
+        self._deliver(outputs)
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began then was made in the consumer's own call; None: it failed."""
         time = now()
-        self._comes(began, 0)
-        self._gets(time, began, time - began, len(outputs[0]) if outputs else (0 if outputs is not None else -1))
+        self._comes(began, 0, 1)
+        self.wait += time - began
+        self.latency += time - began
+        self._fetched, self._asked = time, self.asked
+        self.iterations += 1
+        self.samples += len(outputs[0]) if outputs else 0
+        self.failed += outputs is None
 
     def _deliver(self, outputs: Sequence[Batch]) -> None:
         """Remember what keeps the outputs' memory alive. No callback: whoever drops it must not run any Python."""

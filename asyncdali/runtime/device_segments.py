@@ -114,13 +114,13 @@ class DeviceSegmentRun(SegmentRun):
 
     # --- queueing
 
-    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Any) -> Iterator[Job]:
+    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, timed: Timed) -> Iterator[Job]:
         steps = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
         by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._stream))
         try:
-            yield from super()._pixels(by_host, fresh, slots, scratch, lap)
+            yield from super()._pixels(by_host, fresh, slots, scratch, timed)
         finally:
             for decode in self._decoded:
                 decode.host_over()
@@ -130,11 +130,11 @@ class DeviceSegmentRun(SegmentRun):
                     yield Waiting(images)
             self._device.enter()  # this may be the thread that waited
             if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
-                yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, None)
+                yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
                 decode.judge()
         self._device.enter()  # this is the worker thread that finished last, if there was work
         counters = self.segment.counters
-        times = None if counters is None or lap.timed is not Timed.PROCESSOR else counters.times
+        times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         begun = None if times is None else times.begin()
         keep: list[Any] = [self._uploads, self._downloads, steps]
         for batch in self._by_host:

@@ -45,7 +45,7 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "index", "outputs", "place", "positions",
+        "finished", "finished_at", "index", "outputs", "place", "positions", "weight",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -59,7 +59,8 @@ class Record:
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
-        self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
+        self.weight = 0  # for statistics: how many iterations it stands for; 0: its times are not taken
+        self.admitted = self.finished_at = 0  # likewise: when it was queued, when it was done
         self.arrived = 0  # likewise: when the consumer came for it
         self.done_at: dict[int, int] = {}  # likewise: when each segment was done
         self._failed_segment = 0
@@ -236,7 +237,6 @@ class Executor:
         self._broken: BaseException | None = None
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
-        self._counting = False
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
@@ -262,7 +262,6 @@ class Executor:
             segment.instant = segment.instant and not self._on_gpu(segment)  # the loop makes no call that can block
         if self.counters is not None:
             self._count(self.counters)
-            self._counting = True
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
 
@@ -308,7 +307,11 @@ class Executor:
         if self._broken is not None:
             raise RuntimeError("the pipeline cannot go on: its executor failed, see the error above this one") from self._broken
         self.check_process()
-        return Record(index, batch_size, self._edge_count)
+        record = Record(index, batch_size, self._edge_count)
+        if self.counters is not None:
+            stride = self.counters.stride
+            record.weight = 0 if index % stride else stride
+        return record
 
     def submit(self, record: Record) -> None:
         """Queue an iteration; returns at once. Doing it again does nothing."""
@@ -328,14 +331,14 @@ class Executor:
             record.finish()
         elif record.index == self._admitted:
             self._admitted += 1
-            if self._counting:
+            if record.weight:
                 record.admitted = now()
             self._open_records.append(record)
             self._scheduler.admit(record)
 
     def _start(self, segment: BuiltSegment, record: Record) -> None:
         run = self._run_of(segment, record)
-        if self._counting:
+        if record.weight:
             run.started = now()
         if record.error is not None:
             segment.commit_positions(record, {})
@@ -365,7 +368,7 @@ class Executor:
 
     def _finish_segment(self, run: SegmentRun) -> None:
         record = run.record
-        if self._counting:
+        if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:

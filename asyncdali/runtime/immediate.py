@@ -173,6 +173,7 @@ class Immediate:
         """The output batches for `fed`; `index` is the iteration, for messages. Raises the operator's error."""
         self._before = [(built.operator, built.operator.position) for segment in self._segments for built in segment.stateful]
         record = Record(index, batch_size, self.plan.edge_count)
+        record.weight = 1
         record.fed = dict(fed)
         for segment in self._segments:
             run = SegmentRun(segment, record, self._engine)

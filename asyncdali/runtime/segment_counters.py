@@ -18,7 +18,7 @@ from ..batch import Batch, storage_dtype
 from .jobs import Job, JobTimes, Timed
 
 SAMPLED = 16
-"""Processor time is measured in one iteration of so many."""
+"""Processor time is measured in one iteration of so many that are timed."""
 
 _FLUSH = 64
 
@@ -127,11 +127,11 @@ class OperatorCounters:
         totals = [output.totals(iterations) for output in self.outputs]
         return totals[0][0] if totals else 0, sum(size for _, size in totals)
 
-    def job(self, times: JobTimes) -> None:
-        """Count a job of `prepare`."""
+    def job(self, times: JobTimes, weight: int) -> None:
+        """Count a job of `prepare`, which stands for so many."""
         if times.processor >= 0:
-            self.jobs_processor.measured(self.jobs, times.busy, times.processor)
-        self.jobs += times.busy
+            self.jobs_processor.measured(self.jobs, times.busy * weight, times.processor * weight)
+        self.jobs += times.busy * weight
 
 
 def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
@@ -189,37 +189,43 @@ class SegmentCounters:
     # --- on the stage thread
 
     def lap(self, record: Any, started: int) -> Lap | None:
-        """Begin to plan an iteration, for which the segment was started then. None for one of instant operators (they have no jobs), but
-        for every sixteenth: :meth:`planned` is enough."""
-        sampled = record.index % SAMPLED == 0 or self.always_processor
+        """Begin to plan an iteration whose times are taken, for which the segment was started then. None for one of instant operators
+        (they have no jobs), but for every sixteenth: :meth:`planned` is enough."""
+        sampled = record.index % (SAMPLED * record.weight) == 0 or self.always_processor
         if self._instant and not sampled:
             return None
         return Lap(self, record, started, _PROCESSOR if sampled else _YES)
 
     def planned(self, record: Any, started: int, began: int, away: int = 0) -> int:
         """An iteration is planned, and there is memory for it: for when the segment was started, when the thread `began`, and how long of
-        it went to jobs. Returns how long it took."""
+        it went to jobs. Returns how long it took, times the iterations that it stands for."""
         ended = now()
-        edges = record.edges
+        weight = record.weight
+        took = (ended - began - away) * weight
+        self.planning += took
+        free = self._free
+        self.passed(record.edges)
+        self._free = ended
+        if free:
+            self._waited(record, free, started, weight)
+        if self.recorder is not None:
+            self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
+        return took
+
+    def passed(self, edges: Sequence[Any]) -> None:
+        """An iteration is planned. Where its times are not taken, this is all."""
         for output in self._outputs:
             batch = edges[output.edge]
             if batch.shapes is not output.shapes or batch.dtype is not output.dtype:
                 output.changes(batch, self.iterations)
         self.iterations += 1
-        took = ended - began - away
-        self.planning += took
-        free, self._free = self._free, ended
-        if free:
-            self._waited(record, free, started)
-        if self.recorder is not None:
-            self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
-        return took
+        self._free = now()
 
-    def _waited(self, record: Any, free: int, started: int) -> None:
+    def _waited(self, record: Any, free: int, started: int, weight: int) -> None:
         """It could have been started from `free` on: why was it not?"""
         asked = record.admitted
         if asked > free:
-            self.wait_output += asked - free
+            self.wait_output += (asked - free) * weight
         else:
             asked = free
         ready = asked
@@ -228,9 +234,9 @@ class SegmentCounters:
             if done > ready:
                 ready = done
         if ready > asked:
-            self.wait_input += ready - asked
+            self.wait_input += (ready - asked) * weight
         if started > ready:
-            self.wait_turn += started - ready
+            self.wait_turn += (started - ready) * weight
 
     def watch(self, job: Job, name: str, iteration: int) -> None:
         """Where a trace is recorded: have the job's threads tell their part."""
@@ -326,7 +332,7 @@ class Lap:
         """It is over."""
         times = job.times()
         if times is not None:
-            operator.job(times)
+            operator.job(times, self._record.weight)
         if self.timed is _PROCESSOR:
             self._used -= time.thread_time_ns()
         self._away += now() - self._left
@@ -337,7 +343,8 @@ class Lap:
         counters = self._counters
         took = counters.planned(self._record, self._started, self._began, self._away)
         before = counters.planning - took
+        weight = self._record.weight
         for operator, lap in zip(counters.operators, self._laps):
-            operator.planning.measured(before, took, lap)
+            operator.planning.measured(before, took, lap * weight)
         if used >= 0:
-            counters.planning_processor.measured(before, took, used)
+            counters.planning_processor.measured(before, took, used * weight)

@@ -93,7 +93,7 @@ class SegmentRun:
         fresh: list[tuple[int, Batch]] = []
         produced: dict[int, int] = {}
         counters = self.segment.counters
-        lap = None if counters is None else counters.lap(self.record, self.started)
+        lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
         try:
             for built in self.segment.operators:
                 try:
@@ -111,14 +111,17 @@ class SegmentRun:
         if lap is not None:
             lap.ends()
         elif counters is not None:
-            counters.planned(self.record, self.started, self.started)
-        yield from self._pixels(steps, fresh, slots, scratch, lap)
+            if self.record.weight:
+                counters.planned(self.record, self.started, self.started)
+            else:
+                counters.passed(self.record.edges)
+        timed = Timed.NO if counters is None else Timed.YES if lap is None else lap.timed
+        yield from self._pixels(steps, fresh, slots, scratch, timed)
 
-    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, lap: Lap | None) -> Iterator[Job]:
+    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, timed: Timed) -> Iterator[Job]:
         """The outputs' contents: all steps as one job."""
         counters = self.segment.counters
         if steps:
-            timed = Timed.NO if lap is None else lap.timed
             job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
             job.is_pixels = True  # type: ignore[attr-defined]
             if counters is not None and counters.recorder is not None:

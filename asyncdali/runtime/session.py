@@ -262,7 +262,7 @@ class Session:
         if not self.in_flight:
             raise self.nothing_left()
         record = self.in_flight[0]
-        if not record.arrived:
+        if record.weight and not record.arrived:
             self.arrives()
         record.wait()
         return record

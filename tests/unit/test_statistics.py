@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from asyncdali.batch import Batch
 from asyncdali.device.buffers import BlockOwner
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators.base import Step, context_table, no_explanation
+from asyncdali.runtime import counters as counting
 from asyncdali.runtime.counters import PipelineCounters
 from asyncdali.runtime.jobs import CompiledSamples, Timed
-from asyncdali.runtime.segment_counters import Estimate
+from asyncdali.runtime.segment_counters import Estimate, SegmentCounters
 
 
 def ragged(count):
@@ -317,6 +319,48 @@ def test_worker_processes_count():
     assert found.workers.count == 2 and found.workers.samples >= 16 and found.workers.tasks >= 4
     assert found.sources[0].kind == "parallel" and found.sources[0].batches >= 4
     pipe.close()
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
+    """What is counted stays exact; a timed iteration stands for those up to the next."""
+    monkeypatch.setattr(counting, "SHORT", 1 << 40 if short else 0)
+    calls, planned = [], SegmentCounters.planned
+    monkeypatch.setattr(SegmentCounters, "planned", lambda self, *args: calls.append(1) or planned(self, *args))
+    pipe = pipeline_of(lambda: (fn.random.uniform(name="draw"), fn.copy(fn.random.coin_flip(), name="copy")), batch_size=3)
+    for _ in range(1024):
+        pipe.run()
+    pipe._session.wait_all()
+    found = pipe.statistics()
+    segments = len(found.segments)
+    if short:  # after the first 256, which tell how short they are, and what is in flight then
+        assert (256 + 768 // 16) * segments <= len(calls) <= (300 + 768 // 16) * segments
+    else:
+        assert len(calls) >= 1024 * segments
+    assert found.consumer.iterations == 1024 and found.consumer.samples == 3 * 1024
+    assert abs(sum(found.queue.ready_on_arrival) - 1024) < 16
+    assert all(item.iterations >= 1024 and item.samples == 3 * item.iterations for item in found.operators)
+    assert all(item.batches >= 1024 or not item.pixels_seconds for item in found.segments)
+    assert all(item.planning_seconds > 0 for item in found.segments)
+    pipe.close()
+
+
+@pytest.mark.parametrize("stride", [1, 16])
+def test_an_iteration_stands_for_others(stride, monkeypatch):
+    """With iterations that are all alike, the same comes out."""
+    clock = [0]
+    monkeypatch.setattr(counting, "now", lambda: clock[0])
+    counters = PipelineCounters()
+    for k in range(161):
+        record = SimpleNamespace(index=k, weight=0 if k % stride else stride, arrived=0, finished=True, admitted=10, finished_at=30)
+        clock[0] = 1000 + 100 * k
+        counters.arrives([record, SimpleNamespace(finished=False)])
+        clock[0] += 40
+        counters.fetched(record, [Batch.from_values(np.zeros(5), "", types.FLOAT64)])
+    assert counters.iterations == 161 and counters.samples == 5 * 161
+    last = stride - 1  # the last one stands for some that have not come
+    assert (counters.wait, counters.latency) == (40 * (161 + last), 20 * (161 + last))
+    assert counters.away == 60 * 160 and counters.ready == [0, 161 + last]
 
 
 def test_counting_takes_microseconds():
