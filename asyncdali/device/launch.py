@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -31,6 +31,14 @@ class Kernel:
     source: Path
     entry: str
     defines: tuple[tuple[str, str | int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel that another compiler has made: PTX, and the function `entry` in it."""
+
+    ptx: str
+    entry: str
 
 
 @dataclass(eq=False)
@@ -70,13 +78,27 @@ class Launch:
     takes     gives this launch with its input's pixels computed in place, or None where that cannot be
     """
 
-    kernel: Kernel
+    kernel: Kernel | Code
     context: Sequence[Entry]
     grid: tuple[int, int]
     block: int = BLOCK
     shared: int = 0
     offers: Pixels | None = None
     takes: Callable[[Pixels], Launch | None] | None = None
+
+
+@dataclass
+class LaunchPerSample(Launch):
+    """One launch for every sample, of a kernel that takes its arguments by value and reads no table.
+
+    context    address arrays of the batches that it reads: nobody else may leave them out
+    arguments  int64[samples, words]: the arguments of each launch, 8 bytes each
+    blocks, threads  of each launch, in x, y and z
+    """
+
+    arguments: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    blocks: tuple[int, int, int] = (1, 1, 1)
+    threads: tuple[int, int, int] = (1, 1, 1)
 
 
 def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class PlannedOperator:
         """Edges whose contents this operator looks at before its compiled steps (`on_cuda`: its launches) run."""
         if self.kind.barrier or self.early:
             return [*self.inputs, *self.arguments.values()]
-        reads = self.kind.reads if not on_cuda or self.kind.reads_on_cuda is None else self.kind.reads_on_cuda
+        reads = self.kind.inputs_read(self.spec, on_cuda)
         return [self.inputs[k] for k in reads if k < len(self.inputs)] + list(self.arguments.values())
 
 

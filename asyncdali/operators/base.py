@@ -454,6 +454,11 @@ class Operator:
         self.environment = environment
         self.position: Any = None
 
+    @classmethod
+    def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
+        """Positional inputs whose contents `prepare` or `plan` of the instance `spec` look at; `on_cuda`: where a GPU does the work."""
+        return cls.reads if not on_cuda or cls.reads_on_cuda is None else cls.reads_on_cuda
+
     @property
     def output_device(self) -> str:
         """Where the outputs are: "gpu" for mixed and gpu operators."""

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from numba import cuda
 from PIL import Image
 from test_operators import gpu, pictures, results, samples_of  # noqa: F401
 
@@ -155,6 +156,44 @@ def test_torch_python_function():
     for a, b in zip(results(body, False, 6), results(body, True, 6), strict=True):
         for x, y in zip(a[0], b[0], strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+def swapped(out, a):
+    """A kernel for numba.cuda."""
+    x, y, c = cuda.grid(3)
+    by_x, by_y, by_c = cuda.gridsize(3)
+    for i in range(x, a.shape[0], by_x):
+        for j in range(y, a.shape[1], by_y):
+            for k in range(c, a.shape[2], by_c):
+                out[i, a.shape[1] - 1 - j, k] = a[i, j, k] // 2
+
+
+def test_numba_function():
+    """Between operators, in their order, and as on the host device."""
+    kinds = {"in_types": [types.UINT8], "out_types": [types.UINT8], "ins_ndim": [3], "outs_ndim": [3]}
+
+    def run(device, iterations=4):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ASYNCDALI_DEVICE", device)
+
+            @pipeline_def(batch_size=BATCH, num_threads=4, device_id=0)
+            def graph():
+                images = fn.flip(fn.external_source(pictures, batch=False, layout="HWC").gpu())
+                made = fn.experimental.numba_function(
+                    images, run_fn=swapped, device="gpu", blocks=[4, 4, 1], threads_per_block=[8, 8, 3], **kinds
+                )
+                return images, made + types.Constant(1).uint8()
+
+            pipe = graph()
+            pipe.build()
+            made = [[samples_of(output) for output in pipe.run()] for _ in range(iterations)]
+            pipe.close()
+        return made
+
+    for gpu_batch, host_batch in zip(run("cuda"), run("host"), strict=True):
+        for image, sample, other in zip(*gpu_batch, host_batch[1], strict=True):
+            np.testing.assert_array_equal(sample, image[:, ::-1] // 2 + 1)
+            np.testing.assert_array_equal(sample, other)
 
 
 def test_an_error_in_a_python_function():

@@ -73,6 +73,18 @@ def test_whole_batches():
     assert values(pipe.run())[0] == [(DATA[0] + 3).tolist(), (DATA[1] + 3).tolist()]
 
 
+def test_whole_batches_of_what_was_just_made():
+    """The producer's pixels are there when the function looks at them."""
+
+    def run(out, a):
+        for k in range(len(a)):
+            out[k][:] = a[k] + a[0][0, 0]
+
+    pipe = pipeline_of(lambda: numba_function(source() * 2 + 1, run_fn=run, batch_processing=True, **same()), batch_size=2)
+    pipe.run()
+    assert values(pipe.run())[0] == [(sample * 2 + 6).tolist() for sample in DATA]
+
+
 def test_an_exception_names_the_sample():
     def run(out, a):
         if a.shape[0] == 1:

@@ -14,7 +14,7 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.memory import address_of
 from ..base import Device, Event, Stream
-from ..launch import Kernel, Launch, Scratch
+from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
 from .driver import Driver
@@ -108,7 +108,7 @@ class CudaDevice(Device):
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
         """What is closed with the pipeline: decoders with threads."""
-        self._functions: dict[Kernel, Any] = {}
+        self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
         self._local = threading.local()
 
@@ -167,14 +167,15 @@ class CudaDevice(Device):
         """What takes arrays of the user for a pipeline's external inputs."""
         return FedArrays(self)
 
-    def function(self, kernel: Kernel) -> Any:
+    def function(self, kernel: Kernel | Code) -> Any:
         """The compiled kernel; compiled when first asked for."""
         found = self._functions.get(kernel)
         if found is None:
             with self._compiling:
                 found = self._functions.get(kernel)
                 if found is None:
-                    found = self._functions[kernel] = self.driver.load(kernel)
+                    found = self.driver.load_code(kernel) if isinstance(kernel, Code) else self.driver.load(kernel)
+                    self._functions[kernel] = found
         return found
 
     def run(self, launches: Sequence[Launch], stream: CudaStream) -> list[Any]:
@@ -187,6 +188,9 @@ class CudaDevice(Device):
         driver, handle = self.driver, stream.handle
         driver.copy(buffer.address, address_of(staged), tables.upload_bytes, handle)
         for launch, function, context in zip(launches, functions, contexts):
+            if isinstance(launch, LaunchPerSample):
+                driver.launch_each(function, launch.blocks, launch.threads, handle, launch.arguments)
+                continue
             driver.launch(function, launch.grid, launch.block, launch.shared, handle, context)
         return [staged, buffer]
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...compiled.memory import address_of
-from ..launch import COMPILE_OPTIONS, Kernel, source_of
+from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
 
 
 class Driver(Protocol):
@@ -52,6 +52,10 @@ class Driver(Protocol):
     def copy(self, target: int, source: int, size: int, stream: int) -> None: ...
     def load(self, kernel: Kernel) -> Any: ...
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None: ...
+    def load_code(self, code: Code) -> Any: ...
+    def launch_each(
+        self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], stream: int, arguments: np.ndarray
+    ) -> None: ...
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
     def view(self, array: Any) -> Any: ...
     def dense(self, value: Any, device: int) -> Any: ...
@@ -209,6 +213,29 @@ class CupyDriver:
         self._cupy.cuda.driver.launchKernel(
             function.ptr, grid[0], grid[1], 1, block, 1, 1, shared, stream, address_of(arguments) + 8, 0
         )  # fmt: skip
+
+    def load_code(self, code: Code) -> Any:
+        """The kernel of PTX, made for the current device by the GPU's driver; RuntimeError with its reason."""
+        try:
+            module = self._cupy.cuda.function.Module()
+            module.load(code.ptx.encode())
+            return module.get_function(code.entry)
+        except Exception as error:
+            raise RuntimeError(
+                f"the GPU's driver does not take the compiled kernel: {error} (PTX of a newer CUDA than the driver's, or functions that "
+                "have to be linked)"
+            ) from error
+
+    def launch_each(
+        self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], stream: int, arguments: np.ndarray
+    ) -> None:
+        """One launch for each row of `arguments`, int64[launches, words]; they are copied before this returns."""
+        arguments = np.ascontiguousarray(arguments)
+        places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
+        first, row = address_of(places), 8 * arguments.shape[1]
+        launch, handle = self._cupy.cuda.driver.launchKernel, function.ptr
+        for k in range(len(arguments)):
+            launch(handle, *blocks, *threads, 0, stream, first + k * row, 0)
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         """A DLPack capsule over a device array that is already ordered before its consumer."""

@@ -9,11 +9,15 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import readers as readers
 
-def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
-    An exception in `run_fn` fails the iteration and names the sample.
+    An exception in `run_fn` fails the iteration and names the sample. It is called also if nothing uses its outputs.
+
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
+    for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
+    CPU. On the host device the same kernel runs on the processor.
     """
 
 def filter(*inputs: Any, **arguments: Any) -> DataNode:

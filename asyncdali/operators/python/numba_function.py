@@ -1,17 +1,35 @@
-"""experimental.numba_function: a function that Numba compiles, run on samples without the interpreter."""
+"""experimental.numba_function: a function that Numba compiles, run on samples without the interpreter; on a GPU a kernel for numba.cuda."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...device.launch import Code, Launch, LaunchPerSample
 from ...types import DALIDataType
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, register
+from ..base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    context_table,
+    no_explanation,
+    register,
+)  # fmt: skip
 
 MAX_ARRAYS = 6
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_THREADS, _MOST_THREADS_OF_A_BLOCK = (1024, 1024, 64), 1024
 _D = DALIDataType
 _TYPES = [
     _D.BOOL, _D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64, _D.INT8, _D.INT16, _D.INT32, _D.INT64, _D.FLOAT, _D.FLOAT64,
@@ -19,8 +37,44 @@ _TYPES = [
 """Element types; Numba does not compute with FLOAT16."""
 
 
-class _NumbaOperator(Operator):
-    """What both forms share: declared types, shapes from `setup_fn`."""
+_ARGS = (
+    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs, arrays of one sample each."),
+    Arg("out_types", "dtype_list", REQUIRED, "Element types of the outputs."),
+    Arg("in_types", "dtype_list", REQUIRED, "Element types of the inputs."),
+    Arg("outs_ndim", "int_list", REQUIRED, "Numbers of dimensions of the outputs."),
+    Arg("ins_ndim", "int_list", REQUIRED, "Numbers of dimensions of the inputs."),
+    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][dimension]``; by default as the inputs."),
+    Arg("batch_processing", "bool", False, "CPU: the function is called once per batch, with a list of arrays for each output and input."),
+    Arg("blocks", "int_list", None, 'GPU: blocks of a launch in x, y and z; must be given with ``device="gpu"``, and with nothing else.'),
+    Arg("threads_per_block", "int_list", None, "GPU: threads of a block in x, y and z; as `blocks`."),
+)
+
+
+@register
+class NumbaFunction(Operator):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="experimental.numba_function",
+        doc="""Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
+
+        Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
+        An exception in `run_fn` fails the iteration and names the sample. It is called also if nothing uses its outputs.
+
+        With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
+        for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
+        CPU. On the host device the same kernel runs on the processor.""",
+        inputs=(1, MAX_ARRAYS),
+        outputs=lambda constants: len(constants["out_types"]),
+        devices=("cpu", "gpu"),
+        no_prune=True,
+        args=_ARGS,
+        positional=(
+            "run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn", "device", "batch_processing", "blocks",
+            "threads_per_block",
+        ),
+    )
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -29,11 +83,29 @@ class _NumbaOperator(Operator):
         self._ins_ndim: list[int] = spec.constant("ins_ndim")
         self._outs_ndim: list[int] = spec.constant("outs_ndim")
         self._check_declaration()
-        from .numba_function_kernels import jitted
+        from .numba_function_kernels import jitted, step_of
 
         setup = spec.constant("setup_fn")
-        self._run = jitted(spec.constant("run_fn"), "run_fn")
         self._setup: Callable[..., Any] | None = None if setup is None else jitted(setup, "setup_fn", boundscheck=True)
+        self._whole = bool(spec.constant("batch_processing"))
+        kinds = [storage_dtype(dtype) for dtype in (*self._out_types, *self._in_types)]
+        ndims = [*self._outs_ndim, *self._ins_ndim]
+        if spec.device == "gpu":
+            self._check_launch()
+            self._make_kernel(kinds, ndims)
+        else:
+            self._refuse_grid()
+            self._run = jitted(spec.constant("run_fn"), "run_fn")
+            if not self._whole:
+                self._step = step_of(self._run, kinds, ndims)
+
+    @classmethod
+    def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
+        """All where the function runs while planning: on whole batches, and kernels on the host device."""
+        planning = spec.constant("batch_processing") or (spec.device == "gpu" and not on_cuda)
+        return range(spec.input_count) if planning else ()
+
+    # --- declaration
 
     def _check_declaration(self) -> None:
         for types, ndims, what in ((self._in_types, self._ins_ndim, "in"), (self._out_types, self._outs_ndim, "out")):
@@ -79,59 +151,21 @@ class _NumbaOperator(Operator):
                     raise ValueError(f"`setup_fn` gave output {k} a negative extent: {shape.min()}")
         return [Batch(shape, dtype) for shape, dtype in zip(shapes, self._out_types)]
 
-
-_ARGS = (
-    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs, arrays of one sample each."),
-    Arg("out_types", "dtype_list", REQUIRED, "Element types of the outputs."),
-    Arg("in_types", "dtype_list", REQUIRED, "Element types of the inputs."),
-    Arg("outs_ndim", "int_list", REQUIRED, "Numbers of dimensions of the outputs."),
-    Arg("ins_ndim", "int_list", REQUIRED, "Numbers of dimensions of the inputs."),
-    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][dimension]``; by default as the inputs."),
-    Arg("batch_processing", "bool", False, "The function is called once per batch, with a list of arrays for each output and input."),
-)
-
-
-@register
-class NumbaFunction(_NumbaOperator):
-    """See the schema."""
-
-    schema = Schema(
-        name="experimental.numba_function",
-        doc="""Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
-
-        Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
-        An exception in `run_fn` fails the iteration and names the sample.""",
-        inputs=(1, MAX_ARRAYS),
-        outputs=lambda constants: len(constants["out_types"]),
-        devices=("cpu",),
-        args=_ARGS,
-        positional=("run_fn", "out_types", "in_types", "outs_ndim", "ins_ndim", "setup_fn", "device", "batch_processing"),
-    )
-
-    @property
-    def _whole(self) -> bool:
-        return bool(self.spec.constant("batch_processing"))
-
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        if not self._whole:
-            from .numba_function_kernels import step_of
-
-            kinds = [storage_dtype(dtype) for dtype in (*self._out_types, *self._in_types)]
-            self._step = step_of(self._run, kinds, [*self._outs_ndim, *self._ins_ndim])
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         self._check_inputs(inputs)
-        inputs = [batch.writable() for batch in inputs]
         outputs = self._outputs(inputs, arguments.count)
-        if self._whole:
-            return self._run_on_batch(inputs, outputs)
+        if iteration.stream is not None and self.spec.device == "gpu":
+            return self._launched(inputs, outputs)
+        inputs = [batch.writable() for batch in inputs]
+        if self.spec.device == "gpu" or self._whole:
+            for batch in outputs:
+                batch.place(self.environment.allocate(int(batch.sizes().sum())))
+            return self._run_on_batch(inputs, outputs) if self._whole else self._run_kernel(inputs, outputs)
         parts: list[Any] = []
         for batch in (*outputs, *inputs):
             parts += [batch.addresses, np.ascontiguousarray(batch.shapes)]
         context, keep = context_table(parts)
-        explain = self._explain
-        return Planned(outputs, [Step(self._step.address, context, explain, keep=[*keep, inputs])])
+        return Planned(outputs, [Step(self._step.address, context, self._explain, keep=[*keep, inputs])])
 
     @staticmethod
     def _explain(code: int, text: str, sample: int) -> str:
@@ -140,11 +174,66 @@ class NumbaFunction(_NumbaOperator):
     def _run_on_batch(self, inputs: list[Batch], outputs: list[Batch]) -> Planned:
         from numba.typed import List
 
-        for batch in outputs:
-            batch.place(self.environment.allocate(int(batch.sizes().sum())))
         if len(inputs[0]):
             try:
                 self._run(*(List([batch.sample(k) for k in range(len(batch))]) for batch in (*outputs, *inputs)))
             except Exception as error:
                 raise RuntimeError(f"`run_fn` raised {type(error).__name__}: {error}") from error
+        return Planned(outputs)
+
+    # --- kernels
+
+    def _check_launch(self) -> None:
+        if self._whole:
+            raise ValueError("`batch_processing` is for the CPU; with device='gpu' the kernel is launched for each sample")
+        limits = {"blocks": _MOST_BLOCKS, "threads_per_block": _MOST_THREADS}
+        for name, most in limits.items():
+            given = self.spec.constant(name)
+            if given is None or len(given) != 3:
+                raise ValueError(f"`{name}` must be 3 numbers (x, y, z) with device='gpu', got {given}")
+            if any(not 1 <= number <= bound for number, bound in zip(given, most)):
+                bounds = ", ".join(map(str, most))
+                raise ValueError(f"`{name}`: each number must be at least 1, and at most {bounds} in x, y, z; got {given}")
+        threads = self.spec.constant("threads_per_block")
+        if np.prod(threads) > _MOST_THREADS_OF_A_BLOCK:
+            raise ValueError(f"`threads_per_block`: a block has at most {_MOST_THREADS_OF_A_BLOCK} threads, got {threads}")
+
+    def _refuse_grid(self) -> None:
+        for name in ("blocks", "threads_per_block"):
+            if self.spec.constant(name) is not None:
+                raise ValueError(f"`{name}` is for kernels (device='gpu'); on the CPU `run_fn` is called once for each sample")
+
+    def _make_kernel(self, kinds: list[np.dtype], ndims: list[int]) -> None:
+        from .numba_gpu_kernels import compiled, kernel_of
+
+        blocks, threads = (tuple(self.spec.constant(name)) for name in ("blocks", "threads_per_block"))
+        self._blocks, self._threads = blocks, threads
+        function, options = kernel_of(self.spec.constant("run_fn"), "run_fn")
+        gpu = self.environment.gpu
+        if gpu is not None:
+            capability = gpu.driver.properties(gpu.index)["capability"]
+            self._code: Code = compiled(function, options, kinds, ndims, capability)
+        else:
+            from .numba_gpu_on_host_kernels import runner
+
+            self._kernel = runner(function, kinds, ndims, blocks, threads)
+
+    def _launched(self, inputs: list[Batch], outputs: list[Batch]) -> Planned:
+        def launches() -> list[Launch]:
+            from .numba_gpu_kernels import launch_arguments
+
+            read = [batch.addresses for batch in inputs]
+            given = launch_arguments([*outputs, *inputs])
+            return [LaunchPerSample(self._code, read, (1, 1), arguments=given, blocks=self._blocks, threads=self._threads)]
+
+        return Planned(outputs, [Step(0, np.empty(0, np.int64), no_explanation, keep=[inputs], launches=launches)])
+
+    def _run_kernel(self, inputs: list[Batch], outputs: list[Batch]) -> Planned:
+        for k in range(len(inputs[0])):
+            try:
+                self._kernel([batch.sample(k) for batch in (*outputs, *inputs)])
+            except Exception as error:
+                failure = RuntimeError(f"`run_fn` raised {type(error).__name__}: {error}")
+                failure.__cause__ = error
+                raise SampleError(k, str(failure)) from failure
         return Planned(outputs)

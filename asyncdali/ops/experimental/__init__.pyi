@@ -13,10 +13,14 @@ class NumbaFunction:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
     Inputs and outputs are declared by type and number of dimensions. `setup_fn` computes the shapes of the outputs, once per batch.
-    An exception in `run_fn` fails the iteration and names the sample.
+    An exception in `run_fn` fails the iteration and names the sample. It is called also if nothing uses its outputs.
+
+    With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
+    for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
+    CPU. On the host device the same kernel runs on the processor.
     """
 
-    def __init__(self, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., device: str | None = ..., batch_processing: bool | None = ..., *, name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __init__(self, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., device: str | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., *, name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
 class Filter:

@@ -3,3 +3,6 @@
 from __future__ import annotations
 
 from . import experimental as experimental
+from .experimental import numba_function
+
+__all__ = ["experimental", "numba_function"]

@@ -1,0 +1,99 @@
+"""Users' kernels for `numba.cuda`: compiled for a GPU, and the arguments they are launched with."""
+
+from __future__ import annotations
+
+import re
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, void
+
+from ...batch import Batch, storage_dtype
+from ...device.launch import Code
+
+_PASSED_ON = ("fastmath", "debug", "lineinfo", "opt")
+_ENTRY = re.compile(r"\.entry\s+([^\s(]+)\s*\(")
+
+
+def kernel_of(function: Any, name: str) -> tuple[FunctionType, dict[str, Any]]:
+    """A plain function, or what ``cuda.jit`` made of one: the function, and the options it is to be compiled with.
+
+    TypeError for anything else; ValueError for options that cannot be kept (code that is linked to the kernel, extensions).
+    """
+    options: dict[str, Any] = {}
+    if not isinstance(function, FunctionType) and isinstance(getattr(function, "py_func", None), FunctionType):
+        given = getattr(function, "targetoptions", {})
+        for refused in ("link", "extensions", "max_registers"):
+            if given.get(refused):
+                raise ValueError(f"`{name}` is compiled by cuda.jit with `{refused}`, which numba_function cannot keep")
+        options = {key: given[key] for key in _PASSED_ON if given.get(key) is not None}
+        function = function.py_func
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"`{name}` must be a function (with device='gpu' a kernel for numba.cuda), got {type(function).__name__}")
+    return function, options
+
+
+class NoCompiler(RuntimeError):
+    """Numba cannot compile for GPUs here; the message says what to install."""
+
+    def __init__(self, reason: BaseException):
+        super().__init__(
+            "numba_function(device='gpu') needs Numba's compiler for CUDA (numba.cuda with libNVVM), which cannot be used here: "
+            f"{type(reason).__name__}: {reason}. Install it with pip install asyncdali[numba-cuda12] or asyncdali[numba-cuda13]"
+        )
+
+
+def array_types(dtypes: list[np.dtype], ndims: list[int]) -> list[Any]:
+    """Numba's types of dense arrays, for ``numba.cuda``; NoCompiler where that is missing."""
+    try:
+        from numba import cuda  # noqa: F401  what is installed apart from Numba comes in its place
+    except ImportError as error:
+        raise NoCompiler(error) from error
+    try:
+        from numba.cuda.types import Array
+    except ImportError:
+        from numba.types import Array
+    return [Array(from_dtype(dtype), ndim, "C") for dtype, ndim in zip(dtypes, ndims)]
+
+
+def compiled(
+    function: FunctionType, options: dict[str, Any], dtypes: list[np.dtype], ndims: list[int], capability: tuple[int, int]
+) -> Code:
+    """The kernel as PTX for GPUs of `capability`, taking dense arrays; no GPU is asked for it.
+
+    NoCompiler without ``numba.cuda`` or its libraries; RuntimeError with the reason where the function does not compile.
+    """
+    kinds = array_types(dtypes, ndims)
+    from numba import cuda
+
+    try:
+        ptx, _ = cuda.compile_ptx(function, void(*kinds), cc=capability, **options)
+    except Exception as error:
+        if isinstance(error, (ImportError, OSError)) or type(error).__name__.endswith("SupportError"):  # NvvmSupportError and its like
+            raise NoCompiler(error) from error
+        raise RuntimeError(f"`run_fn` cannot be compiled for the GPU: {type(error).__name__}: {error}") from error
+    text = ptx.decode() if isinstance(ptx, bytes) else ptx
+    found = _ENTRY.search(text)
+    if found is None:
+        raise RuntimeError("`run_fn` cannot be compiled for the GPU: Numba gave no kernel")
+    return Code(text, found[1])
+
+
+def launch_arguments(batches: list[Batch]) -> np.ndarray:
+    """What the launches of the batches' samples take, int64[samples, words].
+
+    An array is passed by value, as Numba passes it: two pointers to its owner (none), elements, bytes of one, address, extents, strides.
+    """
+    count = len(batches[0])
+    columns: list[np.ndarray] = []
+    for batch in batches:
+        size = storage_dtype(batch.dtype).itemsize
+        shapes = np.asarray(batch.shapes, np.int64).reshape(count, batch.ndim)
+        after = np.ones((count, batch.ndim + 1), np.int64)  # elements of the dimensions behind each
+        for axis in reversed(range(batch.ndim)):
+            after[:, axis] = after[:, axis + 1] * shapes[:, axis]
+        zeros = np.zeros(count, np.int64)
+        columns += [zeros, zeros, after[:, 0], zeros + size, np.asarray(batch.addresses, np.int64)]
+        columns += [*shapes.T, *(after[:, 1:] * size).T]
+    return np.ascontiguousarray(np.stack(columns, 1))

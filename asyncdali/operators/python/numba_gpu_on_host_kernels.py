@@ -1,0 +1,329 @@
+"""Kernels for `numba.cuda` without a GPU.
+
+A kernel that only asks where its thread is (grid, threadIdx ...), uses atomics, local and constant arrays and device functions is compiled
+for the CPU, with Numba's arithmetic, and runs thread after thread. One whose threads wait for each other (barriers, shared memory), or that
+asks for something rarer, runs in Numba's simulator, a Python thread for each thread of a block: slow, and said so once.
+
+The user's function stays what it is: a copy of it finds these stand-ins where it names `numba.cuda`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, int64, njit, types
+from numba.core.imputils import lower_constant
+from numba.extending import models, overload, overload_attribute, register_model, typeof_impl
+
+from ..._notices import warn
+from ...compiled.intrinsics import load_i64
+from ...compiled.memory import address_of
+
+Triple = tuple[int, int, int]
+
+# --- where a thread is, for compiled kernels
+
+_PLACE = np.zeros(12, np.int64)
+"""threadIdx, blockIdx, blockDim, gridDim (x, y, z each) of the thread that runs; one launch at a time (`_TURN`) has it."""
+_TURN = threading.Lock()
+_AT = address_of(_PLACE)
+_FIELDS = {"threadIdx": 0, "blockIdx": 3, "blockDim": 6, "gridDim": 9}
+
+
+class _Place:
+    """What stands for threadIdx and its like in compiled kernels."""
+
+    def __init__(self, field: str):
+        self.first = _AT + 8 * _FIELDS[field]
+
+
+class _PlaceType(types.Type):
+    def __init__(self, first: int):
+        self.first = first
+        super().__init__(name=f"place({first})")
+
+
+register_model(_PlaceType)(models.OpaqueModel)
+
+
+@typeof_impl.register(_Place)
+def _type_of_place(value, context):
+    return _PlaceType(value.first)
+
+
+@lower_constant(_PlaceType)
+def _constant_place(context, builder, kind, value):
+    return context.get_dummy_value()
+
+
+def _axis(offset: int) -> Callable[[Any], Any]:
+    def typed(place):
+        address = place.first + 8 * offset
+        return lambda place: load_i64(address)
+
+    return typed
+
+
+for _k, _name in enumerate("xyz"):
+    overload_attribute(_PlaceType, _name)(_axis(_k))
+
+
+def _grid(ndim):
+    """``cuda.grid``; compiled only."""
+
+
+def _gridsize(ndim):
+    """``cuda.gridsize``; compiled only."""
+
+
+@njit
+def _position(axis):
+    at = _AT + 8 * axis
+    return load_i64(at + 24) * load_i64(at + 48) + load_i64(at)
+
+
+@njit
+def _extent(axis):
+    at = _AT + 8 * axis
+    return load_i64(at + 48) * load_i64(at + 72)
+
+
+def _by_dimensions(one: Any) -> Callable[[Any], Any]:
+    """The overload of a function of the number of dimensions, which must be written as a number."""
+
+    def typed(ndim):
+        count = getattr(ndim, "literal_value", None)
+        forms = {1: lambda ndim: one(0), 2: lambda ndim: (one(0), one(1)), 3: lambda ndim: (one(0), one(1), one(2))}
+        return forms.get(count)  # type: ignore[arg-type]
+
+    return typed
+
+
+overload(_grid, prefer_literal=True)(_by_dimensions(_position))
+overload(_gridsize, prefer_literal=True)(_by_dimensions(_extent))
+
+
+def _atomic(change: Callable[[Any, Any], Any]) -> Any:
+    """An atomic function: threads run one after another, so nothing comes between."""
+    changed = njit(change)
+
+    @njit
+    def function(array, index, value):
+        old = array[index]
+        array[index] = changed(old, value)
+        return old
+
+    return function
+
+
+def _module(name: str, **names: Any) -> ModuleType:
+    made = ModuleType(f"numba.cuda{name} on the host")
+    made.__dict__.update(names)
+    return made
+
+
+_CUDA = _module(
+    "",
+    grid=_grid,
+    gridsize=_gridsize,
+    **{field: _Place(field) for field in _FIELDS},
+    atomic=_module(
+        ".atomic",
+        add=_atomic(lambda old, value: old + value),
+        sub=_atomic(lambda old, value: old - value),
+        min=_atomic(lambda old, value: min(old, value)),
+        max=_atomic(lambda old, value: max(old, value)),
+        and_=_atomic(lambda old, value: old & value),
+        or_=_atomic(lambda old, value: old | value),
+        xor=_atomic(lambda old, value: old ^ value),
+        exch=_atomic(lambda old, value: value),
+    ),
+    local=_module(".local", array=njit(lambda shape, dtype: np.empty(shape, dtype))),
+    const=_module(".const", array_like=njit(lambda array: array)),
+)
+"""What stands for ``numba.cuda`` in compiled kernels."""
+
+
+# --- copies of users' functions
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names that a function and those defined in it look up."""
+    return set(code.co_names).union(*(_names_in(item) for item in code.co_consts if isinstance(item, CodeType)))
+
+
+class _Copies:
+    """Copies of a kernel and of the device functions it calls, in which `cuda` stands for ``numba.cuda``.
+
+    `made` makes of a copied device function what is called in its place; `names`: all that the functions look up.
+    """
+
+    def __init__(self, cuda: Any, made: Callable[[FunctionType], Any]):
+        from numba import cuda as real
+
+        self._real, self._cuda, self._made = real, cuda, made
+        self._found: dict[int, Any] = {}
+        self.names: set[str] = set()
+
+    def copy(self, function: FunctionType) -> FunctionType:
+        return self._filled(self._empty(function), function)
+
+    @staticmethod
+    def _empty(function: FunctionType) -> FunctionType:
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        copied = FunctionType(function.__code__, dict(function.__globals__), function.__name__, function.__defaults__, cells or None)
+        copied.__qualname__, copied.__module__ = function.__qualname__, function.__module__
+        return copied
+
+    def _filled(self, copied: FunctionType, function: FunctionType) -> FunctionType:
+        for cell, original in zip(copied.__closure__ or (), function.__closure__ or ()):
+            cell.cell_contents = self._replaced(original.cell_contents)
+        names, scope = _names_in(function.__code__), copied.__globals__
+        self.names |= names
+        for name in names & scope.keys():
+            scope[name] = self._replaced(scope[name])
+        return copied
+
+    def _replaced(self, value: Any) -> Any:
+        if value is self._real:
+            return self._cuda
+        if id(value) in self._found:
+            return self._found[id(value)]
+        if isinstance(getattr(value, "py_func", None), FunctionType) and type(value).__module__.startswith("numba.cuda"):
+            copied = self._empty(value.py_func)
+            made = self._found[id(value)] = self._made(copied)  # before it is filled: it may call itself
+            self._filled(copied, value.py_func)
+            return made
+        for name, own in vars(self._real).items():  # from numba.cuda import grid
+            if own is value and not name.startswith("_") and hasattr(self._cuda, name):
+                return getattr(self._cuda, name)
+        return value
+
+
+def _as_it_is(function: Any) -> Any:
+    return function
+
+
+# --- kernels whose threads run one after another
+
+
+_LAUNCH = """
+def launch(place, {names}):
+    for bz in range(place[11]):
+        for by in range(place[10]):
+            for bx in range(place[9]):
+                for tz in range(place[8]):
+                    for ty in range(place[7]):
+                        for tx in range(place[6]):
+                            place[0], place[1], place[2] = tx, ty, tz
+                            place[3], place[4], place[5] = bx, by, bz
+                            kernel({names})
+"""
+
+
+def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
+    """``launch(place, arrays...)``, compiled for dense arrays; RuntimeError with the reason where the kernel does not compile."""
+    names = ", ".join(f"array{k}" for k in range(len(dtypes)))
+    scope: dict[str, Any] = {"kernel": njit(boundscheck=True)(kernel)}
+    exec(_LAUNCH.format(names=names), scope)
+    launch = njit(nogil=True)(scope["launch"])
+    arrays = [types.Array(from_dtype(dtype), ndim, "C") for dtype, ndim in zip(dtypes, ndims)]
+    try:
+        launch.compile((int64[::1], *arrays))
+    except Exception as error:
+        raise RuntimeError(f"`run_fn` cannot be compiled for the host device: {type(error).__name__}: {error}") from error
+    return launch
+
+
+def runner(
+    function: FunctionType, dtypes: list[np.dtype], ndims: list[int], blocks: Triple, threads: Triple
+) -> Callable[[list[np.ndarray]], None]:
+    """``run(arrays)``: one launch of the kernel over `blocks` of `threads`, on this machine's processor."""
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+
+    copies = _Copies(_CUDA, njit)
+    kernel = copies.copy(function)
+    rarer = {name for name in dir(FakeCUDAModule) if not name.startswith("_")} - set(vars(_CUDA))
+    if copies.names & (rarer | {"inc", "dec", "cas", "compare_and_swap", "nanmin", "nanmax"}):
+        return _simulated(function, blocks, threads)
+    launch = _compiled(kernel, dtypes, ndims)
+
+    def run(arrays: list[np.ndarray]) -> None:
+        with _TURN:
+            _PLACE[6:9], _PLACE[9:12] = threads, blocks
+            launch(_PLACE, *arrays)
+
+    return run
+
+
+# --- kernels whose threads wait for each other
+
+
+class _Widened(np.ndarray):
+    """An array whose integers are read as 64 bits, as Numba computes with them, and written as what fits."""
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        return np.int64(value) if isinstance(value, np.integer) and value.itemsize < 8 else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, np.int64(value) if isinstance(value, int) and -(2**63) <= value < 2**63 else value)
+
+
+class _Arrays:
+    """Shared and local arrays of the simulator. `shared`: each place in the program that makes one has one per block."""
+
+    def __init__(self, shared: bool):
+        self._shared: dict[Any, np.ndarray] | None = {} if shared else None
+
+    def array(self, shape: Any, dtype: Any) -> np.ndarray:
+        from numba.np.numpy_support import as_dtype
+
+        made = np.zeros(shape, as_dtype(dtype) if isinstance(dtype, types.Type) else dtype).view(_Widened)
+        if self._shared is None:
+            return made
+        frame = sys._getframe(1)
+        return self._shared.setdefault((frame.f_code, frame.f_lasti), made)
+
+    def clear(self) -> None:
+        """The next block."""
+        if self._shared is not None:
+            self._shared.clear()
+
+
+_said: list[str] = []
+
+
+def say_slow(name: str) -> None:
+    """Warn, once in a process."""
+    if not _said:
+        _said.append(name)
+        warn(
+            f"numba_function: the kernel {name!r} uses what only a GPU does quickly (barriers, shared memory); on the host device Numba's "
+            "simulator runs it, with a Python thread for each of its threads: slowly",
+            RuntimeWarning,
+        )
+
+
+def _simulated(function: FunctionType, blocks: Triple, threads: Triple) -> Callable[[list[np.ndarray]], None]:
+    from numba.cuda.simulator.kernel import BlockManager
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+
+    cuda = FakeCUDAModule(blocks, threads, 0)
+    cuda._shared, cuda._local = shared, _ = _Arrays(shared=True), _Arrays(shared=False)
+    kernel = _Copies(cuda, _as_it_is).copy(function)
+    say_slow(function.__name__)
+
+    def run(arrays: list[np.ndarray]) -> None:
+        for block in itertools.product(*map(range, blocks)):
+            shared.clear()
+            with np.errstate(over="ignore"):
+                BlockManager(kernel, blocks, threads, False).run(block, *(array.view(_Widened) for array in arrays))
+
+    return run
