@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
+    from ..runtime.executor import Record
 
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:
@@ -14,10 +15,19 @@ def fed_inputs(pipeline: Pipeline) -> list[str]:
     return [port.name for port in pipeline._built().producer.sources.pushed]
 
 
-def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> None:
-    """Feed every input a batch and queue the iteration that takes them; only that one, at the start, too. Errors as `feed_input`."""
-    for name, samples in data.items():
-        pipeline.feed_input(name, samples, layout=(layouts or {}).get(name))
+def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> Record | None:
+    """Feed every input a batch and queue the iteration that takes them; only that one, at the start, too.
+
+    Returns the iteration; None if there is none, for a source of the pipeline's own has ended or failed: a fetch behind the iterations in
+    flight tells. Errors as `feed_input`; no input is fed then.
+    """
     producer = pipeline._built().producer
+    ports = {name: producer.sources.port(name) for name in data}
+    batches = {name: port.take_in(port.converted(data[name], True), (layouts or {}).get(name)) for name, port in ports.items()}
+    for name, port in ports.items():
+        port.drop()  # what a call left that was interrupted
+        port.queue(batches[name])
     producer._started = True  # no burst: nothing would feed it
+    before = producer.launched
     producer.schedule(pipeline.iter_setup)
+    return producer.in_flight[-1] if producer.launched > before else None

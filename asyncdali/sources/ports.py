@@ -121,7 +121,10 @@ class Port:
 
     def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
         """Queue a batch. What is no batch is refused now (RuntimeError); what does not fit the input fails the iteration it would feed."""
-        batch = self.take_in(self.converted(data, True, stream), layout)
+        self.queue(self.take_in(self.converted(data, True, stream), layout))
+
+    def queue(self, batch: Batch) -> None:
+        """Queue what :meth:`take_in` gave."""
         with self._lock:
             item: Batch | Exception = batch
             try:
@@ -131,6 +134,11 @@ class Port:
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)
+
+    def drop(self) -> None:
+        """Forget what no iteration has taken."""
+        with self._lock:
+            self._queue.clear()
 
     def has_data(self) -> bool:
         """Whether an iteration can be fed."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import collections
+import os
+import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -109,13 +112,13 @@ def test_leaving_the_loop(workers):
                 break
         whole = [k.tolist() for _, k in loader]
         assert [number for batch in whole for number in batch] == list(range(40))
-        assert not server._results and not server._order and not server._arrived
+        assert not server._waiting and not server._running
 
 
 def test_an_error_fails_its_batch():
     with dali_proxy.DALIServer(doubling(fails_at=5)) as server:
         batches = [[Samples(server.proxy)[k] for k in range(first, first + 4)] for first in (0, 4, 0)]
-        made = [dali_proxy.references.collate(batch, None) for batch in batches]
+        made = [torch.utils.data.default_collate(batch) for batch in batches]
         assert server.produce_data(made[0])[0].tolist() == expected(range(4))
         with pytest.raises(RuntimeError, match="broken"):
             server.produce_data(made[1])
@@ -143,9 +146,140 @@ def test_refused():
         with pytest.raises(RuntimeError, match="already"):
             server.start_thread()
 
-        class Twice(Samples):
+        class Some(Samples):
             def __getitem__(self, k):
-                return self.proxy(1.0, 2), self.proxy(1.0, 2)
+                return self.proxy(1.0, 2) if k % 2 == 0 else 7
 
-        with pytest.raises(ValueError, match="one call per sample"):
-            next(iter(dali_proxy.DataLoader(server, Twice(server.proxy), batch_size=2)))
+        with pytest.raises(ValueError, match="all of them must call the proxy"):
+            next(iter(dali_proxy.DataLoader(server, Some(server.proxy), batch_size=2)))
+    with pytest.raises(ValueError, match="makes no batches"):
+        dali_proxy.DataLoader(server, [1], batch_size=None)
+    with pytest.raises(TypeError, match="runs a pipeline"):
+        dali_proxy.DALIServer("pipe")
+    with pytest.raises(TypeError, match="'a' must be an array"):
+        server.proxy("text", 1)
+
+
+def test_the_proxy_can_be_pickled():
+    """What a start method other than fork needs."""
+    proxy = pickle.loads(pickle.dumps(dali_proxy.DALIServer(doubling()).proxy))
+    assert proxy.inputs == ("a", "b") and isinstance(proxy(1.0, 2), dali_proxy.OutputSampleReference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_however_workers_are_started(context):
+    with dali_proxy.DALIServer(doubling(outputs=2)) as server:
+        loader = dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=4, num_workers=1, multiprocessing_context=context)
+        assert [x.tolist() for (x, _), _ in loader] == [expected(range(4)), expected(range(4, 8)), expected(range(8, 10))]
+
+
+def test_persistent_workers():
+    """What was made for an epoch that was left is not delivered in the next one, and nothing of it is kept."""
+    with dali_proxy.DALIServer(doubling()) as server:
+        loader = dali_proxy.DataLoader(server, Samples(server.proxy, 40), batch_size=4, num_workers=2, persistent_workers=True)
+        for _ in range(3):
+            x, numbers = next(iter(loader))
+            assert x.tolist() == expected(range(4)) and numbers.tolist() == [0, 1, 2, 3]
+        assert [number for _, k in loader for number in k.tolist()] == list(range(40))
+        assert not server._waiting and not server._running
+
+
+class Dying(Samples):
+    def __getitem__(self, k):
+        if k == 9:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(k)
+
+
+def test_a_worker_that_dies():
+    """The loader tells it; the server goes on with another loader, and ends."""
+    with dali_proxy.DALIServer(doubling()) as server:
+        with pytest.raises(RuntimeError, match="exited unexpectedly"):
+            list(dali_proxy.DataLoader(server, Dying(server.proxy, 40), batch_size=4, num_workers=2))
+        found = [x.tolist() for x, _ in dali_proxy.DataLoader(server, Samples(server.proxy, 8), batch_size=4, num_workers=1)]
+        assert found == [expected(range(4)), expected(range(4, 8))]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_of_torchs_own(workers):
+    """default_collate knows references; produce_data puts the outputs in their places, and again if it is asked again."""
+    with dali_proxy.DALIServer(doubling(outputs=2)) as server:
+        for k, batch in enumerate(torch.utils.data.DataLoader(Samples(server.proxy, 8), batch_size=4, num_workers=workers)):
+            (x, draw), numbers = server.produce_data(batch)
+            assert x.tolist() == expected(range(4 * k, 4 * k + 4)) and numbers.tolist() == list(range(4 * k, 4 * k + 4))
+            again = server.produce_data(batch[0])
+            assert again[0] is x and again[1] is draw
+
+
+def test_several_calls_for_a_sample():
+    """Each makes a run of its own; references that are kept may be collated again."""
+    with dali_proxy.DALIServer(doubling()) as server:
+        samples = [(server.proxy(float(k), k), server.proxy(10.0 * k, k)) for k in range(4)]
+        for order in ([0, 1, 2], [0, 1, 2], [3, 2]):
+            batch = torch.utils.data.default_collate([samples[k] for k in order])
+            x, y = server.produce_data(batch)
+            assert x.tolist() == [3.0 * k for k in order] and y.tolist() == [21.0 * k for k in order]
+
+
+def test_samples_of_all_kinds_travel():
+    """Also empty ones, scalars, ragged ones and those whose memory is not contiguous."""
+    samples = [[np.float16(2), np.zeros((0, 3), np.int8), np.arange(12.0).reshape(3, 4).T, np.array([True, False])], [np.uint8(1)] * 3]
+    made = dali_proxy.references.Run(samples)
+    columns = pickle.loads(pickle.dumps(made)).columns
+    for column, expected_column in zip(columns, samples, strict=True):
+        for found, sample in zip(column, expected_column, strict=True):
+            assert found.dtype == np.asarray(sample).dtype and found.shape == np.shape(sample) and (found == sample).all()
+
+
+def test_an_input_that_is_refused_leaves_the_others_in_step():
+    with dali_proxy.DALIServer(doubling(batch=2)) as server:
+        def produced(*numbers, second=lambda k: k):
+            return server.produce_data(torch.utils.data.default_collate([server.proxy(float(k), second(k)) for k in numbers]))
+
+        assert produced(1, 2).tolist() == [3, 6]
+        with pytest.raises(RuntimeError):
+            produced(3, 4, second=lambda k: np.zeros(k))  # another number of dimensions
+        with pytest.raises(RuntimeError, match="3 samples"):
+            produced(3, 4, 5)
+        ragged = [server.proxy(float(k), np.zeros((1,) * k)) for k in (1, 2)]
+        with pytest.raises((RuntimeError, TypeError, ValueError)):
+            server.produce_data(torch.utils.data.default_collate(ragged))
+        assert produced(5, 6).tolist() == [15, 18]
+
+
+def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
+    """Ctrl-C between the pipeline's answer and the server's note of it: the batch is not taken for the next one."""
+    with dali_proxy.DALIServer(doubling()) as server:
+        batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
+        server.request(batches)
+        fetch = server.pipeline._built().fetch
+
+        def interrupted(*args):
+            fetch(*args)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(server.pipeline._built(), "fetch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            server.produce_data(batches[0])
+        assert [x.tolist() for x in server.produce_data(batches)] == [[0.0], [3.0], [6.0]]
+
+
+def test_an_iteration_that_an_interrupt_hid_is_not_taken_for_another(monkeypatch):
+    """Ctrl-C when an iteration was queued, before the server knew of it."""
+    from asyncdali.plugin.pytorch.experimental.proxy import server as module
+
+    with dali_proxy.DALIServer(doubling()) as server:
+        batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
+        launch = module.feed_and_launch
+
+        def interrupted(*args):
+            launch(*args)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, "feed_and_launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            server.produce_data(batches[1])
+        assert [x.tolist() for x in server.produce_data(batches)] == [[0.0], [3.0], [6.0]]

@@ -15,8 +15,11 @@ from .server import DALIServer
 class DataLoader(torch.utils.data.DataLoader):
     """As torch's, with the outputs of the server's pipeline where the data set called its proxy; see the package.
 
-    A batch is fetched while the one before it is used, so that the pipeline works meanwhile. Arguments after `dali_server` are torch's;
-    a `collate_fn` sees a reference per output and sample, and must leave those of an output together in a list.
+    While a batch is used the pipeline works on those behind it, as many as its queue is deep. Arguments after `dali_server` are torch's;
+    a `collate_fn` sees a reference per output and sample, and must leave those of an output together in a list (or call torch's
+    `default_collate`).
+
+    Raises TypeError for what is no DALIServer, ValueError for `pin_memory` and for loaders that make no batches (`batch_size=None`).
     """
 
     def __init__(self, dali_server: DALIServer, *args: Any, **kwargs: Any):
@@ -26,6 +29,8 @@ class DataLoader(torch.utils.data.DataLoader):
             raise ValueError("pin_memory does nothing here: the outputs are the pipeline's memory")
         kwargs["collate_fn"] = Collate(kwargs.get("collate_fn"))
         super().__init__(*args, **kwargs)
+        if self.batch_sampler is None:
+            raise ValueError("batch_size=None makes no batches: a run of the pipeline is made of the samples of one")
         self._server = dali_server
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -37,17 +42,17 @@ class DataLoader(torch.utils.data.DataLoader):
         ended = False
         try:
             while True:
-                while not ended and len(waiting) <= ahead:
+                for _ in range(2):  # not more: the first batch of an epoch does not wait until the queue is full
+                    if ended or len(waiting) > ahead:
+                        break
                     try:
-                        batch = next(batches)
+                        waiting.append(next(batches))
                     except StopIteration:
                         ended = True
-                        break
-                    self._server.request(batch)
-                    waiting.append(batch)
+                    else:
+                        self._server.request(waiting[-1])
                 if not waiting:
                     return
                 yield self._server.produce_data(waiting.popleft())
-        finally:  # the loop may have been left: what else its workers make is not wanted
-            workers = [] if self.persistent_workers else [worker.pid for worker in getattr(batches, "_workers", [])]
-            self._server.forget(list(waiting), workers)
+        finally:  # the loop may have been left
+            self._server.forget(list(waiting))

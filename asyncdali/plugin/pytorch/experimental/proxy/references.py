@@ -1,19 +1,55 @@
-"""What travels from the workers of a DataLoader: samples in one direction, references to outputs in the other."""
+"""What travels from the workers of a DataLoader: references to outputs, and with them the samples that the pipeline is to work on."""
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import default_collate
 from torch.utils.data._utils import collate as torch_collate
 
-Run = tuple[int, int]
-"""Names one run of the pipeline: (process id, count)."""
+_ALIGNED = 64
+
+
+class Run:
+    """One run of the pipeline: a column of samples for each input, and in the end what came of it.
+
+    It travels with the batch that refers to it, through the loader's own queue: what the loader drops, or a worker that dies, leaves
+    nothing behind. Columns go through shared memory, as torch's tensors do.
+    """
+
+    def __init__(self, columns: Sequence[Sequence[np.ndarray]]):
+        self.columns = columns
+        self.collated: tuple[list[_Call], set[int]] = ([], set())  # in the worker: its calls, and the outputs that have a reference
+        self.record: Any = None  # of the iteration that works on it
+        self.wanted = True
+        self.outcome: tuple[torch.Tensor, ...] | Exception | None = None
+
+    def __reduce__(self) -> Any:
+        return _arrived, ([_packed(column) for column in self.columns],)
+
+
+def _arrived(columns: list[Any]) -> Run:
+    return Run([_unpacked(*column) for column in columns])
+
+
+def _packed(column: Sequence[np.ndarray]) -> tuple[torch.Tensor, list[tuple[str, tuple[int, ...], int]]]:
+    """All samples in one block."""
+    places, end = [], 0
+    for sample in column:
+        places.append((sample.dtype.str, sample.shape, end))
+        end += -(-sample.nbytes // _ALIGNED) * _ALIGNED
+    block = torch.empty(end, dtype=torch.uint8)
+    for target, sample in zip(_unpacked(block, places), column, strict=True):
+        target[...] = sample
+    return block, places
+
+
+def _unpacked(block: torch.Tensor, places: list[tuple[str, tuple[int, ...], int]]) -> list[np.ndarray]:
+    return [np.ndarray(shape, dtype, block.numpy(), offset) for dtype, shape, offset in places]
 
 
 @dataclass(frozen=True)
@@ -32,37 +68,26 @@ class OutputBatchReference:
     index: int
 
 
-@dataclass(eq=False)
 class _Call:
     """One call of a proxy: the inputs of a sample."""
 
-    proxy: Proxy
-    inputs: tuple[np.ndarray, ...]
-    batch: _Batch | None = field(default=None, repr=False)
-    slot: int = -1
-
-
-@dataclass(eq=False)
-class _Batch:
-    """Calls that were collated together: one run."""
-
-    run: Run
-    calls: list[_Call]
+    def __init__(self, inputs: tuple[np.ndarray, ...]):
+        self.inputs = inputs
+        self.run: Run | None = None  # the last one that it was made a part of
 
 
 class Proxy:
     """Called with a sample for each input of the pipeline, in their order or by name; returns a reference per output (one, or a tuple).
 
-    Samples are arrays, tensors, numbers or bytes. It can be sent to worker processes; ValueError there and here if inputs are missing or
-    unknown.
+    Samples are arrays, tensors, numbers or bytes. It can be sent to worker processes, however they are started; ValueError there and here
+    if inputs are missing or unknown, TypeError for samples that are Python objects.
     """
 
-    def __init__(self, inputs: Sequence[str], outputs: int, queue: Any):
+    def __init__(self, inputs: Sequence[str], outputs: int):
         self.inputs, self.outputs = tuple(inputs), outputs
-        self._queue = queue
 
     def __call__(self, *samples: Any, **named: Any) -> Any:
-        call = _Call(self, self._bound(samples, named))
+        call = _Call(self._bound(samples, named))
         references = tuple(OutputSampleReference(call, k) for k in range(self.outputs))
         return references[0] if self.outputs == 1 else references
 
@@ -78,65 +103,39 @@ class Proxy:
         missing = [name for name in self.inputs if name not in given]
         if missing:
             raise ValueError(f"samples for the inputs {missing} are missing")
-        return tuple(_array(given[name]) for name in self.inputs)
-
-    def send(self, run: Run, calls: list[_Call]) -> None:
-        """Give the server the data of a run."""
-        self._queue.put((run, [list(column) for column in zip(*(call.inputs for call in calls), strict=True)]))
+        return tuple(_array(name, given[name]) for name in self.inputs)
 
 
-def _array(sample: Any) -> np.ndarray:
+def _array(name: str, sample: Any) -> np.ndarray:
     if isinstance(sample, torch.Tensor):
         return sample.detach().cpu().numpy()
     if isinstance(sample, (bytes, bytearray)):
         return np.frombuffer(sample, np.uint8)
-    return np.asarray(sample)
+    array = np.asarray(sample)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"the sample for the input {name!r} must be an array, a tensor, a number or bytes, got {type(sample).__name__}")
+    return array
 
 
-_counter = itertools.count()
-
-
-def collate(batch: Sequence[Any], collated: Callable[[Sequence[Any]], Any] | None) -> Any:
-    """As torch's collate functions; references become one reference per output. The calls of the batch are one run, in the order of its
-    samples (`collated`: the user's own collate function, which sees lists of references at the places of outputs)."""
-    calls: list[_Call] = []
-    seen: set[int] = set()
-    for reference in _references(batch):
-        if id(reference.call) not in seen:
-            seen.add(id(reference.call))
-            calls.append(reference.call)
-    if not calls:
-        return torch_collate.default_collate(batch) if collated is None else collated(batch)
-    run = (os.getpid(), next(_counter))
-    made = _Batch(run, calls)
-    for slot, call in enumerate(calls):
-        call.batch, call.slot = made, slot
-    kinds: dict[Any, Any] = {OutputSampleReference: _collate_references, **torch_collate.default_collate_fn_map}
-    result = torch_collate.collate(batch, collate_fn_map=kinds) if collated is None else _replaced(collated(batch))
-    calls[0].proxy.send(run, calls)
-    return result
-
-
-def _references(data: Any) -> Any:
-    if isinstance(data, OutputSampleReference):
-        yield data
-    elif isinstance(data, Mapping):
-        for value in data.values():
-            yield from _references(value)
-    elif isinstance(data, (list, tuple)):
-        for value in data:
-            yield from _references(value)
-
-
-def _collate_references(references: Sequence[OutputSampleReference], *, collate_fn_map: Any = None) -> OutputBatchReference:
-    first = references[0]
-    batch = first.call.batch
-    assert batch is not None
-    if any(item.index != first.index for item in references):
+def _collate_references(references: Sequence[Any], *, collate_fn_map: Any = None) -> OutputBatchReference:
+    """References to one output of each sample become one to a run of their calls, the same run for all outputs of these calls."""
+    if not all(isinstance(item, OutputSampleReference) for item in references):
+        raise ValueError("only some samples of the batch have an output of the pipeline at this place: all of them must call the proxy")
+    calls, index = [item.call for item in references], references[0].index
+    if any(item.index != index for item in references):
         raise ValueError("different outputs of the pipeline stand at the same place of the samples of a batch")
-    if [item.call.slot for item in references] != list(range(len(batch.calls))):
-        raise ValueError("the samples of a batch call the proxy more than once, or not all of them do: one call per sample makes one run")
-    return OutputBatchReference(batch.run, first.index)
+    run = calls[0].run
+    if run is None or index in run.collated[1] or run.collated[0] != calls:  # a new batch, maybe of samples that were used before
+        run = Run(list(zip(*(call.inputs for call in calls), strict=True)))
+        run.collated = calls, set()
+        for call in calls:
+            call.run = run
+    run.collated[1].add(index)
+    return OutputBatchReference(run, index)
+
+
+# With this torch's default_collate knows references, in any DataLoader.
+torch_collate.default_collate_fn_map[OutputSampleReference] = _collate_references
 
 
 def _replaced(data: Any) -> Any:
@@ -153,10 +152,11 @@ def _replaced(data: Any) -> Any:
 
 
 class Collate:
-    """:func:`collate` as the collate function of a DataLoader; can be pickled."""
+    """A collate function of the user's (None: torch's), after which lists of references to one output are references to a run; can be
+    pickled."""
 
     def __init__(self, collated: Callable[[Sequence[Any]], Any] | None):
         self.collated = collated
 
     def __call__(self, batch: Sequence[Any]) -> Any:
-        return collate(batch, self.collated)
+        return default_collate(list(batch)) if self.collated is None else _replaced(self.collated(batch))
