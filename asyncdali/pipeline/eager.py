@@ -430,9 +430,9 @@ class EagerDefinition(Definition):
     def _new(self, number: int, instance: OperatorInstance) -> _OperatorCall:
         if instance.explicit_name and any(instance.name == other for other in self._names()):
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.")
-        drawn = int(self._seeds.integers(_SEEDS))
         twin = instance.twin_of
-        return _OperatorCall(number, instance, drawn if twin is None else twin.attachment.seed, self.engine)
+        seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets: one for all, as in DALI
+        return _OperatorCall(number, instance, seed, self.engine)
 
     def _names(self) -> list[str]:
         """What the user has named so far."""
