@@ -150,6 +150,53 @@ def test_peek():
     assert len(list(iterator)) == 2
 
 
+@pytest.mark.parametrize("auto_reset", [False, True])
+def test_epochs_of_those_who_peek(tmp_path, auto_reset):
+    """Whatever was peeked at, each epoch is delivered once and whole."""
+    files = numbered_files(tmp_path, 6)
+
+    def make():
+        pipes = reader_pipelines(files, 2, 1, [0])
+        return DALIGenericPeekableIterator(pipes, ["x"], reader_name="reader", auto_reset=auto_reset)
+
+    def epoch(iterator):
+        return [batch["x"].flatten().tolist() for batch in iterator]
+
+    whole = [[0, 1], [2, 3], [4, 5]]
+
+    def peeked_to_the_end():
+        iterator, found = make(), []
+        while iterator.peek_async().result() is not None:
+            found.append(next(iterator)["x"].flatten().tolist())
+        assert found == whole
+        return iterator
+
+    iterator = peeked_to_the_end()
+    iterator.reset()
+    assert epoch(iterator) == epoch(iterator) == whole
+    for number in (0, 1, 4):
+        iterator = peeked_to_the_end()
+        iterator.set_epoch(number)
+        assert epoch(iterator) == whole and iterator._epoch == number + auto_reset
+
+    def before_the_last():
+        iterator = make()
+        next(iterator), next(iterator), iterator.peek()
+        return iterator
+
+    iterator = before_the_last()
+    assert epoch(iterator) == whole[2:] and epoch(iterator) == whole
+    iterator = before_the_last()
+    iterator.reset()  # in the middle of an epoch: nothing
+    assert epoch(iterator) == whole[2:]
+    iterator = before_the_last()
+    iterator.set_epoch(0)
+    assert epoch(iterator) == whole[2:]
+    iterator = before_the_last()
+    iterator.set_epoch(1)
+    assert epoch(iterator) == whole
+
+
 def test_peekable_iterators_refuse_other_shapes():
     iterator = DALIGenericPeekableIterator(source_pipeline(2, last=1), ["x"])
     next(iterator)

@@ -147,8 +147,32 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         self._spec = spec
         return batch
 
+    def reset(self) -> None:
+        """As :meth:`DALIGenericIterator.reset`; an end that only `peek` has told counts. A batch that was peeked at is of its epoch: before
+        it is taken nothing is reset."""
+        with self._lock:
+            if not self._past_peeked_end() or not self._auto_reset:
+                super().reset()
+
+    def set_epoch(self, epoch: int) -> None:
+        """As :meth:`DALIGenericIterator.set_epoch`. A batch that was peeked at stays, if it is of that epoch."""
+        with self._lock:
+            self._past_peeked_end()
+            super().set_epoch(epoch)
+
+    def _past_peeked_end(self) -> bool:
+        """Whether `peek` has told an end that `next` has not; it will not any more."""
+        if not isinstance(self._peeked, StopIteration):
+            return False
+        self._peeked = self._before = None
+        return True
+
+    def _at_end(self) -> bool:
+        return self._peeked is None and super()._at_end()
+
     def _place(self) -> Any:
-        return super()._place() if self._before is None else self._before
+        with self._lock:  # a peek may be under way on the other thread
+            return super()._place() if self._before is None else self._before
 
     def _forget(self) -> None:
         super()._forget()
