@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ def add_arguments(commands: Any) -> None:
     parser.add_argument("--threads", type=_count, help="num_threads")
     parser.add_argument("--depth", type=_count, help="prefetch_queue_depth")
     parser.add_argument("--workers", type=_count, help="py_num_workers")
-    parser.add_argument("--sweep", type=_sweep, metavar="NAME=V,V,...", help=f"measure with several values of {', '.join(_SWEPT)}")
+    swept = ", ".join(_SWEPT)
+    parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
     parser.add_argument("--consumer-ms", type=_milliseconds, metavar="N", help="a training step of N ms of pure Python after each batch")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -72,7 +75,12 @@ def run(options: argparse.Namespace) -> int:
     if options.sweep and (options.vs or options.trace or options.report):
         print("bench: --sweep measures several pipelines; --vs, --trace and --report are about one", file=sys.stderr)
         return 2
+    if options.sweep and len(options.sweep) > 1:
+        print("bench: one --sweep at a time; fix the others, as in --sweep threads=1,2 --depth 3", file=sys.stderr)
+        return 2
     try:
+        _check_can_be_written("--trace", options.trace)
+        _check_can_be_written("--report", options.report)
         made = program.load(options.pipeline)
         step = None if options.consumer_ms is None else Step(options.consumer_ms)
         if options.sweep:
@@ -81,6 +89,15 @@ def run(options: argparse.Namespace) -> int:
     except program.ProgramError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
+
+
+def _check_can_be_written(what: str, file: str | None) -> None:
+    """Now, and not when everything is measured."""
+    if file is None:
+        return
+    folder = Path(file).resolve().parent
+    if Path(file).is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise program.ProgramError(f"{what} {file}: " + ("is a folder" if Path(file).is_dir() else f"cannot write into {folder}"))
 
 
 def _settings(options: argparse.Namespace) -> dict[str, int]:
@@ -101,10 +118,23 @@ def _measured(
         found = measure(pipeline, options.iterations, shown, step, recorder, bar)
         bar.close()
         return found
-    except (RuntimeError, ValueError, TypeError, OSError) as error:
-        raise program.ProgramError(f"the pipeline failed: {error}") from error
+    except StopIteration as error:
+        raise program.ProgramError("the pipeline has no data: its sources end before the first batch") from error
+    except Exception as error:
+        raise program.ProgramError(f"the pipeline failed: {_told(error, options.pipeline)}") from error
     finally:
         pipeline.close()
+
+
+def _told(error: Exception, target: str) -> str:
+    """The error; for one of the program's own also its type, and where it came from."""
+    if isinstance(error, (RuntimeError, ValueError, TypeError, OSError, IndexError)):
+        found = str(error)
+    else:
+        found = f"{type(error).__name__}: {error}"
+    file = Path(target.rpartition(":")[0]).resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file]
+    return f"{found} ({file.name}, line {lines[-1]})" if lines else found
 
 
 # ---------------------------------------------------------------------------------------------------------------- one measurement
@@ -165,7 +195,7 @@ def text(found: Measurement) -> str:
 
 
 def _run_sweep(made: Any, options: argparse.Namespace, step: Step | None) -> int:
-    name, values = options.sweep
+    name, values = options.sweep[0]
     rows = []
     for value in values:
         found = _measured(made, {**_settings(options), _SWEPT[name]: value}, options, step)

@@ -46,6 +46,21 @@ def ends():
 def fails():
     return fn.reshape(fn.random.uniform(), shape=[7])
 
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def empty():
+    return fn.external_source([], cycle="raise")
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def unfed():
+    return fn.external_source(name="pictures")
+
+def broken(iteration):
+    return {"a": [np.zeros(2)] * 4}["a" if iteration < 5 else "third"]
+
+@pipeline_def(batch_size=4, num_threads=2, device_id=None)
+def breaks():
+    return fn.external_source(broken)
+
 def plain(batch_size=2, num_threads=1):
     return small(batch_size=batch_size, num_threads=num_threads)
 
@@ -139,6 +154,11 @@ def test_worker_processes_are_paid_for(capsys, target):
         ("pipeline", ["--threads", "2"], "cannot be given num_threads"),
         ("fails", [], "the pipeline failed: "),
         ("Numbers", [], "returned a Numbers, not a Pipeline"),
+        ("empty", [], "has no data"),
+        ("unfed", [], "Nothing was fed to the external input 'pictures'"),
+        ("breaks", [], "the pipeline failed: KeyError: 'third' (program.py, line 28)"),
+        ("small", ["--trace", "/proc/none/x.json"], "--trace /proc/none/x.json: cannot write into /proc/none"),
+        ("small", ["--report", "/"], "--report /: is a folder"),
         ("undefined", [], "made no pipeline: ZeroDivisionError"),
     ],
 )
@@ -185,6 +205,11 @@ def test_a_sweep_finds_the_best(capsys, target):
     status, out, _ = run(capsys, target("small"), "--iterations", "10", "--sweep", "batch-size=2,4")
     assert status == 0 and re.search(r"^best: batch-size=[24]; with it: ", out, re.MULTILINE)
     assert len(re.findall(r"^ +[24][ *]", out, re.MULTILINE)) == 2
+
+
+def test_one_sweep_at_a_time(capsys, target):
+    status, _, err = run(capsys, target("small"), "--sweep", "threads=1,2", "--sweep", "depth=1,2")
+    assert status == 2 and "one --sweep at a time" in err
 
 
 def test_a_sweep_is_about_several(capsys, target, tmp_path):
