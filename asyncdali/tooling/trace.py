@@ -121,6 +121,7 @@ class WorkerSampler:
         self._pipeline = pipeline
         self._recorder = recorder
         self._seen: dict[int, tuple[int, float]] = {}
+        self._ended: dict[int, int] = {}  # where the last span of each worker ends
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="asyncdali-trace-workers", daemon=True)
 
@@ -148,5 +149,9 @@ class WorkerSampler:
             known, so_far = self._seen.get(number, (tasks, busy))
             if busy > so_far:
                 what = f"{tasks - known} tasks" if tasks - known != 1 else "1 task"
-                self._recorder.span(what, time_now - int((busy - so_far) * 1e9), time_now, -1, f"process {number} ({worker['pid']})")
+                took = int((busy - so_far) * 1e9)
+                # Behind the last one, which ended before it was seen: spans of a lane that overlap cannot be drawn.
+                began = max(time_now - took, self._ended.get(number, 0))
+                self._ended[number] = began + took
+                self._recorder.span(what, began, began + took, -1, f"process {number} ({worker['pid']})")
             self._seen[number] = (tasks, busy)

@@ -323,6 +323,25 @@ def test_worker_processes_are_seen_however_short_the_measurement(target, monkeyp
     assert any(span.lane.startswith("process ") for span in recorder.spans)
 
 
+def test_spans_of_a_worker_do_not_overlap():
+    """Perfetto drops slices of a lane that overlap. A look sees tasks late, by its own interval."""
+    looks = iter([(0, 0.0), (1, 0.008), (2, 0.016), (2, 0.016), (4, 10.0)])
+
+    class Pipeline:
+        def worker_statistics(self):
+            tasks, busy = next(looks)
+            return {"workers": [{"tasks": tasks, "busy_seconds": busy, "pid": 7}]}
+
+    recorder = Recorder()
+    sampler = trace.WorkerSampler(Pipeline(), recorder)
+    for _ in range(5):
+        sampler._look()
+    spans = list(recorder.spans)
+    assert [span.what for span in spans] == ["1 task", "1 task", "2 tasks"]
+    assert [round((span.ended - span.began) / 1e6) for span in spans] == [8, 8, 9984]
+    assert all(one.ended <= two.began for one, two in itertools.pairwise(spans))
+
+
 def test_stages_and_threads_have_lanes(target):
     pipeline = program.make(program.load(target("small")), {})
     recorder = Recorder()
