@@ -57,6 +57,9 @@ CALLS = {
     "function by position": lambda lib: lib.ops.PythonFunction(lambda a: (a, a + 1), 2)(pixels(lib)),
     "function of capsules by position": lambda lib: lib.ops.DLTensorPythonFunction(lambda a: a, 1, "cpu", True, False)(pixels(lib)),
     "node given to the class": lambda lib: lib.ops.Flip(horizontal=lib.fn.random.coin_flip(seed=3))(pixels(lib)),
+    "constants without dimensions": lambda lib: [
+        lib.fn.constant(idata=[3], shape=[]), lib.fn.constant(fdata=1.5, shape=()), pixels(lib)[lib.fn.constant(idata=1, shape=[]) :]
+    ],
     "node given to the class, called twice": lambda lib: (lambda flip: [flip(pixels(lib)), flip(pixels(lib), vertical=1)])(
         lib.ops.Flip(horizontal=lib.fn.random.coin_flip(seed=3))
     ),

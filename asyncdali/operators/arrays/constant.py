@@ -94,4 +94,4 @@ class Constant(_Repeated):
             return numbers, dtype
         if len(numbers) not in (1, int(np.prod(shape))):
             raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {int(np.prod(shape))}")
-        return np.broadcast_to(numbers, shape).copy() if len(numbers) == 1 else numbers.reshape(shape), dtype
+        return np.full(shape, numbers[0]) if len(numbers) == 1 else numbers.reshape(shape), dtype
