@@ -52,8 +52,9 @@ def _cupy(stub: Any) -> Any:
         setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
         hostAlloc=function("host_alloc", 2), streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
         streamSynchronize=function("synchronize_stream", 1), streamWaitEvent=function("wait_event", 2),
-        eventCreateWithFlags=function("create", 1), eventDestroy=function("destroy", 1), eventRecord=function("record", 2), eventSynchronize=function("synchronize", 1),
-        eventQuery=function("query", 1), eventElapsedTime=function("elapsed", 2, ctypes.c_double), memcpyAsync=function("copy", 5),
+        eventCreateWithFlags=function("create", 1), eventDestroy=function("destroy", 1), eventRecord=function("record", 2),
+        eventSynchronize=function("synchronize", 1), eventQuery=function("query", 1),
+        eventElapsedTime=function("elapsed", 2, ctypes.c_double), memcpyAsync=function("copy", 5),
         getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=SimpleNamespace(launchKernel=function("launch", 11))))

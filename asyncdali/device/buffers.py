@@ -7,9 +7,10 @@ takes memory back from there at the next allocation. Allocation never waits: if 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..compiled.memory import address_of
 
 SMALL = 64 * 1024
 """Smaller blocks come straight from the C library."""
+_FEW, _TABLES = 32 << 20, 1 << 20
 
 
 class BlockOwner:
@@ -53,6 +55,25 @@ def size_class(size: int) -> int:
     return -(-size // step) * step
 
 
+def roomy_class(size: int) -> int:
+    """Block size for a pool that shall not grow again soon: requests of the same kind that are somewhat larger fit in. Sums of few samples
+    vary by more than those of many."""
+    return size_class(size + size // (2 if size < _FEW else 8))
+
+
+def largest_for(block: int) -> int:
+    """The largest block that such a pool gives to a request of the class `block`."""
+    return (4 if block < _FEW else 2) * block
+
+
+def more_ahead(block: int, made: int, ahead: int) -> int:
+    """How many spare blocks a pool makes with the last one of `made` of a size: how many are in use at once is a matter of time, bounded by
+    the iterations in flight, and shall seldom be news. Of large ones one may do; tables are needed several times in an iteration."""
+    if made < 2 and block >= _FEW:
+        return 0
+    return max((2 * ahead if block <= _TABLES else ahead) - made, 1)
+
+
 def _plain(size: int) -> np.ndarray:
     return np.empty(size, np.uint8)
 
@@ -63,12 +84,16 @@ class BufferPool:
     make    gives fresh memory, a uint8 array of a size (pinned memory where there is a GPU)
     small   requests below this many bytes come straight from the C library
     spare   free memory that is kept for batches of other sizes, as a part of what is in use
+    ahead   memory is dear to get: blocks are larger than asked for and serve much smaller requests, too, and where one of a size is not
+            enough (and of all that are not large), there will be this many of it, then two at a time; 0: as much as is asked for
     """
 
-    def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL, spare: float = 0.5) -> None:
+    def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL, spare: float = 0.5, ahead: int = 0) -> None:
         self._make = make or _plain
         self._small = small
         self._spare = spare
+        self.ahead = ahead
+        self._made: Counter[int] = Counter()  # blocks by size, with `ahead`
         self._returned: deque[np.ndarray] = deque()
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
@@ -86,9 +111,23 @@ class BufferPool:
             memory = self._take(block)
             if memory is None:
                 self._trim(block)
-                memory = self._make(block)
-                self.allocated_bytes += block
+                memory = self._grown_ahead(size) if self.ahead else self._grown(block)
         return np.asarray(PooledBuffer(memory, self._returned, size))
+
+    def _grown(self, block: int) -> np.ndarray:
+        memory = self._make(block)
+        self.allocated_bytes += block
+        return memory
+
+    def _grown_ahead(self, size: int) -> np.ndarray:
+        block = roomy_class(size)
+        memory = self._grown(block)
+        self._made[block] += 1
+        with contextlib.suppress(MemoryError):  # nobody needs these yet
+            for _ in range(more_ahead(block, self._made[block], self.ahead)):
+                self._put_back(self._grown(block))
+                self._made[block] += 1
+        return memory
 
     def reserve(self, size: int) -> None:
         """Make sure a free block for `size` bytes is there (a sizing hint)."""
@@ -103,16 +142,19 @@ class BufferPool:
 
     def _collect(self) -> None:
         while self._returned:
-            memory = self._returned.popleft()
-            self._free.setdefault(len(memory), []).append(memory)
-            self._age.append(len(memory))
-            self.free_bytes += len(memory)
+            self._put_back(self._returned.popleft())
+
+    def _put_back(self, memory: np.ndarray) -> None:
+        self._free.setdefault(len(memory), []).append(memory)
+        self._age.append(len(memory))
+        self.free_bytes += len(memory)
 
     def _take(self, block: int) -> np.ndarray | None:
-        """A free block of this class, or of one at most a half larger."""
+        """A free block of this class, or of one at most a half larger (with `ahead`: :func:`largest_for`)."""
         found = block if self._free.get(block) else None
         if found is None:
-            larger = [size for size, blocks in self._free.items() if blocks and block < size <= block + block // 2]
+            limit = largest_for(block) if self.ahead else block + block // 2
+            larger = [size for size, blocks in self._free.items() if blocks and block < size <= limit]
             found = min(larger) if larger else None
         if found is None:
             return None
@@ -125,5 +167,6 @@ class BufferPool:
         while self._age and self.free_bytes > int((self.allocated_bytes - self.free_bytes) * self._spare):
             size = self._age.popleft()
             self._free[size].pop(0)
+            self._made[size] -= 1
             self.free_bytes -= size
             self.allocated_bytes -= size

@@ -6,7 +6,7 @@ The former leave whole images in device memory, the threads windows in pinned me
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.cuda.device import CudaDevice, CudaStream
 from ..device.cuda.gather import gather_launch
-from ..device.cuda.nvjpeg import DecodedImages
-from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, NvjpegError
+from ..device.cuda.memory import DeviceBuffer
+from ..device.cuda.nvjpeg import DecodedImages, Files
+from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, IMAGE, NvjpegError
 from ..operators.base import Step
 from . import branches
+
+if TYPE_CHECKING:
+    from ..operators.decode.decoder_lanes import Lane
 
 
 class SplitDecode:
@@ -27,32 +31,27 @@ class SplitDecode:
     """What each lane of the GPU will have made."""
 
     def __init__(self, built: Any, step: Step, batch: Batch, branch: np.ndarray | None = None):
-        self._branch = np.arange(len(batch)) if branch is None else branch
+        self._branch = branch
         assert step.hardware is not None
         self._built, self._step, self._batch = built, step, batch
         self._plan = step.hardware
-        self._sizes = batch.sizes()
         self._pinned = np.empty(0, np.uint8)
         self._share: Any = None
 
     def start(self, device: CudaDevice, stream: CudaStream) -> list[tuple[Any, Step]]:
         """Give the GPU's decoders their parts; returns the steps for the rest."""
         plan, self._device = self._plan, device
-        origins = np.zeros_like(plan.extents)
-        whole = (plan.windows == np.stack([origins, plan.extents], axis=1)).all(axis=(1, 2))
-        self._in_place = np.zeros(len(whole), bool)
         self.images = []
         if plan.balance is not None:
-            engines = sum(int(chosen.sum()) for decoder, chosen in plan.lanes if decoder.engines)
-            self._share = plan.balance.share(engines, int((~plan.chosen).sum()))
-        for decoder, chosen in plan.lanes:
-            targets = None
-            if whole[chosen].all():  # straight to where they belong
-                self._in_place |= chosen
-                targets = self._batch.addresses[chosen], self._batch.memory_owner, stream.record()
-            then = functools.partial(self._share.over, "engines") if self._share is not None and decoder.engines else None
-            self.images.append(decoder.start(plan.sources[chosen], plan.sizes[chosen], plan.extents[chosen], plan.bgr, targets, then))
-        return self._by_host(device, ~plan.chosen)
+            engines = sum(lane.count for lane in plan.lanes if lane.decoder.engines)
+            self._share = plan.balance.share(engines, len(plan.sizes) - sum(lane.count for lane in plan.lanes))
+        for lane in plan.lanes:
+            data, lengths, images, space = plan.files(lane, self._batch.addresses)
+            files = Files(data, lengths, images.view(IMAGE), space)
+            targets = None if files.space else (self._batch.memory_owner, stream.record())  # whole: straight to where they belong
+            then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
+            self.images.append(lane.decoder.start(files, plan.bgr, targets, then))
+        return self._by_host(device)
 
     def host_over(self) -> None:
         """The CPU's threads have finished their part, or given up."""
@@ -72,51 +71,51 @@ class SplitDecode:
 
     def judge(self) -> None:
         """After the CPU has decoded all that a lane could not: no file was broken. RuntimeError if only the lane was to decode it."""
-        for (decoder, _), images in zip(self._plan.lanes, self.images):
+        for lane, images in zip(self._plan.lanes, self.images):
             if isinstance(images.error, NvjpegError):
-                decoder.gave_up(images.error)
+                lane.decoder.gave_up(images.error)
 
     def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
         """The steps for the whole batch, when a decoder of the GPU could not."""
-        self._plan.chosen[:] = False
-        return self._by_host(device, ~self._plan.chosen)
+        self._plan.give_up()
+        return self._by_host(device)
 
-    def _by_host(self, device: CudaDevice, rows: np.ndarray) -> list[tuple[Any, Step]]:
-        if not rows.any():
+    def _by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
+        """The step for the samples that no decoder of the GPU takes, if there are any."""
+        plan = self._plan
+        rows, size = plan.rest(self._batch.sizes())
+        if rows is None:
             return []
-        sizes = np.where(rows, self._sizes, 0)
-        self._pinned = device.staging.allocate(int(sizes.sum()))
-        self._plan.targets[:] = np.cumsum(sizes) - sizes + address_of(self._pinned)
-        places = self._branch
-        return [(self._built, branches.in_branch(self._step, np.where((places >= 0) & rows[places], places, -1)))]
+        self._pinned = device.staging.allocate(size)
+        plan.targets += address_of(self._pinned)
+        if self._branch is not None:
+            rows = np.where(self._branch >= 0, rows[self._branch], -1)
+        return [(self._built, branches.in_branch(self._step, rows))]
 
-    def gather(self, device: CudaDevice, stream: CudaStream) -> list[Any]:
-        """Queue what brings both parts together, behind the GPU decoders' work; returns what must be kept meanwhile."""
+    def gather(self, device: CudaDevice, stream: CudaStream, passing: list[DeviceBuffer]) -> list[Any]:
+        """Queue what brings all parts together, behind the GPU decoders' work; returns what must be kept meanwhile, and appends to
+        `passing` the device memory that nobody else knows."""
         plan, batch = self._plan, self._batch
-        rows, row_bytes = batch.shapes[:, 0].copy(), batch.shapes[:, 1] * batch.shapes[:, 2]
-        sources, pitches = np.empty(len(batch), np.int64), row_bytes.copy()
+        moved_by = 0
         keep: list[Any] = [self._pinned, self._step]
-        by_host = ~plan.chosen
-        if by_host.any():
-            size = len(self._pinned)
+        if len(self._pinned):
+            size, pinned_at = len(self._pinned), address_of(self._pinned)
             copy = device.pool.allocate(size, stream.handle)
-            device.driver.copy(copy.address, address_of(self._pinned), size, stream.handle)
-            sources[by_host] = plan.targets[by_host] - address_of(self._pinned) + copy.address
-            keep.append(copy)
-        moved = by_host | ~self._in_place
-        for (_, chosen), images in zip(plan.lanes, self.images):
+            device.driver.copy(copy.address, pinned_at, size, stream.handle)
+            moved_by = copy.address - pinned_at
+            passing.append(copy)
+        elsewhere: list[tuple[Lane, np.ndarray]] = []
+        for lane, images in zip(plan.lanes, self.images):
             buffer = images.buffer
             if buffer is None or images.ready is None:  # failed
                 continue
             stream.wait(images.ready)  # also where the CPU decoded all again: nobody else writes then
             buffer.readers.add(stream.handle)
-            if not plan.chosen.any():
-                continue
-            pitches[chosen] = 3 * plan.extents[chosen, 1]
-            anchors = plan.windows[chosen, 0]
-            sources[chosen] = images.addresses + anchors[:, 0] * pitches[chosen] + 3 * anchors[:, 1]
-            keep.append(buffer)
-        if moved.any():
-            tables = [np.ascontiguousarray(table[moved]) for table in (sources, pitches, rows, row_bytes, batch.addresses)]
-            keep.extend(device.run([gather_launch(*tables)], stream))
+            keep.append(images)
+            if buffer is not batch.memory_owner:
+                passing.append(buffer)
+                elsewhere.append((lane, images.images))
+        moves, largest = plan.moves(batch, moved_by, elsewhere)
+        if moves is not None:
+            keep.append(device.run([gather_launch(*moves, largest=largest)], stream, passing))
         return keep

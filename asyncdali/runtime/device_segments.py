@@ -35,6 +35,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any):
         super().__init__(segment, record, executor)
+        self._iteration = replace(self._iteration, stream=stream)
         self._stream: CudaStream = stream
         self._device = stream.device
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
@@ -42,6 +43,7 @@ class DeviceSegmentRun(SegmentRun):
         self._by_host: list[Batch] = []  # made on the worker threads
         self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
         self._made: list[DeviceBuffer] = []
+        self._passing: list[DeviceBuffer] = []  # nobody else knows them
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream is behind
         self._split: set[int] = set()  # address arrays (by id) whose samples other batches have, too
 
@@ -56,7 +58,7 @@ class DeviceSegmentRun(SegmentRun):
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         if built.planned.spec.schema.name == TRANSFER:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
-        planned = super()._plan(built, inputs, arguments, replace(iteration, stream=self._stream))
+        planned = super()._plan(built, inputs, arguments, iteration)
         if built.operator.hands_out_samples:
             self._split.update(id(batch.addresses) for batch in inputs)
         if any(step.launches is None for step in planned.steps):
@@ -145,17 +147,20 @@ class DeviceSegmentRun(SegmentRun):
         for batch, source in (*self._uploads, *self._downloads):
             keep.extend(self._copy(batch, source))
         for decode in self._decoded:
-            keep.extend(decode.gather(self._device, self._stream))
+            keep.extend(decode.gather(self._device, self._stream, self._passing))
         launches = self._compiled([(built, launch) for built, step in steps if step.launches is not None for launch in step.launches()])
         together, scattered = self._gathered()
         keep.extend(scattered)
         if launches or together:
-            keep.extend(self._device.run([*launches, *together], self._stream))
+            keep.append(self._device.run([*launches, *together], self._stream, self._passing))
         if counters is not None:
             counters.ran_on_device(begun)
         event = self._stream.record()
         for buffer in self._made:
             buffer.ready = event
+        for buffer in self._passing:
+            buffer.passed(self._stream.handle, event)
+        self._passing.clear()
         self._stream.keep(event, keep)
         if self._downloads:
             yield Waiting(event)
@@ -236,7 +241,8 @@ class DeviceSegmentRun(SegmentRun):
             self._to_device(dense)
             rows = np.maximum(batch.shapes[:, 0] if batch.ndim else np.ones(len(batch), np.int64), 1)
             row_bytes = batch.sizes() // rows
-            launches.append(gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses))
+            largest = int(rows.max()), int(row_bytes.max())
+            launches.append(gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses, largest))
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
         return launches, keep

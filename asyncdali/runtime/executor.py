@@ -250,6 +250,8 @@ class Executor:
         calling: Callable[[], AbstractContextManager[None]],
         depth: int,
     ) -> Environment:
+        if self.gpu is not None:
+            self.gpu.expect(depth)
         return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:

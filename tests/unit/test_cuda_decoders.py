@@ -153,9 +153,9 @@ def sizes(nvjpeg, monkeypatch):
     calls = []
     start = BatchDecoder.start
 
-    def noted(self, sources, sizes, *rest):
-        calls.append((self.engines == 0, sizes.tolist()))
-        return start(self, sources, sizes, *rest)
+    def noted(self, files, *rest):
+        calls.append((self.engines == 0, files.lengths.tolist()))
+        return start(self, files, *rest)
 
     monkeypatch.setattr(BatchDecoder, "start", noted)
     return calls

@@ -21,10 +21,12 @@ from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
+from .table_kernels import write_tables
 from .timing import StreamTimes
 from .user_arrays import UserArrays
 
 _ALIGNMENT = 64
+_WORDS = _ALIGNMENT // 8
 _SPARE = 8.0
 MAX_KEPT = 16
 """Iterations' worth of work that a stream may be behind the host before its thread waits."""
@@ -41,6 +43,7 @@ class CudaStream(Stream):
         self.handle: int = take_stream(device.driver, device.index)
         self._thread = OrderedThread(name)
         self._kept: deque[tuple[CudaEvent, Any]] = deque()
+        self._keeping = threading.Lock()  # the next iteration may begin on another thread while this one is queued
         self._closed = False
 
     def submit(self, work: Callable[[WorkerState], Any]) -> None:
@@ -58,14 +61,20 @@ class CudaStream(Stream):
 
     def keep(self, event: CudaEvent, things: Any) -> None:
         """Keep host memory that device work reads or writes until `event`."""
-        self._kept.append((event, things))
-        while self._kept and self._kept[0][0].done():
-            self._kept.popleft()
+        over = []  # let go of outside of the lock
+        with self._keeping:
+            self._kept.append((event, things))
+            while self._kept and self._kept[0][0].done():
+                over.append(self._kept.popleft())
 
     def throttle(self) -> None:
         """Wait, if the host is far ahead of the device: a consumer that never waits itself would fill the memory."""
-        while len(self._kept) > MAX_KEPT:
-            self._kept.popleft()[0].wait()
+        while True:
+            with self._keeping:
+                if len(self._kept) <= MAX_KEPT:
+                    return
+                kept = self._kept.popleft()
+            kept[0].wait()
 
     def close(self) -> None:
         self._thread.close()
@@ -94,6 +103,7 @@ class CudaDevice(Device):
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
+        write_tables.compile()
         self.driver = driver
         self.index = index
         driver.use(index)
@@ -125,6 +135,10 @@ class CudaDevice(Device):
             yield
         finally:
             self.driver.restore(before)
+
+    def expect(self, depth: int) -> None:
+        """That many iterations will be in flight: memory for one more of each kind is taken at once, rather than as it comes."""
+        self.pool.ahead = self.pinned.ahead = self.staging.ahead = depth + 2
 
     def allocate(self, size: int) -> Any:
         return self.memory.empty(size)
@@ -178,8 +192,11 @@ class CudaDevice(Device):
                     self._functions[kernel] = found
         return found
 
-    def run(self, launches: Sequence[Launch], stream: CudaStream) -> list[Any]:
-        """Queue launches on `stream`: one upload with all their tables, then the kernels. Returns what must be kept until they are done."""
+    def run(self, launches: Sequence[Launch], stream: CudaStream, passing: list[DeviceBuffer]) -> Any:
+        """Queue launches on `stream`: one upload with all their tables, then the kernels.
+
+        Returns the host's memory that must be kept until they are done; that of the device is appended to `passing`.
+        """
         functions = [self.function(launch.kernel) for launch in launches]
         tables = _Tables(launches)
         staged = self.staging.allocate(tables.upload_bytes)
@@ -192,7 +209,8 @@ class CudaDevice(Device):
                 driver.launch_each(function, launch.blocks, launch.threads, handle, launch.arguments)
                 continue
             driver.launch(function, launch.grid, launch.block, launch.shared, handle, context)
-        return [staged, buffer]
+        passing.append(buffer)
+        return staged
 
 
 class _Tables:
@@ -200,42 +218,53 @@ class _Tables:
 
     def __init__(self, launches: Sequence[Launch]):
         self._launches = launches
-        self._places: dict[int, int] = {}
-        self._arrays: list[tuple[int, np.ndarray]] = []
-        at = 0
+        self._places: dict[int, int] = {}  # of arrays and scratch, by id
+        self._arrays: list[np.ndarray] = []
+        places, at = self._places, 0
         scratches: list[Scratch] = []
+        words = 0
         for launch in launches:
+            words += _rounded(8 * len(launch.context))
             for entry in launch.context:
-                if id(entry) in self._places:
+                if id(entry) in places or isinstance(entry, int):
                     continue
                 if isinstance(entry, np.ndarray):
-                    self._places[id(entry)] = at
-                    self._arrays.append((at, entry))
+                    places[id(entry)] = at
+                    self._arrays.append(entry)
                     at += _rounded(entry.nbytes)
                 elif isinstance(entry, Scratch):
-                    self._places[id(entry)] = -1
+                    places[id(entry)] = -1
                     scratches.append(entry)
-        self._contexts: list[int] = []
-        for launch in launches:
-            self._contexts.append(at)
-            at += _rounded(8 * len(launch.context))
-        self.upload_bytes = max(at, _ALIGNMENT)
-        at = self.upload_bytes
-        for entry in scratches:
-            self._places[id(entry)] = at
-            at += _rounded(entry.size)
+        self._own = at  # where the launches' own tables begin
+        self.upload_bytes = at = max(at + words, _ALIGNMENT)
+        for scratch in scratches:
+            places[id(scratch)] = at
+            at += _rounded(scratch.size)
         self.total_bytes = at
 
     def write(self, staged: np.ndarray, address: int) -> list[int]:
         """Fill in `staged`, whose copy will lie at `address`; returns the device addresses of the launches' tables."""
-        for at, array in self._arrays:
-            staged[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for at, launch in zip(self._contexts, self._launches):
-            table = [
-                address + self._places[id(entry)] if isinstance(entry, (np.ndarray, Scratch)) else int(entry) for entry in launch.context
-            ]
-            staged[at : at + 8 * len(table)] = np.array(table, np.int64).view(np.uint8)
-        return [address + at for at in self._contexts]
+        places, count = self._places, len(self._arrays) + 1
+        table = [address_of(staged), count]
+        keep = []
+        for array in self._arrays:
+            dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+            keep.append(dense)
+            table += (address_of(dense), places[id(array)], dense.nbytes)
+        begin = len(table) + 3
+        table += (0, self._own, 0)
+        contexts = []
+        for launch in self._launches:
+            contexts.append(address + self._own + 8 * (len(table) - begin))
+            for entry in launch.context:
+                place = None if isinstance(entry, int) else places.get(id(entry))
+                table.append(int(entry) if place is None else address + place)  # type: ignore[arg-type]
+            table.extend([0] * (-len(launch.context) % _WORDS))
+        words = np.array(table, np.int64)
+        at = address_of(words)
+        words[begin - 3], words[begin - 1] = at + 8 * begin, 8 * (len(table) - begin)
+        write_tables(at)
+        return contexts
 
 
 def _rounded(size: int) -> int:

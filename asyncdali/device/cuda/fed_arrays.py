@@ -47,7 +47,7 @@ class FedArrays:
         self._device = device
         self._driver = device.driver
         self._handle = device.copy_stream
-        self._returned: deque[tuple[Any, set[int]]] = deque()
+        self._returned: deque[tuple[Any, set[int], Any]] = deque()
         self._kept: list[tuple[Any, list[CudaEvent]]] = []
         self._lock = threading.Lock()  # of _kept: several threads may feed
 
@@ -170,7 +170,7 @@ class FedArrays:
         """Let go of arrays that no stream reads any more, and of those whose last batch has gone, once their readers are through."""
         with self._lock:
             while self._returned:
-                lent, readers = self._returned.popleft()
+                lent, readers, _ = self._returned.popleft()
                 self._kept.append((lent, [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]))
             over = [item for item in self._kept if all(event.done() for event in item[1])]
             self._kept = [item for item in self._kept if not any(item is other for other in over)]

@@ -11,7 +11,10 @@ from ..launch import Kernel, Launch, row_grid
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
 
 
-def gather_launch(sources: np.ndarray, pitches: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray, targets: np.ndarray) -> Launch:
-    """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong."""
-    grid = row_grid(int(rows.max(initial=0)), int(row_bytes.max(initial=0)) // 4, len(rows))
+def gather_launch(
+    sources: np.ndarray, pitches: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray, targets: np.ndarray, largest: tuple[int, int]
+) -> Launch:
+    """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong; `largest`:
+    most rows, and most bytes of a row."""
+    grid = row_grid(largest[0], largest[1] // 4, len(rows))
     return Launch(_KERNEL, (sources, pitches, rows, row_bytes, targets, len(rows)), grid)

@@ -7,19 +7,20 @@ memory is handed out again only behind these events: the new owner's stream wait
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import threading
 import weakref
-from collections import deque
-from typing import Any
+from collections import Counter, deque
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...batch import AddressView
 from ..base import Event
-from ..buffers import BlockOwner, BufferPool, size_class
+from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
 from .driver import DeviceMemoryError, Driver
 
 log = logging.getLogger("asyncdali")
@@ -31,23 +32,35 @@ LEGACY_STREAM = 0
 class CudaEvent(Event):
     """A point in a stream. Handles are reused."""
 
-    __slots__ = ("_events", "handle")
+    __slots__ = ("_events", "_over", "handle")
 
     def __init__(self, events: Events, handle: int):
         self._events = events
+        self._over = False
         self.handle = handle
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the work before it is done; the driver cannot stop waiting, so `timeout` is not observed."""
         self._events.driver.use(self._events.device)
         self._events.driver.event_synchronize(self.handle)
+        self._over = True
         return True
 
     def done(self) -> bool:
-        return self._events.driver.event_done(self.handle)
+        if not self._over:  # what is over remains so
+            self._over = self._events.driver.event_done(self.handle)
+        return self._over
 
     def __del__(self) -> None:
         self._events.free.append(self.handle)
+
+
+_Behind: TypeAlias = "list[tuple[int, CudaEvent]]"
+"""Streams and the events on them that memory is behind."""
+
+
+_EVENTS = 64
+"""Made at least at a time."""
 
 
 class Events:
@@ -65,11 +78,17 @@ class Events:
         try:
             handle = self.free.popleft()
         except IndexError:
-            handle = self.driver.event_create()
-            self.created += 1
+            handle = self._create()
         event = CudaEvent(self, handle)
         self.driver.event_record(handle, stream)
         return event
+
+    def _create(self) -> int:
+        """More events, half as many as there are: how many are in use at once is a matter of time, and shall seldom be news."""
+        more = max(self.created // 2, _EVENTS - 1)
+        self.created += 1 + more
+        self.free.extend(self.driver.event_create() for _ in range(more))
+        return self.driver.event_create()
 
     def __del__(self) -> None:
         if os.getpid() == self._pid and not sys.is_finalizing():
@@ -106,7 +125,7 @@ class DeviceBuffer(BlockOwner):
     readers   handles of all streams that use it
     """
 
-    __slots__ = ("__weakref__", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
+    __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
 
     def __init__(self, block: Any, returned: deque[Any], size: int, stream: int):
         self._block = block
@@ -117,15 +136,21 @@ class DeviceBuffer(BlockOwner):
         self.stream = stream
         self.readers = {stream}
         self.ready: CudaEvent | None = None
+        self._behind: _Behind = []
 
     @property
     def nbytes(self) -> int:  # type: ignore[override]
         """The same as `size`."""
         return self.size
 
+    def passed(self, stream: int, event: CudaEvent) -> None:
+        """All work that uses it is in front of `event` of `stream`: the pool need not ask its readers."""
+        self.readers = set()
+        self._behind = [(stream, event)]
+
     def __del__(self) -> None:
         if os.getpid() == self._pid:  # a forked child has no part in it
-            self._returned.append((self._block, self.readers))
+            self._returned.append((self._block, self.readers, self._behind))
 
 
 class DevicePool:
@@ -135,8 +160,8 @@ class DevicePool:
         self._driver = driver
         self._device = device
         self._events = events
-        self._returned: deque[tuple[_Block, set[int]]] = deque()
-        self._free: dict[int, deque[tuple[_Block, list[tuple[int, CudaEvent]]]]] = {}
+        self._returned: deque[tuple[_Block, set[int], _Behind]] = deque()
+        self._free: dict[int, deque[tuple[_Block, _Behind]]] = {}
         # All there are. When the garbage collector finalises a cycle with a buffer in it, it would also finalise a block that nobody
         # else refers to, which the buffer has just returned to us.
         self._blocks: set[_Block] = set()
@@ -144,26 +169,43 @@ class DevicePool:
         self.allocations = 0
         """How often the driver was asked for memory: constant in steady state."""
         self.allocated_bytes = 0
+        self._made: Counter[int] = Counter()  # blocks by size
+        self.ahead = 1
+        """See :class:`BufferPool`."""
 
     def allocate(self, size: int, stream: int) -> DeviceBuffer:
         """`size` bytes for work on `stream`, contents undefined. DeviceMemoryError that names the request and the pool."""
-        wanted = size_class(size)
         self._driver.use(self._device)
         with self._lock:
-            self._collect()
-            block, pending = self._take(wanted)
+            if self._returned:
+                self._collect()
+            block, pending = self._take(size_class(size), stream)
             if block is None:
-                block = self._grow(wanted)
+                block = self._grow(size)
         for other, event in pending:
             if other != stream:
                 self._driver.stream_wait(stream, event.handle)
         return DeviceBuffer(block, self._returned, size, stream)
 
     def _collect(self) -> None:
-        while self._returned:
-            block, streams = self._returned.popleft()
-            behind = [(stream, self._record(stream)) for stream in streams]
-            self._free.setdefault(block.size, deque()).append((block, [(stream, event) for stream, event in behind if event is not None]))
+        """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
+        returns meanwhile may be used by work that the events are not behind."""
+        recorded: dict[int, CudaEvent | None] = {}
+        for _ in range(len(self._returned)):
+            block, streams, behind = self._returned.popleft()
+            for stream in streams:
+                if stream not in recorded:
+                    recorded[stream] = self._record(stream)
+                event = recorded[stream]
+                if event is not None:
+                    behind.append((stream, event))
+            self._put_back(block, behind)
+
+    def _put_back(self, block: _Block, behind: _Behind) -> None:
+        free = self._free.get(block.size)
+        if free is None:
+            free = self._free[block.size] = deque()
+        free.append((block, behind))
 
     def _record(self, stream: int) -> CudaEvent | None:
         try:
@@ -172,33 +214,51 @@ class DevicePool:
             log.debug("stream %s cannot be waited for: %s", stream, error)
             return None
 
-    def _take(self, wanted: int) -> tuple[_Block | None, list[tuple[int, CudaEvent]]]:
-        """A free block of this class or one at most a half larger, and the events it is behind: one that nobody uses any more if there is,
+    def _take(self, wanted: int, stream: int) -> tuple[_Block | None, _Behind]:
+        """A free block of this class or a larger one (`largest_for`), and the events that `stream` must wait for: one without if there is,
         else the one released first."""
-        sizes = sorted(size for size, blocks in self._free.items() if blocks and wanted <= size <= wanted + wanted // 2)
+        limit = largest_for(wanted)
+        sizes = [size for size, blocks in self._free.items() if blocks and wanted <= size <= limit]
+        if not sizes:
+            return None, []
+        sizes.sort()
         for size in sizes:
             blocks = self._free[size]
             for k, (block, behind) in enumerate(blocks):
-                if all(event.done() for _, event in behind):
+                for other, event in behind:
+                    if other != stream and not event.done():
+                        break
+                else:
                     del blocks[k]
                     return block, []
-        if not sizes:
-            return None, []
         return self._free[sizes[0]].popleft()
 
     def _grow(self, size: int) -> _Block:
+        """A new block for `size` bytes, with some room, and spare ones (`more_ahead`)."""
+        room = roomy_class(size)
+        block = self._new(room)
+        with contextlib.suppress(DeviceMemoryError):  # nobody needs these yet
+            for _ in range(more_ahead(room, self._made[room], self.ahead)):
+                self._put_back(self._make(room), [])
+        return block
+
+    def _make(self, size: int) -> _Block:
+        block = _Block(self._driver, self._device, size)
+        self.allocations += 1
+        self.allocated_bytes += size
+        self._made[size] += 1
+        self._blocks.add(block)
+        return block
+
+    def _new(self, size: int) -> _Block:
         try:
-            block = _Block(self._driver, self._device, size)
+            return self._make(size)
         except DeviceMemoryError:
             self._let_go()  # sizes of earlier batches; freeing waits for their work
             try:
-                block = _Block(self._driver, self._device, size)
+                return self._make(size)
             except DeviceMemoryError as error:
                 raise self.exhausted(str(error)) from None
-        self.allocations += 1
-        self.allocated_bytes += size
-        self._blocks.add(block)
-        return block
 
     def exhausted(self, what: str) -> DeviceMemoryError:
         """The error for a request, described by `what`, that could not be met."""
@@ -212,6 +272,7 @@ class DevicePool:
         for blocks in self._free.values():
             for block, _ in blocks:
                 self._blocks.remove(block)
+                self._made[block.size] -= 1
                 self.allocated_bytes -= block.size
         self._free.clear()
 
@@ -258,6 +319,6 @@ def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
             driver.restore(before)
         return np.asarray(AddressView(block.address, (size,), np.dtype(np.uint8), block))
 
-    made = BufferPool(pinned_array, **options)
+    made = BufferPool(pinned_array, ahead=1, **options)
     pool = weakref.ref(made)
     return made

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..._notices import warn
+from ...compiled.memory import address_of
 from ..base import Event
 from ..threads import OrderedThread
 from . import nvjpeg_library as nvjpeg
@@ -36,19 +37,32 @@ _444 = 0
 _warned: set[str] = set()
 
 
-Targets: TypeAlias = "tuple[np.ndarray, DeviceBuffer, CudaEvent]"
+class Files(NamedTuple):
+    """JPEGs for one call of a decoder.
+
+    data      their addresses and `lengths` their sizes in bytes, int64[files] each
+    images    where to, IMAGE[files]: addresses; with `space` bytes of own memory places in it
+    """
+
+    data: np.ndarray
+    lengths: np.ndarray
+    images: np.ndarray
+    space: int
+
+
+Targets: TypeAlias = "tuple[DeviceBuffer, CudaEvent]"
 
 
 class DecodedImages(Event):
     """What :meth:`BatchDecoder.start` will have made.
 
-    addresses   int64[images], of whole images, rows without gaps;  buffer  owns them;  ready  the event behind the work
-    error       why there are none
+    images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event behind the work
+    error     why there are none
     """
 
     def __init__(self) -> None:
         self._over = threading.Event()
-        self.addresses = np.empty(0, np.int64)
+        self.images = np.empty(0, nvjpeg.IMAGE)
         self.buffer: DeviceBuffer | None = None
         self.ready: CudaEvent | None = None
         self.error: Exception | None = None
@@ -128,18 +142,10 @@ class BatchDecoder:
             for state in self._states:
                 library.call("DecodeBatchedPreAllocate", self._handle, state.state, batch, *sizes, _444, nvjpeg.OUTPUT_RGBI)
 
-    def start(
-        self,
-        sources: np.ndarray,
-        sizes: np.ndarray,
-        extents: np.ndarray,
-        bgr: bool,
-        targets: Targets | None = None,
-        then: Callable[[], None] | None = None,
-    ) -> DecodedImages:
-        """Decode JPEGs at `sources` (addresses) of `sizes` bytes to images of `extents` (height, width); int64[images] each.
+    def start(self, files: Files, bgr: bool, targets: Targets | None = None, then: Callable[[], None] | None = None) -> DecodedImages:
+        """Decode JPEGs.
 
-        targets    where to (addresses, the buffer that they are in, an event behind which it may be written); by default own memory
+        targets    the buffer that they go to and an event behind which it may be written; by default own memory
         then       see :class:`DecodedImages`
 
         The data must stay until the work is done on the device.
@@ -149,7 +155,7 @@ class BatchDecoder:
         state = self._states[self._turn]
         self._turn = (self._turn + 1) % len(self._states)
         output = nvjpeg.OUTPUT_BGRI if bgr else nvjpeg.OUTPUT_RGBI
-        state.thread.submit(lambda _thread: self._decode(state, result, sources, sizes, extents, output, targets))
+        state.thread.submit(lambda _thread: self._decode(state, result, files, output, targets))
         return result
 
     def _decode(self, state: _State, result: DecodedImages, *batch: Any) -> None:
@@ -180,38 +186,23 @@ class BatchDecoder:
         except Exception as error:
             log.debug("the engines' stream failed, too: %s", error)
 
-    def _queue(
-        self,
-        state: _State,
-        result: DecodedImages,
-        sources: np.ndarray,
-        sizes: np.ndarray,
-        extents: np.ndarray,
-        output: int,
-        targets: Targets | None,
-    ) -> None:
-        count = len(sources)
+    def _queue(self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None) -> None:
         if state.last is not None:
             state.last.wait()
-        rows = 3 * extents[:, 1]
         if targets is None:
-            spaces = (rows * extents[:, 0] + 255) & -256
-            buffer = self._device.pool.allocate(int(spaces.sum()), state.stream)
-            addresses = np.cumsum(spaces) - spaces + buffer.address
+            buffer = self._device.pool.allocate(files.space, state.stream)
+            files.images["channel"][:, 0] += np.uint64(buffer.address)
         else:
-            addresses, buffer, free = targets
+            buffer, free = targets
             buffer.readers.add(state.stream)
             self._device.driver.stream_wait(state.stream, free.handle)
-        images = np.zeros(count, nvjpeg.IMAGE)
-        images["channel"][:, 0], images["pitch"][:, 0] = addresses, rows
-        data, lengths = np.ascontiguousarray(sources, np.uint64), np.ascontiguousarray(sizes, np.uint64)
-        call = self._library.call
-        call("DecodeBatchedInitialize", self._handle, state.state, count, 1, output)
+        call, handle = self._library.call, self._handle
+        call("DecodeBatchedInitialize", handle, state.state, len(files.data), 1, output)
         call(
-            "DecodeBatched", self._handle, state.state, data.ctypes.data, lengths.ctypes.data, images.ctypes.data, state.stream
+            "DecodeBatched", handle, state.state, address_of(files.data), address_of(files.lengths), address_of(files.images), state.stream
         )  # fmt: skip
         state.last = result.ready = self._device.events.record(state.stream)
-        result.addresses, result.buffer = addresses, buffer
+        result.images, result.buffer = files.images, buffer
 
     def close(self) -> None:
         """End the threads once what is queued is submitted."""

@@ -8,16 +8,19 @@ that is fixed when the pipeline is built and stored in checkpoints, never on loa
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...compiled.memory import address_of
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
 from .lane_balance import Balance
 
 if TYPE_CHECKING:
+    from ...batch import Batch
     from ...device.cuda.nvjpeg import BatchDecoder
 
 log = logging.getLogger("asyncdali")
@@ -31,10 +34,11 @@ _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageTy
 
 
 class Lane(NamedTuple):
-    """A decoder of the GPU and the samples that it takes (bool[samples])."""
+    """A decoder of the GPU, its number (see jpeg_lane_kernels) and how many samples it takes."""
 
     decoder: BatchDecoder
-    chosen: np.ndarray
+    number: int
+    count: int
 
 
 class Split(NamedTuple):
@@ -48,22 +52,87 @@ class Split(NamedTuple):
 class GpuImages:
     """The samples of a batch that decoders of the GPU take.
 
-    lanes      who takes which;  chosen  bool[samples], those that anyone takes
-    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data
-    extents    int64[samples, 2], (height, width) of the whole images;  windows  int64[samples, 2, 2], (anchor, extents) as (y, x)
+    lanes      who takes some;  lane_of  int64[samples], the numbers of those who take them; 0: the CPU
+    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  int64[samples, HEADER_FIELDS] of theirs
+    anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
     targets    int64[samples], where the compiled step puts what the CPU decodes; filled in by the runtime
     balance    is told when the engines and the CPU are through, if they share by load
     """
 
     lanes: list[Lane]
-    chosen: np.ndarray
+    lane_of: np.ndarray
     sources: np.ndarray
     sizes: np.ndarray
+    headers: np.ndarray
+    anchors: np.ndarray
     extents: np.ndarray
-    windows: np.ndarray
     targets: np.ndarray
     bgr: bool
     balance: Balance | None = None
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """bool[samples], those that anyone takes."""
+        return self.lane_of != 0
+
+    def give_up(self) -> None:
+        """The CPU decodes all."""
+        self.lane_of[:] = 0
+
+    def files(self, lane: Lane, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """What the decoder of `lane` is told, for outputs at `addresses`: addresses and sizes of files, int64[files] each, images (as
+        nvjpegImage_t), and bytes of memory for whole images that the images are places in; 0: they are in the outputs."""
+        from . import jpeg_lane_kernels as kernels
+
+        count = lane.count
+        memory = np.empty(count * (2 + kernels.IMAGE_BYTES // 8), np.int64)
+        at = address_of(memory)
+        table = np.array(
+            [
+                len(self.sizes), address_of(self.lane_of), lane.number, address_of(self.sources), address_of(self.sizes),
+                address_of(self.headers), address_of(self.anchors), address_of(self.extents), address_of(addresses),
+                at, at + 8 * count, at + 16 * count, 0,
+            ],
+            np.int64,
+        )  # fmt: skip
+        kernels.describe_files(address_of(table))
+        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(table[12])
+
+    def rest(self, sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
+        """The CPU's samples, int64[samples], of others -1, or None if there are none; and the bytes of their outputs, those of all being of
+        `sizes`. `targets` become places in that memory."""
+        from . import jpeg_lane_kernels as kernels
+
+        rows = np.empty(len(sizes), np.int64)
+        table = [len(sizes), address_of(self.lane_of), address_of(sizes), address_of(self.targets), address_of(rows), 0]
+        words = np.array(table, np.int64)
+        size = kernels.place_rest(address_of(words))
+        return (rows if words[5] else None), size
+
+    def moves(self, batch: Batch, moved_by: int, elsewhere: Sequence[tuple[Lane, np.ndarray]]) -> tuple[np.ndarray | None, tuple[int, int]]:
+        """How the outputs come to where `batch` has them: int64[5, windows] sources, pitches, rows, bytes of a row and targets, or None;
+        and most rows, most bytes of a row.
+
+        moved_by    from `targets` to where the CPU's outputs are in device memory
+        elsewhere   lanes whose images are not in the outputs, and these (nvjpegImage_t)
+        """
+        from . import jpeg_lane_kernels as kernels
+
+        count = len(self.sizes)
+        images = {lane.number: address_of(found) for lane, found in elsewhere}
+        memory = np.empty((5, count), np.int64)
+        at = address_of(memory)
+        table = np.array(
+            [
+                count, address_of(self.lane_of), address_of(self.anchors), address_of(batch.shapes), address_of(batch.addresses),
+                address_of(self.targets), images.get(kernels.ENGINES, 0), images.get(kernels.HYBRID, 0),
+                at, at + 8 * count, at + 16 * count, at + 24 * count, at + 32 * count, 0, 0, moved_by,
+            ],
+            np.int64,
+        )  # fmt: skip
+        moved = kernels.find_moves(address_of(table))
+        rows, row_bytes = table[13:15].tolist()
+        return (memory[:, :moved] if moved else None), (rows, row_bytes)
 
 
 class Lanes:
@@ -151,33 +220,33 @@ class Lanes:
         """
         if not self.any:
             return None
-        from .jpeg_lane_kernels import eligible
+        from . import jpeg_lane_kernels as kernels
 
-        free = eligible(addresses, sizes, headers)
+        count = len(sizes)
+        memory = np.zeros(4 * count, np.int64)
+        at = address_of(memory)
+        lane_of, targets = memory[:count], memory[count : 2 * count]
+        eligible_at, room_at = at + 16 * count, at + 24 * count
+        sizes_at = address_of(sizes)
+        table = np.array([address_of(addresses), sizes_at, address_of(headers), count, eligible_at], np.int64)
+        kernels.find_eligible(address_of(table))
         engines, hybrid = self._split
+        table = np.array([count, sizes_at, eligible_at, at, round(hybrid * count), self._least, room_at, 0], np.int64)
+        table_at = address_of(table)
         lanes = []
-        left = np.ones(len(sizes), bool)
+        left = count
         if self.hybrid is not None:
-            count = round(hybrid * len(sizes))
-            candidates = np.flatnonzero(free)
-            smallest = candidates[np.argsort(sizes[candidates], kind="stable")[:count]]
-            if len(smallest) >= self._least:
-                chosen = np.zeros(len(sizes), bool)
-                chosen[smallest] = True
-                left &= ~chosen
-                lanes.append(Lane(self.hybrid, chosen))
+            taken = kernels.take_smallest(table_at)
+            left -= taken
+            if taken:
+                lanes.append(Lane(self.hybrid, kernels.HYBRID, taken))
         if self.engines is not None:
             part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # of what the multiprocessors leave
-            part = part if self._balance is None else self._balance.part(int(left.sum()))
-            turn = np.diff(np.floor(np.arange(left.sum() + 1) * part + 1e-9)) > 0
-            chosen = np.zeros(len(sizes), bool)
-            chosen[left] = turn
-            chosen &= free
-            if chosen.any():
-                lanes.append(Lane(self.engines, chosen))
+            table[7:].view(np.float64)[0] = part if self._balance is None else self._balance.part(left)
+            taken = kernels.take_evenly(table_at)
+            if taken:
+                lanes.append(Lane(self.engines, kernels.ENGINES, taken))
         if not lanes:
             return None
-        places = np.stack([anchors, windows], axis=1).astype(np.int64)
-        extents = np.ascontiguousarray(headers[:, 2:0:-1])
-        taken = np.logical_or.reduce([lane.chosen for lane in lanes])
-        return GpuImages(lanes, taken, addresses, sizes, extents, places, np.zeros(len(sizes), np.int64), self._bgr, self._balance)
+        anchors, windows = np.ascontiguousarray(anchors, np.int64), np.ascontiguousarray(windows, np.int64)
+        return GpuImages(lanes, lane_of, addresses, sizes, headers, anchors, windows, targets, self._bgr, self._balance)

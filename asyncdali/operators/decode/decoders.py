@@ -199,7 +199,7 @@ class ImageDecoder(Operator):
                 addresses[i] = image.ctypes.data
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, self._sizes, headers, anchors, extents)
+            hardware = self._lanes.choose(source.addresses, self._sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
         context = np.array(

@@ -421,12 +421,14 @@ def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, 
 
 
 class Windows(NamedTuple):
-    """What :func:`place_windows` found: geometry and output shapes, bytes of the widest row and of the largest window to turn."""
+    """What :func:`place_windows` found: geometry and output shapes, bytes of the widest row and of the largest window to turn; and `places`
+    int64[2, samples, 2], anchors and extents as they were given."""
 
     geometry: np.ndarray
     shapes: np.ndarray
     widest: int
     turned: int
+    places: np.ndarray
 
 
 def windows_of(
@@ -448,7 +450,7 @@ def windows_of(
         np.int64,
     )  # fmt: skip
     place_windows(address_of(table))
-    return Windows(geometry, shapes, int(table[10]), int(table[11]))
+    return Windows(geometry, shapes, int(table[10]), int(table[11]), windows)
 
 
 def decode_whole(
