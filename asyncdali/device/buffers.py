@@ -69,7 +69,7 @@ def largest_for(block: int) -> int:
 def more_ahead(block: int, made: int, ahead: int) -> int:
     """How many spare blocks a pool makes with the last one of `made` of a size: how many are in use at once is a matter of time, bounded by
     the iterations in flight, and shall seldom be news. Of large ones one may do; tables are needed several times in an iteration."""
-    if made < 2 and block >= _FEW:
+    if ahead < 2 or (made < 2 and block >= _FEW):
         return 0
     return max((2 * ahead if block <= _TABLES else ahead) - made, 1)
 

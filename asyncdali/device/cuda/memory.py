@@ -59,7 +59,7 @@ _Behind: TypeAlias = "list[tuple[int, CudaEvent]]"
 """Streams and the events on them that memory is behind."""
 
 
-_EVENTS = 64
+_EVENTS = 32
 """Made at least at a time."""
 
 
