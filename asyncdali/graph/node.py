@@ -14,6 +14,7 @@ from ..data_node import DataNode
 from ..operators.base import REQUIRED, Arg, Schema, camel_case
 from ..types import DALIDataType
 from . import context
+from .rewrite.marks import MARK
 
 _detached_ids = itertools.count()
 
@@ -103,6 +104,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
+    if arg.compiled and MARK in getattr(value, "__dict__", ()):
+        from .rewrite.convert import as_written
+
+        value = as_written(value)
     try:
         return arg.convert(value)
     except (TypeError, ValueError, OverflowError) as error:

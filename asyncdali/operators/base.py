@@ -123,6 +123,7 @@ class Arg:
     default   value when absent; None = absent has a meaning of its own; REQUIRED = must be given
     tensor    may be a DataNode (one value per sample)
     stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
+    compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
     """
 
     name: str
@@ -131,6 +132,7 @@ class Arg:
     doc: str = ""
     tensor: bool = False
     stream: bool = False
+    compiled: bool = False
 
     @property
     def is_list(self) -> bool:

@@ -385,6 +385,29 @@ def test_a_caught_exception_ends_the_branch():
     assert result(graph) == [0, 1, 2, 3, 4, 5]
 
 
+def test_match_and_try_with_else():
+    """DALI leaves functions with these statements alone."""
+
+    def graph():
+        x = n()
+        for mode in ("first", "second"):
+            match mode:
+                case "first":
+                    if c():
+                        x = x + 100
+                case _:
+                    try:
+                        pass
+                    except ValueError:
+                        x = x - 1
+                    else:
+                        if d():
+                            x = x * 2
+        return x
+
+    assert result(graph) == [(k + 100 * int(a)) * (1 + int(b)) for k, (a, b) in enumerate(zip(CONDITION, OTHER, strict=True))]
+
+
 # ------------------------------------------------------------------------------------------------------- returns and loops
 
 

@@ -192,6 +192,38 @@ def test_behind_and_before_other_operators():
     equal(found, [PICTURES[0] + np.uint8(1), PICTURES[1][:, ::-1], PICTURES[2] + np.uint8(1)])
 
 
+def test_functions_defined_in_a_rewritten_pipeline_function():
+    """They are compiled as they are written; DALI asks that they stand elsewhere."""
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None, enable_conditionals=True)
+    def graph():
+        x = fn.reshape(fn.external_source(lambda: PICTURES), shape=[-1])
+        most = 100
+
+        def run(out, a):
+            for i in range(a.shape[0]):
+                if a[i] > most and a[i] != 255:
+                    out[i] = most
+                else:
+                    out[i] = a[i]
+
+        def kernel(out, a):
+            i = cuda.grid(1)
+            while i < a.shape[0]:
+                if a[i] > most and a[i] != 255:
+                    out[i] = most
+                else:
+                    out[i] = a[i]
+                i += cuda.gridsize(1)
+
+        kinds = declared([types.UINT8], [types.UINT8], [1], [1])
+        return numba_function(x, run_fn=run, **kinds), numba_function(x.gpu(), run_fn=kernel, **kinds, **GRID)
+
+    flat = [picture.reshape(-1) for picture in PICTURES]
+    for output in graph().run():
+        equal([np.array(sample) for sample in output.as_cpu()], [np.where((a > 100) & (a != 255), np.uint8(100), a) for a in flat])
+
+
 def test_an_index_outside_names_the_sample():
     def run(out, a):
         out[a.shape[0] - 5, 0, 7 if a.shape[0] == 6 else 0] = 1

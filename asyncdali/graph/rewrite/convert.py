@@ -166,7 +166,7 @@ def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.
         body = [ast.ClassDef(wrapper, [], [], body, [])]
         if sys.version_info >= (3, 12):
             body[0].type_params = []  # type: ignore[attr-defined]
-    outside = [ast.arg(item) for item in (RUNTIME, *(free for free in code.co_freevars))]
+    outside = [ast.arg(item) for item in (RUNTIME, *(free for free in code.co_freevars if free != RUNTIME))]
     factory = ast.FunctionDef(PREFIX + "factory", ast.arguments([], outside, None, [], [], None, []), body, [])
     if sys.version_info >= (3, 12):
         factory.type_params = []  # type: ignore[attr-defined]
@@ -186,6 +186,28 @@ def made(function: Any) -> Any:
     if isinstance(function, types.FunctionType):
         setattr(function, MARK, function.__code__)
     return function
+
+
+def as_written(function: Any) -> Any:
+    """The function of a definition that was rewritten with the one around it, as the user wrote it; anything else itself.
+
+    For those who compile functions. RuntimeError where its source is not available.
+    """
+    if not isinstance(function, types.FunctionType) or function.__dict__.get(MARK) is not function.__code__:
+        return function
+    try:
+        node, class_name = definition(function)
+    except NotFound as error:
+        raise RuntimeError(
+            f"{function.__qualname__} was rewritten for conditional execution and cannot be compiled; define it outside of the pipeline "
+            f"function ({error})"
+        ) from error
+    code = _compiled(function.__code__, stripped(node), class_name)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    plain = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    plain.__kwdefaults__, plain.__qualname__, plain.__module__ = function.__kwdefaults__, function.__qualname__, function.__module__
+    return plain
 
 
 _SEEN = {

@@ -38,12 +38,12 @@ _TYPES = [
 
 
 _ARGS = (
-    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs, arrays of one sample each."),
+    Arg("run_fn", "any", REQUIRED, "``run_fn(out0, ..., in0, ...)``: fills its outputs, arrays of one sample each.", compiled=True),
     Arg("out_types", "dtype_list", REQUIRED, "Element types of the outputs."),
     Arg("in_types", "dtype_list", REQUIRED, "Element types of the inputs."),
     Arg("outs_ndim", "int_list", REQUIRED, "Numbers of dimensions of the outputs."),
     Arg("ins_ndim", "int_list", REQUIRED, "Numbers of dimensions of the inputs."),
-    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][dimension]``; by default as the inputs."),
+    Arg("setup_fn", "any", None, "``setup_fn(outs, ins)``: sets ``outs[output][sample][axis]``; by default as the inputs.", compiled=True),
     Arg("batch_processing", "bool", False, "CPU: the function is called once per batch, with a list of arrays for each output and input."),
     Arg("blocks", "int_list", None, 'GPU: blocks of a launch in x, y and z; must be given with ``device="gpu"``, and with nothing else.'),
     Arg("threads_per_block", "int_list", None, "GPU: threads of a block in x, y and z; as `blocks`."),
