@@ -318,11 +318,16 @@ class Executor:
     def submit(self, record: Record) -> None:
         """Queue an iteration; returns at once. Doing it again does nothing."""
         if self._loop is not None:
-            self._loop.call(self._admit, record)
+            self._loop.call(self._guarded, self._admit, record)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a forked child's copy: the threads stayed in the parent."""
+        return os.getpid() != self._pid
 
     def check_process(self) -> None:
-        """RuntimeError in a forked child: the threads stayed in the parent."""
-        if os.getpid() != self._pid:
+        """RuntimeError in a forked child."""
+        if self.inherited:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
     # --- on the loop's thread
@@ -365,10 +370,14 @@ class Executor:
         self._finish_segment(run)
 
     def _planned(self, run: SegmentRun) -> None:
+        if self.closed:
+            return
         self._scheduler.planned(run.segment, run.record)
         self._scheduler.pump()
 
     def _finish_segment(self, run: SegmentRun) -> None:
+        if self.closed:
+            return
         record = run.record
         if record.weight:
             record.done_at[run.segment.index] = record.finished_at = now()
@@ -446,8 +455,6 @@ class Executor:
             self._loop.call(self._guarded, function, *args)
 
     def _guarded(self, function: Callable[..., None], *args: Any) -> None:
-        if self.closed:
-            return
         try:
             function(*args)
         except Exception as error:  # a bug in the runtime itself: nobody waits for ever because of it
@@ -464,8 +471,8 @@ class Executor:
         if self.closed:
             return
         self.closed = True
-        if os.getpid() != self._pid:
-            return  # a forked child has none of the threads
+        if self.inherited:
+            return
         for job in list(self._jobs):
             job.stop()
         operators = [built.operator for segment in self._segments for built in segment.operators]

@@ -236,8 +236,10 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
     assert values(pipeline.run())[0][0] == 2
 
 
-def test_a_bug_on_the_loops_thread_ends_all_waiting(monkeypatch, caplog):
-    pipeline = pipeline_of(lambda: call(Probe))
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_a_bug_on_the_loops_thread_ends_all_waiting(depth, monkeypatch, caplog):
+    """With a depth of 1 it is met where an iteration is queued, else also where one ends."""
+    pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=depth)
     pipeline.run()
 
     def broken(*args):
@@ -245,7 +247,7 @@ def test_a_bug_on_the_loops_thread_ends_all_waiting(monkeypatch, caplog):
 
     monkeypatch.setattr(pipeline._session.executor, "_run_of", broken)
     with pytest.raises((KeyError, RuntimeError)):  # of the iteration that waits, or when the next one is queued
-        for _ in range(5):  # some are made already
+        for _ in range(depth + 3):  # some are made already
             pipeline.run()
     with pytest.raises(RuntimeError, match=r"executor failed") as caught:
         pipeline.run()
