@@ -314,9 +314,8 @@ class Pipeline:
         """Legacy hook: called once before each scheduled iteration, after the sources were asked; may feed inputs, or raise StopIteration
         to end the epoch."""
 
-    def _launch(self) -> None:
+    def _launch(self, session: Session) -> None:
         """Queue one iteration; on the first call as many as the queue is deep."""
-        session = self._built()
         session.producer.schedule(self.iter_setup)
         if not self.exec_async:
             session.wait_all()
@@ -354,7 +353,7 @@ class Pipeline:
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
         self._use_api(PipelineAPIType.SCHEDULED)
-        self._launch()
+        self._launch(self._built())
 
     def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.

@@ -136,32 +136,26 @@ class BaseIterator:
         """
         if self._ended:
             raise StopIteration
-        if self._at_end():
-            self._end()
-        outputs = self._outputs()
+        outputs = self._ready
+        if outputs is None:
+            if self._at_end():
+                self._end()
+            try:
+                outputs = self._fetched()
+            except StopIteration:
+                self._end()
+                raise
         self._used = True
         self._ready = self._marks = None
-        keep: Sequence[int | None] = self._epochs.advance() or [None] * len(outputs)
-        taken = [self._converted(batch, count) for batch, count in zip(outputs, keep, strict=True) if self._delivers(count)]
-        return self._collected(taken)
+        keep = self._epochs.advance()
+        if keep is None:
+            return self._collected([self._converted(batch, None) for batch in outputs])
+        # With a `size`, pipelines of which no sample belongs to the epoch have no part in the batch.
+        parts = [part for part in zip(outputs, keep, strict=True) if part[1] or self._reader_name is not None]
+        return self._collected([self._converted(batch, count) for batch, count in parts])
 
-    def _delivers(self, count: int | None) -> bool:
-        """Whether a pipeline of which `count` samples belong to the epoch has a part in the batch: with a `size`, only if there are any."""
-        return count != 0 or self._reader_name is not None
-
-    def _outputs(self) -> list[tuple[Any, ...]]:
-        """The outputs of all pipelines: those prepared, or the next."""
-        if self._ready is not None:
-            return self._ready
-        try:
-            outputs = self._fetched()
-        except StopIteration:
-            self._end()
-            raise
-        return outputs
-
-    def _fetched(self) -> list[tuple[Any, ...]]:
-        """One iteration of every pipeline. All stay in step: what one of them has is kept until all have theirs."""
+    def _fetched(self) -> list[Any]:
+        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs."""
         try:
             for feed in self._feeds:
                 feed.fill()
@@ -169,7 +163,9 @@ class BaseIterator:
             for feed in self._feeds:
                 feed.clear()
             raise
-        results = [feed.clear() for feed in self._feeds]
+        results = []
+        for feed in self._feeds:
+            results.append(feed.clear())
         for result in results:
             if isinstance(result, Exception):
                 self._used, self._marks = True, None
@@ -381,7 +377,7 @@ class _Feed:
         self._pipe._use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:
-            self._pipe._launch()
+            self._pipe._launch(session)
         record = session.in_flight[0] if session.in_flight else None
         try:
             self._result = session.fetch(self._consumer(session))
@@ -391,7 +387,7 @@ class _Feed:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
             self._result = error
-        self._pipe._launch()
+        self._pipe._launch(session)
 
     def clear(self) -> Any:
         """The result, which is the caller's then."""
@@ -410,7 +406,7 @@ class _Feed:
         """Fill the queue, if nothing is in it."""
         if not self._debug and not self.session.in_flight:
             self._pipe._use_api(PipelineAPIType.ITERATOR)
-            self._pipe._launch()
+            self._pipe._launch(self.session)
 
     def mark(self) -> Mark:
         """Where the consumer of the pipeline is."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .session import Session
 
 
-def take_next(session: Session, launch: Callable[[], None], stream: Any) -> Any:
+def take_next(session: Session, launch: Callable[[Session], None], stream: Any) -> Any:
     """Queue one iteration (by `launch`), unless an interrupted or cancelled call has left one, and return the outputs of the oldest.
 
     There is nothing between the last instruction of ``session.fetch`` and the return at which an interrupt could come.
@@ -26,7 +27,7 @@ def take_next(session: Session, launch: Callable[[], None], stream: Any) -> Any:
         if owed:
             session.owed = debts - 1
         else:
-            launch()
+            launch(session)
         return session.fetch(stream)
     except Exception:
         raise
@@ -38,19 +39,19 @@ def take_next(session: Session, launch: Callable[[], None], stream: Any) -> Any:
 
 
 @asynccontextmanager
-async def claim(session: Session, launch: Callable[[], None]) -> AsyncIterator[None]:
+async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[None]:
     """For the block, an iteration is queued that nobody else takes; sources are asked on the pipeline's source thread."""
     if session.owed > 0 and session.in_flight:
         session.owed -= 1
     elif session.producer.sources.pullers:
-        asked = session.source_thread.submit(launch)
+        asked = session.source_thread.submit(partial(launch, session))
         try:
             await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
             session.owed += not asked.cancelled()  # it will be queued, for another call
             raise
     else:
-        launch()
+        launch(session)
     try:
         yield
     except Exception:

@@ -226,8 +226,9 @@ class TensorListCPU(TensorList):
 
     def _to_share(self) -> np.ndarray:
         """As :meth:`__dlpack__`, an array: for a library that takes these, it is the quicker way."""
-        check_readable(self._batch.dtype)
-        return to_share(self._as_one())
+        batch = self._batch
+        check_readable(batch.dtype)
+        return to_share(self._as_one() if batch.values is None else batch.values)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CPU_DEVICE

@@ -157,6 +157,8 @@ class TensorList:
     def _as_one(self) -> Any:
         """An array [samples, ...] over this memory."""
         batch = self._batch
+        if batch.values is not None:
+            return batch.values[...]
         if not is_uniform(batch):
             raise RuntimeError(f"The batch must be representable as a tensor - it must have uniform shape: {listed_shapes(batch)}")
         if batch.dtype is DALIDataType.NO_TYPE:

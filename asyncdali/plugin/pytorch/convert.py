@@ -38,12 +38,12 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
     RuntimeError (with the output's name) if samples differ in shape.
     """
     if isinstance(output, _LISTS):
-        if output.dtype is DALIDataType.NO_TYPE:
-            return torch.empty(0)
         try:
             # On the CPU, arrays are the shorter way: with cold caches the other one takes twice as long.
             return torch.from_numpy(output._to_share()) if isinstance(output, TensorListCPU) else torch.from_dlpack(output)
         except RuntimeError as error:
+            if output.dtype is DALIDataType.NO_TYPE:
+                return torch.empty(0)
             if output.is_dense_tensor():
                 raise
             shapes = sorted(set(output.shape()))

@@ -46,8 +46,11 @@ class DALIGenericIterator(_TorchIterator):
         )
 
     def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, torch.Tensor]:
-        tensors = {name: tensor_of(output, name) for name, output in zip(self.output_map, outputs, strict=True)}
-        return tensors if keep is None else {name: tensor[:keep] for name, tensor in tensors.items()}
+        tensors = {}
+        for name, output in zip(self.output_map, outputs, strict=True):
+            tensor = tensor_of(output, name)
+            tensors[name] = tensor if keep is None else tensor[:keep]
+        return tensors
 
 
 class DALIClassificationIterator(DALIGenericIterator):
