@@ -421,6 +421,8 @@ class Session:
 
     @users_device()
     def close(self) -> None:
+        if self.executor.inherited:
+            return  # a forked child: threads, worker processes and what waits in their queues are the parent's
         self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
         if "source_thread" in self.__dict__:
             self.source_thread.close()

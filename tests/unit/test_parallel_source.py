@@ -317,6 +317,21 @@ def test_start_methods_with_functions_of_main(method, tmp_path):
     ], done.stderr  # fmt: skip
 
 
+def test_a_forked_child_leaves_the_workers_alone():
+    """It may free the pipeline, or close it, while batches are in flight: the parent's go on."""
+    expected, pipe = (make(lambda: fn.external_source(Positions(), batch=False, parallel=True)) for _ in range(2))
+    first = values(pipe.run())
+    child = os.fork()
+    if child == 0:
+        try:
+            pipe.close()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [first, *log_of(pipe, epochs=1)] == log_of(expected, epochs=1)
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_unpicklable_sources_name_the_attribute(method):
     import threading

@@ -643,6 +643,24 @@ def test_items_of_torch_datasets():
         plugin.from_torch_dataset(Squares())
 
 
+@pytest.mark.parametrize("items, match", [
+    ([(1, 2), (1,)], "must be alike, one is a tuple of 2, another a tuple of 1"), ([(1, 2), 3], "another a int"),
+    ([{"a": 1}, {"b": 1}], "must all have the keys"), ([{"a": 1}, 4], "must all have the keys"),
+])  # fmt: skip
+def test_items_that_differ_are_told(items, match):
+    with pytest.raises(ValueError, match=match):
+        torch_pipeline(items, parallel=False).run()
+
+
+def test_too_few_items_are_no_smaller_batch():
+    class Short(Squares):
+        def __getitems__(self, indices):
+            return [self[k] for k in indices[:-1]]
+
+    with pytest.raises(ValueError, match="returned 3 items, it was asked for 4"):
+        torch_pipeline(Short(), parallel=False).run()
+
+
 def made_pipeline(shard_id=0, num_shards=1):
     pipe = Pipeline(batch_size=2, num_threads=1, seed=4, enable_checkpointing=True)
     with pipe:
@@ -684,7 +702,7 @@ def test_a_pipeline_in_each_worker_of_a_data_loader():
 
 
 def reading_pipeline(folder, shard_id=0, num_shards=1):
-    files = numbered_files(folder, 14)
+    files = [str(folder / f"{k:03d}.bin") for k in range(14)]  # made before: workers that write them would disturb each other
     pipe = Pipeline(batch_size=2, num_threads=1, seed=4, enable_checkpointing=True)
     with pipe:
         _, labels = fn.readers.file(files=files, labels=list(range(14)), random_shuffle=True, shard_id=shard_id, num_shards=num_shards,
@@ -695,6 +713,7 @@ def reading_pipeline(folder, shard_id=0, num_shards=1):
 
 def stateful_loader(folder, workers):
     torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    numbered_files(folder, 14)
     dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, folder), ["k", "draw"], reader_name="reader")
     return torchdata.StatefulDataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
 
@@ -721,9 +740,26 @@ def test_torchdatas_loader_saves_and_restores(tmp_path, workers):
     assert listed(resumed) == every[2]
 
 
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_is_left_of_an_epoch_ends_with_it(tmp_path, workers):
+    """Saved behind any batch, also where some workers have given their last one: what is left comes, then the next epoch."""
+    loader, saved = stateful_loader(tmp_path, workers), []
+    every = [listed(loader)]
+    loader = stateful_loader(tmp_path, workers)
+    for _ in loader:
+        saved.append(loader.state_dict())
+    every.append(listed(loader))
+    assert len(saved) == len(every[0]) == 7 + (workers == 2)
+    for step, state in list(enumerate(saved, 1))[-3:]:
+        resumed = stateful_loader(tmp_path, workers)
+        resumed.load_state_dict(state)
+        assert [listed(resumed), listed(resumed)] == [every[0][step:], every[1]], step
+
+
 @pytest.mark.slow
 def test_set_epoch_reaches_the_workers_of_a_data_loader(tmp_path):
     """They are started for every epoch; without it each epoch would be the first."""
+    numbered_files(tmp_path, 14)
     dataset = plugin.PipelineDataset(functools.partial(reading_pipeline, tmp_path), ["k", "draw"], reader_name="reader")
     lasting = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
     expected = [listed(lasting), listed(lasting)]
@@ -764,6 +800,8 @@ def trained(loader, epochs, first=(0, 0), save_at=None):
 @pytest.mark.parametrize("where", [(0, 1), (1, 4), (1, 7), (1, None)])
 def test_a_trainer_that_asks_for_states(tmp_path, where, auto_reset):
     """Taken in an epoch, after its last batch and between epochs; loaded before `iter`, by an iterator that has prepared a batch."""
+
+    numbered_files(tmp_path, 14)
 
     def made():
         return DALIGenericIterator(reading_pipeline(tmp_path), ["k", "draw"], reader_name="reader", auto_reset=auto_reset)

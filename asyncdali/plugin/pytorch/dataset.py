@@ -78,16 +78,33 @@ class TorchDatasetSource:
         if os.getpid() != self._made_in:  # in a worker: its cores are taken by the other workers
             self._made_in = os.getpid()
             torch.set_num_threads(1)
-        if hasattr(self.dataset, "__getitems__"):
-            return list(self.dataset.__getitems__(indices))
-        return [self.dataset[index] for index in indices]
+        if not hasattr(self.dataset, "__getitems__"):
+            return [self.dataset[index] for index in indices]
+        items = list(self.dataset.__getitems__(indices))
+        if len(items) != len(indices):
+            raise ValueError(f"__getitems__ of the data set returned {len(items)} items, it was asked for {len(indices)}")
+        return items
 
     def _columns(self, items: list[Any]) -> Any:
-        if isinstance(items[0], dict):
-            items = [tuple(item[key] for key in self.keys or item) for item in items]
-        if not isinstance(items[0], (tuple, list)):
+        first = items[0]
+        if isinstance(first, dict):
+            keys = self.keys or list(first)
+            for item in items:
+                if not isinstance(item, dict) or not item.keys() >= set(keys):
+                    raise ValueError(f"items of the data set must all have the keys {list(keys)}, one is {_kind(item)}")
+            items = [tuple(item[key] for key in keys) for item in items]
+        elif not isinstance(first, (tuple, list)):
             return [_array(item) for item in items]
+        for item in items:
+            if not isinstance(item, (tuple, list)) or len(item) != len(items[0]):
+                raise ValueError(f"items of the data set must be alike, one is {_kind(first)}, another {_kind(item)}")
         return tuple([_array(part) for part in column] for column in zip(*items, strict=True))
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, dict):
+        return f"a dict with {list(item)}"
+    return f"a {type(item).__name__}" + (f" of {len(item)}" if isinstance(item, (tuple, list)) else "")
 
 
 def _array(value: Any) -> np.ndarray:
@@ -166,6 +183,7 @@ class PipelineDataset(IterableDataset):
         self._iterator: DALIGenericIterator | None = None
         self._made_in = 0
         self._epoch = 0  # where the iterator begins that is made next
+        self._resumes = False  # a state was loaded: what is left of its epoch comes next, even if that is nothing
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None}
@@ -192,7 +210,10 @@ class PipelineDataset(IterableDataset):
         return self._pipeline(**{name: value for name, value in place.items() if name in known})
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        return map(operator.itemgetter(0), iter(self.iterator))
+        iterator, resumes, self._resumes = self.iterator, self._resumes, False
+        if resumes and not iterator._ended:  # each worker of a loader ends the epoch for itself, those that have ended it first wait
+            return map(operator.itemgetter(0), iter(iterator.next, None))
+        return map(operator.itemgetter(0), iter(iterator))
 
     def __len__(self) -> int:
         """Batches of an epoch, without DataLoader workers; TypeError where sources end it."""
@@ -215,8 +236,9 @@ class PipelineDataset(IterableDataset):
         return self.iterator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As :meth:`DALIGenericIterator.load_state_dict`."""
+        """As :meth:`DALIGenericIterator.load_state_dict`; the next `iter` gives what is left of that epoch, if anything."""
         self.iterator.load_state_dict(state)
+        self._resumes = True
 
 
 __all__ = ["PipelineDataset", "TorchDatasetSource", "from_torch_dataset"]
