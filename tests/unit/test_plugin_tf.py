@@ -44,6 +44,7 @@ def test_batches_of_the_pipeline(tmp_path):
     assert dataset.element_spec == (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.float32))
     assert taken(iter(dataset), 7) == expected(reader(files), 7)
     assert [batch[0].shape for batch in dataset.take(2)] == [(4, 1)] * 2
+    assert int(dataset.cardinality()) == int(dataset.map(lambda *tensors: tensors).cardinality()) == tf.data.INFINITE_CARDINALITY
 
 
 def test_declared_elements(tmp_path):

@@ -133,7 +133,8 @@ def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.D
             tensor.set_shape(shape)
         return signature.element(tensors)
 
-    return tf.data.Dataset.range(_ENDLESS).map(element)
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)  # what Keras and others ask, before they count to 2^62
+    return tf.data.Dataset.range(_ENDLESS).map(element).apply(endless)
 
 
 def pipeline_overrides(
