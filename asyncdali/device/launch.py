@@ -115,6 +115,7 @@ def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
 _TYPES = {"bool": "boolean"}
 
 
+@cache
 def element_type(dtype: np.dtype | str) -> str:
     """The name that kernels (kernel.cuh) give an element type."""
     name = np.dtype(dtype).name

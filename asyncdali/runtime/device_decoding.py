@@ -43,8 +43,8 @@ class SplitDecode:
         plan, self._device = self._plan, device
         self.images = []
         if plan.balance is not None:
-            engines = sum(lane.count for lane in plan.lanes if lane.decoder.engines)
-            self._share = plan.balance.share(engines, len(plan.sizes) - sum(lane.count for lane in plan.lanes))
+            engines = sum(lane.samples for lane in plan.lanes if lane.decoder.engines)
+            self._share = plan.balance.share(engines, len(plan.sizes) - sum(lane.samples for lane in plan.lanes))
         for lane in plan.lanes:
             data, lengths, images, space = plan.files(lane, self._batch.addresses)
             files = Files(data, lengths, images.view(IMAGE), space)
@@ -117,5 +117,5 @@ class SplitDecode:
                 elsewhere.append((lane, images.images))
         moves, largest = plan.moves(batch, moved_by, elsewhere)
         if moves is not None:
-            keep.append(device.run([gather_launch(*moves, largest=largest)], stream, passing))
+            keep.append(device.run([gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest)], stream, passing))
         return keep

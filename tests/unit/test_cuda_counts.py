@@ -13,7 +13,9 @@ from helpers.cuda import StandIn, StandInNvjpeg, use
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.device.buffers import BufferPool
 from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.device.cuda.memory import DevicePool, Events
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 WARM, COUNTED = 12, 20
@@ -123,3 +125,72 @@ def test_calls_do_not_grow_with_the_batch(cuda):
         made.append({name: cuda.calls[name] for name in ("copy", "launch")})
         pipe.close()
     assert made[0] == made[1]
+
+
+# --- pools
+
+
+class Traffic:
+    """Batches in flight, as a pipeline has them: up to `depth` at a time, of sizes that scatter by `spread`, kept in order of their age."""
+
+    def __init__(self, depth, spread, allocate):
+        self._chance, self._depth, self._spread, self._allocate = np.random.default_rng(3), depth, spread, allocate
+        self._in_flight = []
+
+    def iterations(self, count):
+        for _ in range(count):
+            for mean in (150 << 20, 20 << 20, 5 << 20, 40 << 10):
+                size = int(mean * self._chance.uniform(1 - self._spread, 1 + self._spread))
+                self._in_flight.append(self._allocate(size))
+            wanted = 4 * int(self._chance.integers(1, self._depth + 1))  # whoever is late: the consumer or the producer
+            del self._in_flight[: max(len(self._in_flight) - wanted, 0)]
+
+
+class Unbacked:
+    """A driver that hands out addresses only: pools of any size."""
+
+    def __init__(self):
+        self.calls = Counter()
+
+    def __getattr__(self, name):
+        def call(*_):
+            self.calls[name] += 1
+            return self.calls.total() << 40
+
+        return call
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 8])
+def test_pools_are_complete_after_a_few_iterations(depth):
+    """However many batches are in flight later, up to the depth, and whatever their sizes within a few percent."""
+    driver = Unbacked()
+    device = DevicePool(driver, 0, Events(driver, 0))
+    pinned = BufferPool(lambda size: np.empty(size, np.uint8), small=0, spare=8.0, ahead=1)
+    device.ahead = pinned.ahead = depth + 2
+    traffic = [Traffic(depth, 0.04, lambda size: device.allocate(size, 7)), Traffic(depth, 0.04, pinned.allocate)]
+    for each in traffic:
+        each.iterations(20)
+    before = driver.calls["malloc"], driver.calls["event_create"], pinned.allocated_bytes
+    for each in traffic:
+        each.iterations(400)
+    assert (driver.calls["malloc"], driver.calls["event_create"], pinned.allocated_bytes) == before
+
+
+def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
+    """One event stands for all that is taken back at a time, so it must not stand for what comes back meanwhile."""
+    driver = Unbacked()
+    events = Events(driver, 0)
+    pool = DevicePool(driver, 0, events)
+    first, second = pool.allocate(100, 7), pool.allocate(100, 7)
+    record, late = events.record, [second]
+    del second
+
+    def recorded(stream):
+        found = record(stream)
+        late.clear()  # its last work is queued after the event
+        return found
+
+    events.record = recorded
+    del first
+    kept = pool.allocate(1 << 30, 7)
+    assert kept and len(pool._returned) == 1

@@ -38,7 +38,7 @@ class Lane(NamedTuple):
 
     decoder: BatchDecoder
     number: int
-    count: int
+    samples: int
 
 
 class Split(NamedTuple):
@@ -84,7 +84,7 @@ class GpuImages:
         nvjpegImage_t), and bytes of memory for whole images that the images are places in; 0: they are in the outputs."""
         from . import jpeg_lane_kernels as kernels
 
-        count = lane.count
+        count = lane.samples
         memory = np.empty(count * (2 + kernels.IMAGE_BYTES // 8), np.int64)
         at = address_of(memory)
         table = np.array(

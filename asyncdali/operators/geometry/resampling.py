@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, store_f64, store_i64
+from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_f64, store_i64
 from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled
 from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of
@@ -74,6 +74,42 @@ def fill_records(table):
     return needed
 
 
+# Table of place_taps (int64 each): 0 samples, 1 records, 2 intervals, 3 filter descriptions; filled in: 4 places int64[samples, 3, 3],
+# 5 most rows of an output, 6 channels, if all samples have the same and at most 4, else 0, 7 whether no input is empty in height or width.
+
+
+@compiled(1, brief=True)
+def place_taps(table):
+    """Where a GPU's tap tables of each axis begin: first indices, weights (in words), taps; gives the words of all."""
+    place, words, most = load_i64(table + 32), 0, 0
+    channels, whole = 0, True
+    for i in range(load_i64(table)):
+        record, interval = load_i64(table + 8) + 88 * i, load_i64(table + 16) + 48 * i
+        for axis in range(3):
+            extent, out = load_i64(record + 8 + 8 * axis), load_i64(record + 40 + 8 * axis)
+            length = abs(load_f64(interval + 16 * axis + 8) - load_f64(interval + 16 * axis))
+            kind = load_i64(record + 64) if out < length else load_i64(record + 72)
+            taps = np.int64(1)
+            if kind != NN and out > 0:
+                scale = np.float32(length / out)
+                widen = scale if load_i64(record + 80) != 0 and scale > 1 else np.float32(1)
+                radius = np.float32(load_i32(load_i64(table + 24) + 12 * kind + 8))
+                taps = smaller(np.int64(np.ceil(np.float32(2) * radius * widen)), extent)
+            store_i64(place, words)
+            store_i64(place + 8, words + out)
+            store_i64(place + 16, taps)
+            words += out + out * taps
+            place += 24
+        most = larger(most, load_i64(record) * load_i64(record + 40) * load_i64(record + 48))
+        own = load_i64(record + 32)
+        channels = own if i == 0 and own <= 4 else channels if own == channels else 0
+        whole = whole and load_i64(record + 16) * load_i64(record + 24) > 0
+    store_i64(table + 40, most)
+    store_i64(table + 48, channels)
+    store_i64(table + 56, 1 if whole else 0)
+    return words
+
+
 class Resampling:
     """What is decided about a batch: ``shapes`` int64[samples, ndim] of the outputs, and all that :meth:`step` needs.
 
@@ -130,14 +166,15 @@ class Resampling:
         count, fields = len(in_addresses), len(RECORD_FIELDS)
         records = self._memory[: count * fields].reshape(count, fields)
         intervals = self._memory[count * fields : count * (fields + 6)].view(np.float64).reshape(count, 3, 2)
-        axes, words = _tap_places(records, intervals)
+        axes = np.empty((count, 3, 3), np.int64)
+        table = np.array([count, self._records_at, self._intervals_at, DESCRIPTIONS_AT, address_of(axes), 0, 0, 0], np.int64)
+        words = place_taps(address_of(table))
+        rows, channels, whole = table[5:].tolist()
         unstored = (in_addresses, 0, records, intervals, TABLES, DESCRIPTIONS, axes, Scratch(4 * words), count)
         context = (in_addresses, out_addresses, *unstored[2:])
-        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume)), ("CHANNELS", channels)
-        rows = int((records[:, 0] * records[:, 5] * records[:, 6]).max(initial=0))
         offers = None
-        if channels and not self._volume and (records[:, 2] * records[:, 3] > 0).all():
+        if channels and whole and not self._volume:
             macros = ("RESIZED_IN", element_type(in_dtype)), ("CHANNELS", channels)
             offers = Pixels("resized", out_addresses, unstored, macros)
         return [
@@ -154,28 +191,12 @@ def tile_grid(rows: int, samples: int) -> tuple[int, int]:
     return grid_of(-(-rows // (_TILE_ROWS * _TILES)), samples, 1)
 
 
-def _tap_places(records: np.ndarray, intervals: np.ndarray) -> tuple[np.ndarray, int]:
-    """Where the tap tables of each axis begin, int64[samples, 3, 3]: first indices, weights (in words), taps; and the words of all."""
-    extents, outs = records[:, 1:4], records[:, 5:8]
-    length = np.abs(intervals[:, :, 1] - intervals[:, :, 0])
-    kinds = np.where(outs < length, records[:, 8:9], records[:, 9:10])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (length / outs).astype(np.float32)
-    widen = np.where((records[:, 10:11] != 0) & (scale > 1), scale, np.float32(1))
-    wanted = np.ceil(np.float32(2) * DESCRIPTIONS[kinds, 2].astype(np.float32) * widen).astype(np.int64)
-    taps = np.where(kinds == NN, 1, np.minimum(wanted, extents))
-    sizes = np.stack([outs, outs * taps], axis=2).reshape(-1)
-    ends = np.cumsum(sizes)
-    axes = np.empty((len(records), 3, 3), np.int64)
-    axes[:, :, :2] = (ends - sizes).reshape(len(records), 3, 2)
-    axes[:, :, 2] = taps
-    return axes, int(ends[-1]) if len(ends) else 0
-
-
-def compile_kernels(types: tuple[np.dtype, np.dtype] | None) -> None:
+def compile_kernels(types: tuple[np.dtype, np.dtype] | None, on_gpu: bool) -> None:
     """Bring in now what batches of any type need, and what pictures of `types` (of the input, of the output) do."""
     tap_tables.compile()
     fill_records.compile()
+    if on_gpu:
+        place_taps.compile()
     if types is not None:
         _resampling(*types, False).compile()
 

@@ -76,7 +76,8 @@ class Resize(Operator):
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
         possible = source in _TYPES and wanted in (source, DALIDataType.FLOAT)
-        self._resampling.compile_kernels((storage_dtype(source), storage_dtype(wanted)) if possible else None)
+        types = (storage_dtype(source), storage_dtype(wanted)) if possible else None
+        self._resampling.compile_kernels(types, on_gpu=self.environment.gpu is not None)
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
         return [known, DALIDataType.INT32][: self.spec.output_count]
 
