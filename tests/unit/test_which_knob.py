@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import inspect
+import os
 import re
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 from helpers.benches import EXAMPLE, bench
 from helpers.pipelines import run_script
 from helpers.slow_files import compiler, slow_files
 
-from asyncdali import fn
+from asyncdali import fn, pipeline_def
 from asyncdali.options import option_names
 from asyncdali.runtime import statistics as report
 from asyncdali.types import OperatorConcurrency
@@ -131,6 +136,79 @@ def test_more_threads_hide_slow_storage(tmp_path):
     assert per_sample(after, waits(after)) < 0.6 * per_sample(before, waits(before))
     reader = operator(before, "readers.file")
     assert reader["prepare_processor_seconds"] < 0.25 * reader["prepare_seconds"]
+
+
+# --- what else the statistics tell
+
+
+def reported(pipe, iterations):
+    """What happened in so many iterations, after the first."""
+    with contextlib.closing(pipe):
+        pipe.run()
+        before = pipe.statistics()
+        for _ in range(iterations):
+            pipe.run()
+        return pipe.statistics().since(before)
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=1)
+def many_decisions():
+    x = fn.random.uniform(range=[0.0, 1.0], shape=[2])
+    for _ in range(20):
+        x = fn.pad(fn.slice(x, start=[0], shape=[2], axes=[0]), fill_value=0)
+    return x
+
+
+def test_larger_batches_make_up_for_decisions():
+    small, large = (reported(many_decisions(batch_size=size), 20) for size in (2, 64))
+    decided = [sum(item.planning_seconds for item in found.segments) for found in (small, large)]
+    assert decided[1] / (20 * 64) < 0.3 * decided[0] / (20 * 2)
+
+
+def test_so_many_batches_are_under_way():
+    found = reported(many_decisions(prefetch_queue_depth=3), 40)
+    assert found.consumer.latency_seconds < 1.5 * found.queue.depth * found.elapsed_seconds
+    assert found.queue.depth == 3
+
+
+def pause(sample):
+    time.sleep(0.002)
+    return sample
+
+
+@pipeline_def(batch_size=4, num_threads=1, device_id=None)
+def slow_stage():
+    slow = fn.python_function(fn.random.uniform(range=[0.0, 1.0], shape=[2]), function=pause, name="slow")
+    return fn.python_function(slow, function=lambda x: x, name="quick")
+
+
+def test_the_stage_that_waits_for_nobody_is_the_slow_one():
+    found = reported(slow_stage(), 20)
+    waited = {name: item.wait_input_seconds + item.wait_turn_seconds for item in found.segments for name in item.operators}
+    assert waited["slow"] < 0.5 * waited["quick"]
+
+
+class Indices:
+    def __call__(self, info):
+        time.sleep(0.001)
+        return np.float32([info.idx_in_epoch])
+
+
+@pipeline_def(batch_size=4, num_threads=1, device_id=None, py_num_workers=2)
+def in_workers():
+    return fn.external_source(Indices(), batch=False, parallel=True)
+
+
+def test_workers_that_died_are_counted():
+    with contextlib.closing(in_workers()) as pipe:
+        pipe.run()
+        assert pipe.statistics().workers.restarts == 0
+        os.kill(pipe.worker_statistics()["workers"][0]["pid"], signal.SIGKILL)
+        for _ in range(500):
+            pipe.run()
+            if pipe.statistics().workers.restarts:
+                break
+        assert pipe.statistics().workers.restarts == 1
 
 
 @pytest.mark.slow
