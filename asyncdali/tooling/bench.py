@@ -89,6 +89,9 @@ def run(options: argparse.Namespace) -> int:
     except program.ProgramError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 130  # as shells say it
 
 
 def _check_can_be_written(what: str, file: str | None) -> None:

@@ -167,6 +167,15 @@ def test_what_cannot_be_measured_is_explained(capsys, target, name, arguments, w
     assert status == 1 and words in err and "Traceback" not in err
 
 
+def test_an_interrupt_ends_it_without_a_traceback(capsys, target, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "measure", interrupted)
+    status, _, err = run(capsys, target("small"))
+    assert status == 130 and err == "bench: interrupted\n"
+
+
 def test_targets_that_are_none(capsys, tmp_path):
     for target, words in (("x", "not of the form"), ("nowhere.py:x", "there is no file"), ("x.txt:y", "not of the form")):
         status, _, err = run(capsys, target)
