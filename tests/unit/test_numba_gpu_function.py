@@ -78,14 +78,20 @@ def same_shape(outs, ins):
         outs[0][k][:] = ins[0][k]
 
 
+BRIGHTER = {**declared([types.UINT8], [types.FLOAT], [3], [3]), "setup_fn": same_shape}
+BRIGHTER_GPU = {"run_fn": brighter_kernel, "device": "gpu", "blocks": [2, 1, 1], "threads_per_block": [32, 1, 1]}
+
+
+def test_arithmetic_is_numbas():
+    """UINT8 times 2 does not wrap."""
+    expected = [np.float32(np.minimum(picture.astype(np.int64) * 2 - 100, 255) * 0.5) for picture in PICTURES]
+    equal(made(lambda x: numba_function(x, **BRIGHTER_GPU, **BRIGHTER)), expected)
+
+
+@pytest.mark.slow
 def test_arithmetic_is_that_of_the_cpu_function():
-    """Numba's: UINT8 times 2 does not wrap."""
-    kinds = declared([types.UINT8], [types.FLOAT], [3], [3])
-    run = {"run_fn": brighter_kernel, "device": "gpu", "blocks": [2, 1, 1], "threads_per_block": [32, 1, 1]}
-    gpu = made(lambda x: numba_function(x, setup_fn=same_shape, **run, **kinds))
-    cpu = made(lambda x: numba_function(x.cpu(), setup_fn=same_shape, run_fn=brighter, **kinds))
-    equal(gpu, cpu)
-    equal(gpu, [np.float32(np.minimum(picture.astype(np.int64) * 2 - 100, 255) * 0.5) for picture in PICTURES])
+    gpu = made(lambda x: numba_function(x, **BRIGHTER_GPU, **BRIGHTER))
+    equal(gpu, made(lambda x: numba_function(x.cpu(), run_fn=brighter, **BRIGHTER)))
 
 
 @cuda.jit(device=True)
@@ -291,6 +297,7 @@ def test_debug_mode():
     equal([np.array(sample) for sample in graph().run()[0].as_cpu()], [picture[:, ::-1] for picture in PICTURES])
 
 
+@pytest.mark.slow
 def test_positional_arguments_of_the_class():
     from asyncdali.plugin.numba import NumbaFunction
 
