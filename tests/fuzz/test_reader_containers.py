@@ -102,7 +102,7 @@ def attempt(kind, arguments) -> str:
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 def test_damage(name, tmp_path, monkeypatch):
-    mutate(name, tmp_path, 40, monkeypatch)
+    mutate(name, tmp_path, 80, monkeypatch)
 
 
 @pytest.mark.slow
