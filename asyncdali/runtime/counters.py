@@ -8,7 +8,8 @@ system calls: they are asked for in one iteration of sixteen, unless a tool want
 and take turns at the interpreter, with cold caches: there counting takes some five times what it takes in a loop. So it makes no objects
 but a weak reference per output, and leaves to the report what can be computed from totals. (Logs in place of sums were no cheaper, neither
 tuples nor rows in an array.) And where iterations are that short, one of sixteen is timed and stands for the others (its times are added
-sixteen times); iterations, samples and bytes are always counted one by one.
+sixteen times); iterations, samples and bytes are always counted one by one, and of what the others deliver, numbers (labels, draws) are not
+remembered, only what has memory from the pool.
 """
 
 from __future__ import annotations
@@ -193,7 +194,11 @@ class PipelineCounters:
                 self._recorder.span("wait for a batch", record.arrived, time, record.index)
             if record.index % _LOOKS == 0:
                 self._look(time)
-        self._deliver(outputs)
+            self._deliver(outputs)
+            return
+        for batch in outputs:
+            if batch.values is None:
+                self._deliver([batch])
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
         """Debug mode: an iteration that began then was made in the consumer's own call; None: it failed."""

@@ -206,7 +206,7 @@ class Statistics:
     """Where the time of a pipeline went: see :meth:`asyncdali.Pipeline.statistics`. Times are seconds.
 
     Where iterations take less than half a millisecond, only one of sixteen is timed, and its times (and `ready_on_arrival`) stand for all;
-    iterations, samples and bytes are counted one by one.
+    iterations, samples and bytes are counted one by one. `buffers.held_*` then leaves out labels and other numbers of those not timed.
     """
 
     elapsed_seconds: float

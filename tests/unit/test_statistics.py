@@ -295,7 +295,8 @@ def test_memory_of_a_gpu_that_the_user_holds():
     assert counters.held() == (2, 2000)
 
 
-def test_a_user_who_keeps_everything():
+def test_a_user_who_keeps_everything(monkeypatch):
+    monkeypatch.setattr(counting, "SHORT", 0)
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
@@ -303,6 +304,24 @@ def test_a_user_who_keeps_everything():
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
+    pipe.close()
+
+
+def test_what_is_kept_of_short_iterations(monkeypatch):
+    """All of the images, and of the numbers those of the iterations that are timed."""
+    monkeypatch.setattr(counting, "SHORT", 1 << 40)
+    image = types.Constant(np.zeros((4, 4, 3), np.uint8), layout="HWC")
+    pipe = pipeline_of(lambda: (fn.flip(image, horizontal=1), fn.random.uniform()))
+    for _ in range(320):
+        pipe.run()
+    gc.collect()
+    images, numbers = zip(*[pipe.run() for _ in range(160)])
+    held = pipe.statistics().buffers.held_blocks
+    assert 160 + 10 <= held <= 160 + 11, held
+    del images
+    gc.collect()
+    assert 10 <= pipe.statistics().buffers.held_blocks <= 11
+    assert len(numbers) == 160
     pipe.close()
 
 
