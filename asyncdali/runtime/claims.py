@@ -29,7 +29,7 @@ def take_next(session: Session, launch: Callable[[Session], None], stream: Any) 
         else:
             launch(session)
         return session.fetch(stream)
-    except Exception:
+    except Exception:  # the program's own: it takes the iteration with it
         raise
     except BaseException:
         queued = session.producer.launched - launched
@@ -54,7 +54,7 @@ async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIte
         launch(session)
     try:
         yield
-    except Exception:
+    except Exception:  # the program's own: it takes the iteration with it
         raise
     except BaseException:
         session.owed += 1

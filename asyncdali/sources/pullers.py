@@ -117,22 +117,26 @@ class DirectPuller(Puller):
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
         self._partial: list[Any] = []
-        self._result: Any = _NOTHING
+        self._result: Any = _NOTHING  # what the source gave, until batches are made of it
+        self._got: dict[str, Batch] | None = None
 
     def pull(self) -> dict[str, Batch]:
-        if self._result is _NOTHING:
-            self._result = self._ask()
-        if self.snapshots is not None:
-            self.snapshots.pulled(self.snapshots.due())
-        return self._batches(self._result)
+        if self._got is None:
+            if self._result is _NOTHING:
+                self._result = self._ask()
+            if self.snapshots is not None:
+                self.snapshots.pulled(self.snapshots.due())
+            self._got = self._batches(self._result)
+            self._result = _NOTHING  # the user's memory is free for the next batch
+        return self._got
 
     def advance(self, iteration: int) -> None:
         super().advance(iteration)
-        self._result = _NOTHING
+        self._got = None
 
     def drop(self) -> None:
         super().drop()
-        self._result = _NOTHING
+        self._result, self._got = _NOTHING, None
 
     def _ask(self) -> Any:
         callback, size = self.group.callback, self.batch_size

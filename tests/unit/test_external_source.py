@@ -911,3 +911,21 @@ def decorated():
 
 def test_in_a_pipeline_function():
     assert values(decorated().run()) == [[0, 0]]
+
+
+def test_what_a_source_gave_is_let_go_of():
+    """Once it is copied: the next batch may have its memory."""
+
+    class Given(np.ndarray):
+        """An array that can be referred to weakly."""
+
+    given = []
+
+    def source():
+        array = np.zeros((3, 4)).view(Given)
+        given.append(weakref.ref(array))
+        return array
+
+    pipe = pipeline_of(lambda: fn.external_source(source), prefetch_queue_depth=1)
+    pipe.run()
+    assert [reference() for reference in given] == [None]
