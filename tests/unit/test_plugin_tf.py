@@ -15,6 +15,7 @@ from asyncdali import fn, pipeline_def, types
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 from asyncdali.plugin.tf import DALIDataset  # noqa: E402
+from asyncdali.plugin.tf.cursors import Cursors  # noqa: E402
 from asyncdali.plugin.tf.experimental import DALIDatasetWithInputs, Input  # noqa: E402
 
 
@@ -134,6 +135,45 @@ def test_an_error_is_its_batchs(tmp_path):
     with pytest.raises(tf.errors.OpError, match="005.bin"):
         next(iterator)
     assert next(iterator)[1].numpy().tolist() == [[0], [1], [2], [3]]
+
+
+class Pausing:
+    """A pipeline that lets the test act while it runs."""
+
+    closed = False
+
+    def __init__(self, within=lambda: None):
+        self.within = within
+        self.runs = 0
+
+    def run(self):
+        self.within()
+        assert not self.closed, "closed while it was used"
+        self.runs += 1
+        return (np.asarray([self.runs - 1]),)
+
+    def close(self):
+        self.closed = True
+
+
+def test_pipelines_end_with_their_owner_but_not_within_a_call(monkeypatch):
+    """Also when a thread of TensorFlow reads ahead while the data set goes, and once more afterwards."""
+    monkeypatch.setattr("asyncdali.plugin.tf.cursors.arrays_of", list)
+    monkeypatch.setattr("asyncdali.plugin.tf.cursors.seek", lambda pipe, position: setattr(pipe, "runs", position))
+    made = []
+
+    def make():
+        made.append(Pausing(within=lambda: cursors.release() if cursors.going else None))
+        return made[-1]
+
+    cursors = Cursors(make)
+    cursors.going = False
+    assert cursors.batch(0)[0].tolist() == [0] and not made[0].closed
+    cursors.going = True
+    assert cursors.batch(1)[0].tolist() == [1]
+    assert made[0].closed and len(made) == 1
+    assert [cursors.batch(position)[0].tolist() for position in (2, 40)] == [[2], [40]]
+    assert len(made) == 3 and all(pipe.closed for pipe in made)
 
 
 # --- saving

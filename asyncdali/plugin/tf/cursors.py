@@ -46,18 +46,25 @@ class _Cursor:
 
 
 class Cursors:
-    """`make` makes pipelines of equal streams; each place that is read from has one."""
+    """`make` makes pipelines of equal streams; each place that is read from has one.
+
+    They end with their owner (:meth:`release`). Whoever asks later, because TensorFlow goes on reading ahead for a moment or has kept what
+    was made of the data set, still gets its batch: of a pipeline that ends with the call.
+    """
 
     def __init__(self, make: Callable[[], Any]):
         self.make = make
         self._lock = threading.Lock()
+        self._owned = True
         self._cursors: list[_Cursor] = []  # the one used last is the last
 
     def batch(self, position: int) -> list[np.ndarray]:
         """Batch `position`: the next one of a cursor, or after seeking. Raises the errors of the pipeline, each for its own batch."""
-        with self._lock:
-            cursor = self._cursor(position)
-            return cursor.batch(position)
+        try:
+            with self._lock:
+                return self._cursor(position).batch(position)
+        finally:
+            self._sweep()
 
     def _cursor(self, position: int) -> _Cursor:
         near = [cursor for cursor in self._cursors if cursor.reaches(position)]
@@ -82,13 +89,16 @@ class Cursors:
             cursor.passed[0] = first
             return first
 
-    def close(self) -> None:
-        """Close the pipelines."""
-        with self._lock:
-            for cursor in self._cursors:
-                cursor.pipeline.close()
-            self._cursors.clear()
+    def release(self) -> None:
+        """The owner is gone: close the pipelines, now or when the call that uses them returns. The collector of garbage may call this
+        anywhere, also within :meth:`batch` on the same thread, so it waits for nothing."""
+        self._owned = False
+        self._sweep()
 
-    def __del__(self) -> None:
-        for cursor in self._cursors:
-            cursor.pipeline.close()
+    def _sweep(self) -> None:
+        while not self._owned and self._cursors and self._lock.acquire(blocking=False):
+            try:
+                while self._cursors:
+                    self._cursors.pop().pipeline.close()
+            finally:
+                self._lock.release()

@@ -105,27 +105,17 @@ class DALIDataset(PipelineDataset):
         cursors = Cursors(make)
         signature = Signature(first, output_dtypes, output_shapes, cursors.peek_first)
         first.close()
-        self._cursors = cursors
         super().__init__(_positions(cursors, signature, saved=why is None), why)
+        # TensorFlow never lets go of what it calls, so that cannot own the pipelines: the data set does.
+        weakref.finalize(self, cursors.release).atexit = False  # pipelines end by themselves there
 
 
 def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.Dataset:
-    """Position -> batch: a stateless map, so that the position is all that an iterator has to save.
-
-    TensorFlow never lets go of the function: the data set owns the pipelines, so that they end with it. Where it is gone although
-    something made of it is still read, others are made.
-    """
-    make = cursors.make
-    held: list[Cursors] = []
-    owned = weakref.ref(cursors)
+    """Position -> batch: a stateless map, so that the position is all that an iterator has to save."""
 
     def batch(position: Any) -> list[np.ndarray]:
         with call():
-            found = owned() or (held[0] if held else None)
-            if found is None:
-                found = Cursors(make)
-                held.append(found)
-            return signature.checked(found.batch(int(position)))
+            return signature.checked(cursors.batch(int(position)))
 
     def element(position: tf.Tensor) -> Any:
         tensors = tf.numpy_function(batch, [position], signature.dtypes, stateful=not saved)
