@@ -52,18 +52,21 @@ static void sleep(int64_t nanoseconds) {
 
 STUB int64_t stub_synchronize_stream(int64_t) { return counted(0); }
 STUB int64_t stub_synchronize(int64_t event) { sleep(left(event)); return counted(0); }
-STUB int64_t stub_wait_event(int64_t, int64_t) { return counted(0); }
-STUB int64_t stub_record(int64_t event, int64_t) { recorded[event % EVENTS] = now(); return counted(0); }
 STUB int64_t stub_query(int64_t event) { return counted(left(event) > 0 ? 600 : 0); }  // cudaErrorNotReady
 STUB double stub_elapsed(int64_t, int64_t) { counted(0); return 1.0; }
-STUB int64_t stub_copy(int64_t, int64_t, int64_t, int64_t, int64_t) { return counted(0); }
-STUB int64_t stub_launch(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) { return counted(0); }
 
 // ------------------------------------------------------------------------------------------------------------- libcuda, which CuPy lacks
 
 static thread_local void *current = nullptr;
 STUB int cuCtxGetCurrent(void **context) { *context = current; return (int)counted(0); }
 STUB int cuCtxSetCurrent(void *context) { current = context; return (int)counted(0); }
+
+STUB int cuStreamWaitEvent(void *, void *, unsigned) { return (int)counted(0); }
+STUB int cuEventRecord(void *event, void *) { recorded[(int64_t)event % EVENTS] = now(); return (int)counted(0); }
+STUB int cuMemcpyAsync(uint64_t, uint64_t, size_t, void *) { return (int)counted(0); }
+STUB int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **) {
+    return (int)counted(0);
+}
 
 // -------------------------------------------------------------------------------------------------------------------------------- nvJPEG
 

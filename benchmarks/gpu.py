@@ -93,33 +93,39 @@ class Kernels:
     def __init__(self, driver: Any):
         import cupy
 
-        self._cupy, self._driver, self._launch = cupy, driver, driver.launch
-        self._names: dict[int, str] = {}
-        self._last: dict[str, tuple[Any, ...]] = {}
-        load = driver.load
+        from asyncdali.device.cuda import command_kernels
+        from asyncdali.device.cuda.commands import listed
+
+        self._cupy = cupy
+        self._kernels: dict[int, tuple[str, Any]] = {}  # by handle: names, and what keeps them loaded
+        self._last: dict[str, tuple[int, np.ndarray]] = {}  # streams and commands
+        load, perform = driver.load, driver.perform
 
         def named(kernel: Any) -> Any:
             function = load(kernel)
-            self._names[id(function)] = kernel.entry
+            self._kernels[function.ptr] = kernel.entry, function
             return function
 
-        def noted(function: Any, grid: Any, block: int, shared: int, stream: int, context: int) -> None:
-            self._last[self._names[id(function)]] = (function, grid, block, shared, stream, context)
-            self._launch(function, grid, block, shared, stream, context)
+        def noted(commands: np.ndarray) -> None:
+            for _, words in listed(commands):
+                if words[0] == command_kernels.LAUNCH:
+                    self._last[self._kernels[words[2]][0]] = words[1], np.array(words, np.int64)
+            perform(commands)
 
-        driver.load, driver.launch = named, noted
+        driver.load, driver.perform = named, noted
+        self._perform = perform
 
     def report(self, repetitions: int = 30) -> None:
         """Nothing else may be at work on the GPU."""
         cuda = self._cupy.cuda
         cuda.runtime.deviceSynchronize()
-        for name, launch in self._last.items():
-            stream = cuda.ExternalStream(launch[4])
+        for name, (handle, launch) in self._last.items():
+            stream = cuda.ExternalStream(handle)
             times = []
             for _ in range(repetitions):
                 begin, end = cuda.Event(), cuda.Event()
                 begin.record(stream)
-                self._launch(*launch)
+                self._perform(launch)
                 end.record(stream)
                 end.synchronize()
                 times.append(1e3 * cuda.get_elapsed_time(begin, end))

@@ -1,9 +1,9 @@
 """``python -m benchmarks.gpu_interpreter [photos]``: the interpreter's part in the pipelines of ``benchmarks.gpu``, without a GPU.
 
-CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is what runs on a GPU: the driver with its packing of
-arguments, the binding of nvJPEG, tables, pools, streams, threads. CuPy's functions are called through ctypes here, which takes 0.3 to
-0.6 us a call, where CuPy takes 0.1 to 0.2 and CUDA itself some microseconds without the interpreter lock. A batch on the engines takes
-`--pace` milliseconds, so threads sleep and wake as they do beside a GPU.
+CUDA and nvJPEG are stubs in C++ (``cuda_stub.cpp``). Everything above them is what runs on a GPU: the driver with its commands, the
+binding of nvJPEG, tables, pools, streams, threads. What is left of CuPy's functions is called through ctypes here, which takes 0.3 to
+0.6 us a call, where CuPy takes 0.1 to 0.2. A batch on the engines takes `--pace` milliseconds, so threads sleep and wake as they do
+beside a GPU.
 
 Printed per sample: processor time of all threads but what they spend in compiled code and in nvJPEG (asyncdali.tooling.interpreter): an
 upper bound of the time that the lock is held, because system calls are in it. Then the same by thread, per batch. With `--profile`,
@@ -53,13 +53,13 @@ def _cupy(stub: Any) -> Any:
     runtime = SimpleNamespace(
         setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
         hostAlloc=function("host_alloc", 2), streamCreateWithFlags=function("create", 1), streamDestroy=function("destroy", 1),
-        streamSynchronize=function("synchronize_stream", 1), streamWaitEvent=function("wait_event", 2),
-        eventCreateWithFlags=function("create", 1), eventDestroy=function("destroy", 1), eventRecord=function("record", 2),
+        streamSynchronize=function("synchronize_stream", 1), eventCreateWithFlags=function("create", 1),
+        eventDestroy=function("destroy", 1),
         eventSynchronize=function("synchronize", 1), eventQuery=function("query", 1),
-        eventElapsedTime=function("elapsed", 2, ctypes.c_double), memcpyAsync=function("copy", 5),
+        eventElapsedTime=function("elapsed", 2, ctypes.c_double),
         getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError,
     )  # fmt: skip
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, driver=SimpleNamespace(launchKernel=function("launch", 11))))
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
 
 
 def use_stub(folder: str, pace: float) -> Any:

@@ -12,11 +12,13 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
-from ..device.cuda.device import CudaDevice, CudaStream
+from ..device.cuda.commands import Commands
+from ..device.cuda.device import CudaDevice
 from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import DeviceBuffer
 from ..device.cuda.nvjpeg import DecodedImages, Files
 from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, IMAGE, NvjpegError
+from ..device.launch import Launch
 from ..operators.base import Step
 from . import branches
 
@@ -38,8 +40,8 @@ class SplitDecode:
         self._pinned = np.empty(0, np.uint8)
         self._share: Any = None
 
-    def start(self, device: CudaDevice, stream: CudaStream) -> list[tuple[Any, Step]]:
-        """Give the GPU's decoders their parts; returns the steps for the rest."""
+    def start(self, device: CudaDevice, commands: Commands) -> list[tuple[Any, Step]]:
+        """Give the GPU's decoders their parts; returns the steps for the rest. `commands` are for the stream that the batch is made on."""
         plan, self._device = self._plan, device
         self.images = []
         if plan.balance is not None:
@@ -48,7 +50,8 @@ class SplitDecode:
         for lane in plan.lanes:
             data, lengths, images, space = plan.files(lane, self._batch.addresses)
             files = Files(data, lengths, images.view(IMAGE), space)
-            targets = None if files.space else (self._batch.memory_owner, stream.record())  # whole: straight to where they belong
+            # Whole images go straight to where they belong.
+            targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
             self.images.append(lane.decoder.start(files, plan.bgr, targets, then))
         return self._by_host(device)
@@ -92,16 +95,16 @@ class SplitDecode:
             rows = np.where(self._branch >= 0, rows[self._branch], -1)
         return [(self._built, branches.in_branch(self._step, rows))]
 
-    def gather(self, device: CudaDevice, stream: CudaStream, passing: list[DeviceBuffer]) -> list[Any]:
-        """Queue what brings all parts together, behind the GPU decoders' work; returns what must be kept meanwhile, and appends to
-        `passing` the device memory that nobody else knows."""
+    def gather(self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer]) -> tuple[list[Launch], list[Any]]:
+        """Add to `commands` what goes before the launches that bring all parts together, behind the GPU decoders' work. Returns these
+        launches and what must be kept meanwhile, and appends to `passing` the device memory that nobody else knows."""
         plan, batch = self._plan, self._batch
         moved_by = 0
         keep: list[Any] = [self._pinned, self._step]
         if len(self._pinned):
             size, pinned_at = len(self._pinned), address_of(self._pinned)
-            copy = device.pool.allocate(size, stream.handle)
-            device.driver.copy(copy.address, pinned_at, size, stream.handle)
+            copy = device.pool.allocate(size, commands)
+            commands.copy(copy.address, pinned_at, size)
             moved_by = copy.address - pinned_at
             passing.append(copy)
         elsewhere: list[tuple[Lane, np.ndarray]] = []
@@ -109,13 +112,13 @@ class SplitDecode:
             buffer = images.buffer
             if buffer is None or images.ready is None:  # failed
                 continue
-            stream.wait(images.ready)  # also where the CPU decoded all again: nobody else writes then
-            buffer.readers.add(stream.handle)
+            commands.wait(images.ready)  # also where the CPU decoded all again: nobody else writes then
+            buffer.readers.add(commands.stream)
             keep.append(images)
             if buffer is not batch.memory_owner:
                 passing.append(buffer)
                 elsewhere.append((lane, images.images))
         moves, largest = plan.moves(batch, moved_by, elsewhere)
-        if moves is not None:
-            keep.append(device.run([gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest)], stream, passing))
-        return keep
+        if moves is None:
+            return [], keep
+        return [gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest)], keep

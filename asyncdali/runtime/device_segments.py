@@ -18,8 +18,9 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.cuda.arrays import buffers_of, pieces
 from ..device.cuda.device import CudaStream
+from ..device.cuda.driver import DriverError
 from ..device.cuda.gather import gather_launch
-from ..device.cuda.memory import DeviceBuffer
+from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.launch import Launch
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
@@ -38,6 +39,7 @@ class DeviceSegmentRun(SegmentRun):
         self._iteration = replace(self._iteration, stream=stream)
         self._stream: CudaStream = stream
         self._device = stream.device
+        self._commands = stream.commands()  # performed when all is known
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
         self._by_host: list[Batch] = []  # made on the worker threads
@@ -51,6 +53,8 @@ class DeviceSegmentRun(SegmentRun):
         self._device.enter()
         self._stream.throttle()
         self._order_inputs()
+        if self.segment.operators[0].operator.barrier:  # the operator may give work to the stream itself
+            self._commands.perform()
         yield from super().phases()
 
     # --- planning
@@ -110,7 +114,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch, sizes: np.ndarray | None = None) -> None:
         sizes = batch.sizes() if sizes is None else sizes
-        buffer = self._device.pool.allocate(int(sizes.sum()), self._stream.handle)
+        buffer = self._device.pool.allocate(int(sizes.sum()), self._commands)
         self._made.append(buffer)
         batch.place(buffer, buffer.address, sizes)
 
@@ -120,7 +124,7 @@ class DeviceSegmentRun(SegmentRun):
         steps = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
         by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
         for decode in self._decoded:
-            by_host.extend(decode.start(self._device, self._stream))
+            by_host.extend(decode.start(self._device, self._commands))
         try:
             yield from super()._pixels(by_host, fresh, slots, scratch, timed)
         finally:
@@ -137,7 +141,7 @@ class DeviceSegmentRun(SegmentRun):
         self._device.enter()  # this is the worker thread that finished last, if there was work
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
-        begun = None if times is None else times.begin()
+        begun = None if times is None else times.begin(self._commands)
         keep: list[Any] = [self._uploads, self._downloads, steps]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
@@ -146,26 +150,40 @@ class DeviceSegmentRun(SegmentRun):
             self._uploads.append((batch, host))
         for batch, source in (*self._uploads, *self._downloads):
             keep.extend(self._copy(batch, source))
+        gathering: list[Launch] = []
         for decode in self._decoded:
-            keep.extend(decode.gather(self._device, self._stream, self._passing))
+            windows, scattered = decode.gather(self._device, self._commands, self._passing)
+            gathering += windows
+            keep += scattered
         launches = self._compiled([(built, launch) for built, step in steps if step.launches is not None for launch in step.launches()])
         together, scattered = self._gathered()
-        keep.extend(scattered)
-        if launches or together:
-            keep.append(self._device.run([*launches, *together], self._stream, self._passing))
+        keep += scattered
+        event = self._queue(gathering, launches, together, keep)
         if counters is not None:
             counters.ran_on_device(begun)
-        event = self._stream.record()
+        if self._downloads:
+            yield Waiting(event)
+
+    def _queue(self, before: list[Launch], launches: list[tuple[BuiltOperator, Launch]], after: list[Launch], keep: list[Any]) -> CudaEvent:
+        """Tell the stream everything; gives the event behind it."""
+        owners = [None] * len(before) + [built for built, _ in launches] + [None] * len(after)
+        together = [*before, *(launch for _, launch in launches), *after]
+        if together:
+            keep.append(self._device.launch_all(together, self._commands, self._passing, owners))
+        try:
+            event = self._device.events.last(self._commands)
+        except DriverError as error:
+            self._stream.settle()
+            raise (error if error.owner is None else self._wrap(error.owner, error)) from None
         for buffer in self._made:
             buffer.ready = event
         for buffer in self._passing:
             buffer.passed(self._stream.handle, event)
         self._passing.clear()
         self._stream.keep(event, keep)
-        if self._downloads:
-            yield Waiting(event)
+        return event
 
-    def _compiled(self, launches: list[tuple[BuiltOperator, Launch]]) -> list[Launch]:
+    def _compiled(self, launches: list[tuple[BuiltOperator, Launch]]) -> list[tuple[BuiltOperator, Launch]]:
         """The launches that remain when those are fused that can be; an error of the compiler names the operator."""
         owners = {id(launch): built for built, launch in launches}
         fused = self._fused([launch for _, launch in launches], owners)
@@ -174,7 +192,7 @@ class DeviceSegmentRun(SegmentRun):
                 self._device.function(launch.kernel)
             except Exception as error:
                 raise self._wrap(owners[id(launch)], error) from error
-        return fused
+        return [(owners[id(launch)], launch) for launch in fused]
 
     def _fused(self, launches: list[Launch], owners: dict[int, BuiltOperator]) -> list[Launch]:
         """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
@@ -205,24 +223,24 @@ class DeviceSegmentRun(SegmentRun):
             buffer.readers.add(self._stream.handle)
             if buffer.ready is not None and buffer.stream != self._stream.handle and id(buffer.ready) not in self._ordered:
                 self._ordered.add(id(buffer.ready))
-                self._stream.wait(buffer.ready)
+                self._commands.wait(buffer.ready)
 
     def _copy(self, target: Batch, source: Batch) -> list[Any]:
         """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
         size = int(target.sizes().sum())
-        driver, handle = self._device.driver, self._stream.handle
+        commands = self._commands
         if not size:
             return []
         start = int(target.addresses[0])
         if source.values is not None:
             values = np.ascontiguousarray(source.values)
-            driver.copy(start, address_of(values), size, handle)
+            commands.copy(start, address_of(values), size)
             return [values]
         if source.contiguous:
-            driver.copy(start, int(source.addresses[0]), size, handle)
+            commands.copy(start, int(source.addresses[0]), size)
             return [source.memory_owner]
         for to, at, part in pieces(start, source):
-            driver.copy(to, at, part, handle)
+            commands.copy(to, at, part)
         return [source.memory_owner]
 
     def _gathered(self) -> tuple[list[Launch], list[Any]]:
@@ -250,4 +268,3 @@ class DeviceSegmentRun(SegmentRun):
 
 def _is_on_device(batch: Batch) -> bool:
     return bool(buffers_of(batch.memory_owner))
-

@@ -20,13 +20,19 @@ import numpy as np
 from PIL import Image
 
 from asyncdali.device import select
-from asyncdali.device.cuda.driver import DeviceMemoryError
+from asyncdali.device.cuda import command_kernels as kernels
+from asyncdali.device.cuda.commands import listed
+from asyncdali.device.cuda.driver import DeviceMemoryError, DriverError
 from asyncdali.device.cuda.nvjpeg_library import IMAGE, NvjpegError
 from asyncdali.device.launch import Kernel
 
 from .kernels import host_kernel
 
 _POISON = 0xDD
+_COMMANDS = {
+    kernels.WAIT: "stream_wait", kernels.RECORD: "event_record", kernels.COPY: "copy", kernels.STAGE: "stage", kernels.LAUNCH: "launch",
+    kernels.LAUNCH_EACH: "launch_each",
+}  # fmt: skip
 
 
 class Misuse(Exception):
@@ -62,6 +68,8 @@ class StandIn:
         self._worked = 0
         self.calls: Counter[str] = Counter()
         self.broken: str | None = None
+        self.fails: dict[str, int] = {}
+        self._functions: dict[int, Any] = {}
         self.codes: dict[Any, Any] = {}
         """What stands for code of other compilers: ``function(blocks, threads, arguments)``."""
 
@@ -277,8 +285,48 @@ class StandIn:
                 raise Misuse(f"use after free: {size} bytes at {address:#x}")
         ctypes.memmove(target, source, size)
 
+    def perform(self, commands: np.ndarray) -> None:
+        """Command by command as a program would call CUDA; `fails` gives the status of calls (by name) that do not work."""
+        with self._entered():
+            for place, (kind, *arguments) in listed(commands):
+                name = _COMMANDS[kind]
+                if name in self.fails:
+                    status = self.fails[name]
+                    raise DriverError(f"{name}: status {status} ({status})", status, place)
+                getattr(self, f"_do_{name}")(*arguments)
+
+    def _do_stream_wait(self, stream: int, event: int) -> None:
+        self.stream_wait(stream, event)
+
+    def _do_event_record(self, stream: int, event: int) -> None:
+        self.event_record(event, stream)
+
+    def _do_copy(self, stream: int, target: int, source: int, size: int) -> None:
+        self.copy(target, source, size, stream)
+
+    def _do_stage(self, target: int, source: int, size: int) -> None:
+        """Nothing of it is asynchronous, so the memory must be the host's, and allocated."""
+        if not self._inside(self._pinned, target, size):
+            raise Misuse(f"{size} bytes at {target:#x} are not pinned memory")
+        ctypes.memmove(target, source, size)
+
+    def _do_launch(self, stream: int, function: int, x: int, y: int, block: int, shared: int, context: int, unused: int) -> None:
+        self.launch(self._functions[function], (x, y), block, shared, stream, context)
+
+    def _do_launch_each(self, stream: int, function: int, *words: int) -> None:
+        blocks, threads, (count, each, places) = words[:3], words[3:6], words[6:]
+        for k in range(count):
+            where = [ctypes.c_int64.from_address(places + 8 * (k * each + i)).value for i in range(each)]
+            row = np.array([ctypes.c_int64.from_address(at).value for at in where])
+            self.launch_one(self._functions[function], blocks, threads, stream, row)
+
+    def _handle(self, function: Any) -> Any:
+        function.ptr = id(function)
+        self._functions[function.ptr] = function
+        return function
+
     def load(self, kernel: Kernel) -> Any:
-        return host_kernel(kernel)
+        return self._handle(host_kernel(kernel))
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
         with self._entered():
@@ -289,13 +337,12 @@ class StandIn:
     def load_code(self, code: Any) -> Any:
         """Kernels that others compiled are what the test says."""
         self.calls["load_code"] += 1
-        return self.codes[code]
+        return self._handle(self.codes[code])
 
-    def launch_each(self, function: Any, blocks: Any, threads: Any, stream: int, arguments: np.ndarray) -> None:
+    def launch_one(self, function: Any, blocks: Any, threads: Any, stream: int, arguments: np.ndarray) -> None:
         with self._entered():
-            for row in arguments.copy():
-                self._called("launch_each")
-                self._queue(stream, ("launch", functools.partial(function, blocks, threads, row)))
+            self._called("launch_each")
+            self._queue(stream, ("launch", functools.partial(function, blocks, threads, arguments)))
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         self.calls["export"] += 1

@@ -15,6 +15,7 @@ from PIL import Image
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device.buffers import BufferPool
 from asyncdali.device.cuda import nvjpeg_library
+from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.memory import DevicePool, Events
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -167,7 +168,7 @@ def test_pools_are_complete_after_a_few_iterations(depth):
     device = DevicePool(driver, 0, Events(driver, 0))
     pinned = BufferPool(lambda size: np.empty(size, np.uint8), small=0, spare=8.0, ahead=1)
     device.ahead = pinned.ahead = depth + 2
-    traffic = [Traffic(depth, 0.04, lambda size: device.allocate(size, 7)), Traffic(depth, 0.04, pinned.allocate)]
+    traffic = [Traffic(depth, 0.04, lambda size: device.allocate(size, Commands(driver, 7))), Traffic(depth, 0.04, pinned.allocate)]
     for each in traffic:
         each.iterations(20)
     before = driver.calls["malloc"], driver.calls["event_create"], pinned.allocated_bytes
@@ -181,7 +182,7 @@ def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
     driver = Unbacked()
     events = Events(driver, 0)
     pool = DevicePool(driver, 0, events)
-    first, second = pool.allocate(100, 7), pool.allocate(100, 7)
+    first, second = pool.allocate(100, Commands(driver, 7)), pool.allocate(100, Commands(driver, 7))
     record, late = events.record, [second]
     del second
 
@@ -192,5 +193,5 @@ def test_a_block_returned_while_others_are_taken_back_is_behind_its_own_work():
 
     events.record = recorded
     del first
-    kept = pool.allocate(1 << 30, 7)
+    kept = pool.allocate(1 << 30, Commands(driver, 7))
     assert kept and len(pool._returned) == 1

@@ -10,6 +10,7 @@ import pytest
 from helpers import kernels
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.memory import DevicePool, Events
 from asyncdali.operators.base import REGISTRY
 from asyncdali.types import OperatorConcurrency, StreamPolicy
@@ -209,13 +210,13 @@ def test_memory_in_a_cycle_of_garbage_is_returned_and_not_freed(cuda):
     cuda.use(0)
     pool = DevicePool(cuda, 0, Events(cuda, 0))
     stream = cuda.stream_create()
-    cycle = [pool.allocate(1000, stream)]
+    cycle = [pool.allocate(1000, Commands(cuda, stream))]
     address = cycle[0].address
     cycle.append(cycle)
     del cycle
     gc.collect()
     assert cuda.calls["free"] == 0
-    assert pool.allocate(1000, stream).address == address
+    assert pool.allocate(1000, Commands(cuda, stream)).address == address
 
 
 def test_streams_and_events_of_closed_pipelines_are_used_again(cuda):

@@ -8,6 +8,7 @@ from helpers import kernels
 from helpers.cuda import StandIn, use
 
 from asyncdali import fn, pipeline_def
+from asyncdali.device.cuda.commands import Commands
 from asyncdali.device.cuda.timing import StreamTimes
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
@@ -52,8 +53,15 @@ def test_nobody_waits_for_the_times(cuda):
     stream = cuda.stream_create()
     times = StreamTimes(cuda, 0, stream)
     memory, host = cuda.malloc(8), cuda.host_alloc(8)
+
+    def begin():
+        commands = Commands(cuda, stream)
+        begun = times.begin(commands)
+        commands.perform()
+        return begun
+
     for work in (1, 4):
-        begun = times.begin()
+        begun = begin()
         for _ in range(work):
             cuda.copy(memory, host, 8, stream)
         times.end(begun)
@@ -62,7 +70,7 @@ def test_nobody_waits_for_the_times(cuda):
     cuda.stream_synchronize(stream)
     assert times.taken() == [1_000_000, 4_000_000] and times.taken() == []
     events = cuda.calls["timer_create"]
-    times.end(times.begin())
+    times.end(begin())
     assert cuda.calls["timer_create"] == events
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .commands import Commands
 from .memory import LEGACY_STREAM, DeviceBuffer
 
 if TYPE_CHECKING:
@@ -77,21 +78,29 @@ class CudaMemory:
         return self.wrap(int(batch.addresses[index]), batch.shapes[index].tolist(), storage_dtype(batch.dtype), batch.memory_owner)
 
     def empty(self, size: int) -> DeviceArray:
+        commands = self._commands()
         with self.device.entered():
-            buffer = self.device.pool.allocate(size, self.device.copy_stream)
+            buffer = self.device.pool.allocate(size, commands)
+            commands.perform()
         return DeviceArray(self, buffer.address, (size,), np.dtype(np.uint8), buffer)
 
     @staticmethod
     def address(array: Any) -> int:
         return array.address if isinstance(array, DeviceArray) else array.ctypes.data
 
+    def _commands(self, stream: int | None = None) -> Commands:
+        """For `stream`; None: the device's own for copies."""
+        return Commands(self.device.driver, self.device.copy_stream if stream is None else stream)
+
     def order(self, array: DeviceArray, stream: int) -> None:
         """`stream` waits for the data, and the data for `stream` before their memory is used again."""
         self.seen(array, stream)
+        commands = self._commands(stream)
+        for buffer in buffers_of(array.owner):
+            if buffer.ready is not None:
+                commands.wait(buffer.ready)
         with self.device.entered():
-            for buffer in buffers_of(array.owner):
-                if buffer.ready is not None:
-                    self.device.driver.stream_wait(stream, buffer.ready.handle)
+            commands.perform()
 
     @staticmethod
     def seen(array: DeviceArray, stream: int) -> None:
@@ -106,28 +115,28 @@ class CudaMemory:
             copy = device.staging.allocate(max(array.nbytes, 1))[: array.nbytes]
             if array.nbytes:
                 self.order(array, device.copy_stream)
-                device.driver.copy(copy.ctypes.data, array.address, array.nbytes, device.copy_stream)
-                device.driver.stream_synchronize(device.copy_stream)
+                self.copy(copy.ctypes.data, array.address, array.nbytes)
         return copy.view(array.dtype).reshape(array.shape)
 
     def copy(self, target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
         """Copy bytes between addresses, in the order of `stream` (None: a stream of the device's own, waited for)."""
-        driver = self.device.driver
-        handle = self.device.copy_stream if stream is None else stream
         with self.device.entered():
-            driver.copy(target, source, size, handle)
+            commands = self._commands(stream)
+            commands.copy(target, source, size)
+            commands.perform()
             if blocking or stream is None:
-                driver.stream_synchronize(handle)
+                self.device.driver.stream_synchronize(commands.stream)
 
     def copy_samples(self, target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
         """Copy all samples of `batch`, one after another, to `target`, in the order of `stream`, as :meth:`copy` does."""
-        driver, handle = self.device.driver, self.device.copy_stream if stream is None else stream
         with self.device.entered():
-            self.device.order([batch], handle)
+            commands = self._commands(stream)
+            self.device.order([batch], commands.stream)
             for to, at, size in pieces(target, batch):
-                driver.copy(to, at, size, handle)
+                commands.copy(to, at, size)
+            commands.perform()
             if blocking or stream is None:
-                driver.stream_synchronize(handle)
+                self.device.driver.stream_synchronize(commands.stream)
 
 
 def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import weakref
 from collections import deque
@@ -17,13 +18,16 @@ from ..base import Device, Event, Stream
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
+from .command_kernels import perform
+from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
-from .table_kernels import write_tables
 from .timing import StreamTimes
 from .user_arrays import UserArrays
+
+log = logging.getLogger("asyncdali")
 
 _ALIGNMENT = 64
 _WORDS = _ALIGNMENT // 8
@@ -53,7 +57,13 @@ class CudaStream(Stream):
         return self.device.events.record(self.handle)
 
     def wait(self, event: Event) -> None:
-        self.device.driver.stream_wait(self.handle, event.handle)  # type: ignore[attr-defined]
+        commands = self.commands()
+        commands.wait(event)  # type: ignore[arg-type]
+        commands.perform()
+
+    def commands(self) -> Commands:
+        """A list of things to tell the stream at one go. Several may be made at a time; what counts is when they are performed."""
+        return Commands(self.device.driver, self.handle)
 
     def times(self) -> StreamTimes:
         """Something to measure work on this stream with."""
@@ -66,6 +76,13 @@ class CudaStream(Stream):
             self._kept.append((event, things))
             while self._kept and self._kept[0][0].done():
                 over.append(self._kept.popleft())
+
+    def settle(self) -> None:
+        """Wait for what the stream was told, when an iteration could not be queued as a whole: its memory may be used again then."""
+        try:
+            self.device.driver.stream_synchronize(self.handle)
+        except Exception as error:  # nothing works any more: what is queued will not either
+            log.debug("the stream failed, too: %s", error)
 
     def throttle(self) -> None:
         """Wait, if the host is far ahead of the device: a consumer that never waits itself would fill the memory."""
@@ -103,7 +120,7 @@ class CudaDevice(Device):
         count = driver.device_count()
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
-        write_tables.compile()
+        perform.compile()
         self.driver = driver
         self.index = index
         driver.use(index)
@@ -164,14 +181,15 @@ class CudaDevice(Device):
 
     def order(self, batches: Sequence[Batch], stream: int | None) -> None:
         """The user's `stream` waits for `batches`, and their memory is not used again before it; the host does not wait."""
-        handle = stream or 0
+        commands = Commands(self.driver, stream or 0)
         waited = set()
+        for buffer in [buffer for batch in batches for buffer in buffers_of(batch.memory_owner)]:
+            buffer.readers.update((commands.stream, LEGACY_STREAM))
+            if buffer.ready is not None and id(buffer.ready) not in waited:
+                waited.add(id(buffer.ready))
+                commands.wait(buffer.ready)
         with self.entered():
-            for buffer in [buffer for batch in batches for buffer in buffers_of(batch.memory_owner)]:
-                buffer.readers.update((handle, LEGACY_STREAM))
-                if buffer.ready is not None and id(buffer.ready) not in waited:
-                    waited.add(id(buffer.ready))
-                    self.driver.stream_wait(handle, buffer.ready.handle)
+            commands.perform()
 
     def user_arrays(self, stream: CudaStream) -> UserArrays:
         """What users' functions on `stream` take and return."""
@@ -192,23 +210,26 @@ class CudaDevice(Device):
                     self._functions[kernel] = found
         return found
 
-    def run(self, launches: Sequence[Launch], stream: CudaStream, passing: list[DeviceBuffer]) -> Any:
-        """Queue launches on `stream`: one upload with all their tables, then the kernels.
+    def launch_all(self, launches: Sequence[Launch], commands: Commands, passing: list[DeviceBuffer], owners: Sequence[Any] = ()) -> Any:
+        """Add launches to `commands`: one upload with all their tables, then the kernels; `owners`: whose each is, for errors.
 
         Returns the host's memory that must be kept until they are done; that of the device is appended to `passing`.
         """
         functions = [self.function(launch.kernel) for launch in launches]
         tables = _Tables(launches)
         staged = self.staging.allocate(tables.upload_bytes)
-        buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, stream.handle)
-        contexts = tables.write(staged, buffer.address)
-        driver, handle = self.driver, stream.handle
-        driver.copy(buffer.address, address_of(staged), tables.upload_bytes, handle)
-        for launch, function, context in zip(launches, functions, contexts):
+        buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
+        contexts = tables.write(address_of(staged), buffer.address, commands)
+        commands.copy(buffer.address, address_of(staged), tables.upload_bytes)
+        for k, (launch, function, context) in enumerate(zip(launches, functions, contexts)):
+            if owners:
+                commands.whose(owners[k])
             if isinstance(launch, LaunchPerSample):
-                driver.launch_each(function, launch.blocks, launch.threads, handle, launch.arguments)
-                continue
-            driver.launch(function, launch.grid, launch.block, launch.shared, handle, context)
+                commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
+            else:
+                commands.launch(function, launch.grid, launch.block, launch.shared, context)
+        if owners:
+            commands.whose(None)
         passing.append(buffer)
         return staged
 
@@ -219,51 +240,42 @@ class _Tables:
     def __init__(self, launches: Sequence[Launch]):
         self._launches = launches
         self._places: dict[int, int] = {}  # of arrays and scratch, by id
-        self._arrays: list[np.ndarray] = []
+        self._arrays: list[tuple[np.ndarray, int]] = []  # and their places
         places, at = self._places, 0
         scratches: list[Scratch] = []
         words = 0
         for launch in launches:
-            words += _rounded(8 * len(launch.context))
+            words += -(-len(launch.context) // _WORDS) * _WORDS
             for entry in launch.context:
-                if id(entry) in places or isinstance(entry, int):
-                    continue
                 if isinstance(entry, np.ndarray):
-                    places[id(entry)] = at
-                    self._arrays.append(entry)
-                    at += _rounded(entry.nbytes)
-                elif isinstance(entry, Scratch):
+                    if id(entry) not in places:
+                        places[id(entry)] = at
+                        self._arrays.append((entry, at))
+                        at += _rounded(entry.nbytes)
+                elif isinstance(entry, Scratch) and id(entry) not in places:
                     places[id(entry)] = -1
                     scratches.append(entry)
         self._own = at  # where the launches' own tables begin
-        self.upload_bytes = at = max(at + words, _ALIGNMENT)
+        self.upload_bytes = at = max(at + 8 * words, _ALIGNMENT)
         for scratch in scratches:
             places[id(scratch)] = at
             at += _rounded(scratch.size)
         self.total_bytes = at
 
-    def write(self, staged: np.ndarray, address: int) -> list[int]:
-        """Fill in `staged`, whose copy will lie at `address`; returns the device addresses of the launches' tables."""
-        places, count = self._places, len(self._arrays) + 1
-        table = [address_of(staged), count]
-        keep = []
-        for array in self._arrays:
-            dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-            keep.append(dense)
-            table += (address_of(dense), places[id(array)], dense.nbytes)
-        begin = len(table) + 3
-        table += (0, self._own, 0)
-        contexts = []
+    def write(self, staged: int, address: int, commands: Commands) -> list[int]:
+        """Have everything copied to `staged` by `commands`; that copy's will lie at `address`. Returns the device addresses of the
+        launches' tables."""
+        for array, place in self._arrays:
+            commands.stage(staged + place, array)
+        places = self._places
+        contexts: list[int] = []
+        words: list[int] = []
         for launch in self._launches:
-            contexts.append(address + self._own + 8 * (len(table) - begin))
+            contexts.append(address + self._own + 8 * len(words))
             for entry in launch.context:
-                place = None if isinstance(entry, int) else places.get(id(entry))
-                table.append(int(entry) if place is None else address + place)  # type: ignore[arg-type]
-            table.extend([0] * (-len(launch.context) % _WORDS))
-        words = np.array(table, np.int64)
-        at = address_of(words)
-        words[begin - 3], words[begin - 1] = at + 8 * begin, 8 * (len(table) - begin)
-        write_tables(at)
+                words.append(address + places[id(entry)] if isinstance(entry, (np.ndarray, Scratch)) else int(entry))
+            words += [0] * (-len(launch.context) % _WORDS)
+        commands.stage(staged + self._own, np.array(words, np.int64))
         return contexts
 
 

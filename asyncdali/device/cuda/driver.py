@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import threading
@@ -19,12 +20,16 @@ import numpy as np
 
 from ...compiled.memory import address_of
 from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
+from . import command_kernels as kernels
 
 
 class Driver(Protocol):
     """One process's way to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`.
 
     connections   queues between the process and a GPU: work of streams that share one waits for each other
+
+    What streams are told goes through :meth:`perform`: words as in :mod:`.command_kernels`, made by :class:`.commands.Commands`. What
+    `load` and `load_code` give has its handle as `ptr`, and lives as long as somebody refers to it.
     """
 
     connections: int
@@ -41,21 +46,15 @@ class Driver(Protocol):
     def stream_create(self) -> int: ...
     def stream_destroy(self, stream: int) -> None: ...
     def stream_synchronize(self, stream: int) -> None: ...
-    def stream_wait(self, stream: int, event: int) -> None: ...
     def event_create(self) -> int: ...
     def event_destroy(self, event: int) -> None: ...
-    def event_record(self, event: int, stream: int) -> None: ...
     def event_done(self, event: int) -> bool: ...
     def event_synchronize(self, event: int) -> None: ...
     def timer_create(self) -> int: ...
     def elapsed(self, begin: int, end: int) -> float: ...
-    def copy(self, target: int, source: int, size: int, stream: int) -> None: ...
+    def perform(self, commands: np.ndarray) -> None: ...
     def load(self, kernel: Kernel) -> Any: ...
-    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None: ...
     def load_code(self, code: Code) -> Any: ...
-    def launch_each(
-        self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], stream: int, arguments: np.ndarray
-    ) -> None: ...
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
     def view(self, array: Any) -> Any: ...
     def dense(self, value: Any, device: int) -> Any: ...
@@ -83,6 +82,15 @@ class DeviceMemoryError(MemoryError):
     """There is not enough memory on the device, or not enough pinned memory; the message says what was asked for."""
 
 
+class DriverError(RuntimeError):
+    """A call of CUDA's driver failed with `status`; `place` is that of its command, in words, `owner` whose it was, if that is known."""
+
+    def __init__(self, what: str, status: int, place: int):
+        super().__init__(what)
+        self.status, self.place = status, place
+        self.owner: Any = None
+
+
 class OutdatedDriver(RuntimeError):
     """The driver is older than what CuPy was built for."""
 
@@ -95,7 +103,12 @@ _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsuff
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
-_ANY_DIRECTION = 4  # cudaMemcpyDefault
+_CALLS = ("cuStreamWaitEvent", "cuEventRecord", "cuMemcpyAsync", "cuLaunchKernel")
+"""The driver's functions as command_kernels numbers them. The streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
+_CALL_OF = {
+    kernels.WAIT: kernels.STREAM_WAIT_EVENT, kernels.RECORD: kernels.EVENT_RECORD, kernels.COPY: kernels.MEMCPY_ASYNC,
+    kernels.LAUNCH: kernels.LAUNCH_KERNEL, kernels.LAUNCH_EACH: kernels.LAUNCH_KERNEL,
+}  # fmt: skip
 
 
 class CupyDriver:
@@ -112,10 +125,7 @@ class CupyDriver:
         runtime = self._runtime
         self.use, self.free, self.host_free = runtime.setDevice, runtime.free, runtime.freeHost
         self.stream_destroy, self.stream_synchronize = runtime.streamDestroy, runtime.streamSynchronize
-        self.stream_wait = runtime.streamWaitEvent
-        self.event_destroy, self.event_record, self.event_synchronize = (
-            runtime.eventDestroy, runtime.eventRecord, runtime.eventSynchronize,
-        )  # fmt: skip
+        self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
 
     def current(self) -> int:
         """The calling thread's context, for :meth:`restore`; 0 if it has none, which a device's number could not tell."""
@@ -178,8 +188,25 @@ class CupyDriver:
         """Milliseconds of the device between two timers that it has passed."""
         return self._runtime.eventElapsedTime(begin, end)
 
-    def copy(self, target: int, source: int, size: int, stream: int) -> None:
-        self._runtime.memcpyAsync(target, source, size, _ANY_DIRECTION, stream)
+    @functools.cached_property
+    def _calls(self) -> np.ndarray:
+        """Addresses of the driver's functions."""
+        return np.array([ctypes.cast(self._library[name], ctypes.c_void_p).value for name in _CALLS], np.int64)
+
+    def perform(self, commands: np.ndarray) -> None:
+        """Carry out `commands`, int64[words], with the interpreter lock released; DriverError of the first that fails."""
+        at = address_of(commands)
+        result = kernels.perform(address_of(self._calls), at, at + commands.nbytes)
+        if result:
+            place, status = result >> 32, result & 0xFFFFFFFF
+            call = _CALLS[_CALL_OF[int(commands[place])]]
+            raise DriverError(f"{call}: {self._text('Name', status)}: {self._text('String', status)} ({status})", status, place)
+
+    def _text(self, what: str, status: int) -> str:
+        """The name of a status of the driver, or what it means."""
+        text = ctypes.c_char_p()
+        self._library[f"cuGetError{what}"](status, ctypes.byref(text))
+        return (text.value or b"unknown error").decode()
 
     def load(self, kernel: Kernel) -> Any:
         """The compiled kernel for the current device; RuntimeError with the compiler's log."""
@@ -207,13 +234,6 @@ class CupyDriver:
             part.replace(file)
         return code
 
-    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, stream: int, context: int) -> None:
-        arguments = np.array([context, 0], np.int64)
-        arguments[1] = address_of(arguments)
-        self._cupy.cuda.driver.launchKernel(
-            function.ptr, grid[0], grid[1], 1, block, 1, 1, shared, stream, address_of(arguments) + 8, 0
-        )  # fmt: skip
-
     def load_code(self, code: Code) -> Any:
         """The kernel of PTX, made for the current device by the GPU's driver; RuntimeError with its reason."""
         try:
@@ -225,17 +245,6 @@ class CupyDriver:
                 f"the GPU's driver does not take the compiled kernel: {error} (PTX of a newer CUDA than the driver's, or functions that "
                 "have to be linked)"
             ) from error
-
-    def launch_each(
-        self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], stream: int, arguments: np.ndarray
-    ) -> None:
-        """One launch for each row of `arguments`, int64[launches, words]; they are copied before this returns."""
-        arguments = np.ascontiguousarray(arguments)
-        places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
-        first, row = address_of(places), 8 * arguments.shape[1]
-        launch, handle = self._cupy.cuda.driver.launchKernel, function.ptr
-        for k in range(len(arguments)):
-            launch(handle, *blocks, *threads, 0, stream, first + k * row, 0)
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
         """A DLPack capsule over a device array that is already ordered before its consumer."""

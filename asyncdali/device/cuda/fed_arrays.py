@@ -17,6 +17,7 @@ import numpy as np
 
 from ...batch import Batch, from_numpy_dtype
 from .arrays import CudaMemory, DeviceArray
+from .commands import Commands
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer
 from .user_arrays import Result, array_interface, is_dense
 
@@ -107,7 +108,7 @@ class FedArrays:
         if ours:
             # CuPy takes DLPack objects in the order of its current stream, and copies what is not dense there.
             if lender is not None:
-                self._driver.stream_wait(self._handle, self._device.events.record(lender).handle)
+                self._wait(self._handle, self._device.events.record(lender))
             with self._driver.on_stream(self._device.index, self._handle):
                 dense = self._driver.dense(value, self._device.index)
             keep, interface = (value, dense), dense.__cuda_array_interface__
@@ -151,7 +152,9 @@ class FedArrays:
         """A copy in the pipeline's memory, made in the order of the `lenders`' streams."""
         device = self._device
         copy = Batch(source.shapes, source.dtype, source.layout, device="gpu", source_info=source.source_info)
-        buffer = device.pool.allocate(int(source.sizes().sum()), self._handle)
+        commands = Commands(self._driver, self._handle)
+        buffer = device.pool.allocate(int(source.sizes().sum()), commands)
+        commands.perform()
         copy.place(buffer, buffer.address)
         device.memory.copy_samples(buffer.address, source, self._handle, blocking=False)
         buffer.ready = device.events.record(self._handle)
@@ -159,10 +162,15 @@ class FedArrays:
             self._kept.append((source.memory_owner, [buffer.ready]))
         for lender in lenders:
             if lender is not None and lender != self._handle:
-                self._driver.stream_wait(lender, buffer.ready.handle)
+                self._wait(lender, buffer.ready)
         if None in lenders:
             buffer.ready.wait()
         return copy
+
+    def _wait(self, stream: int, event: CudaEvent) -> None:
+        commands = Commands(self._driver, stream)
+        commands.wait(event)
+        commands.perform()
 
     # --- how long they are kept
 

@@ -21,6 +21,7 @@ import numpy as np
 from ...batch import AddressView
 from ..base import Event
 from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
+from .commands import Commands
 from .driver import DeviceMemoryError, Driver
 
 log = logging.getLogger("asyncdali")
@@ -74,13 +75,18 @@ class Events:
         self._pid = os.getpid()
 
     def record(self, stream: int) -> CudaEvent:
-        """An event behind everything that `stream` was given so far."""
+        """An event behind everything that `stream` was told so far."""
+        return self.last(Commands(self.driver, stream))
+
+    def last(self, commands: Commands) -> CudaEvent:
+        """Perform `commands`; the event is behind them."""
         try:
             handle = self.free.popleft()
         except IndexError:
             handle = self._create()
         event = CudaEvent(self, handle)
-        self.driver.event_record(handle, stream)
+        commands.record(handle)
+        commands.perform()
         return event
 
     def _create(self) -> int:
@@ -148,6 +154,10 @@ class DeviceBuffer(BlockOwner):
         self.readers = set()
         self._behind = [(stream, event)]
 
+    def stream_is_behind(self) -> None:
+        """Its stream was told to wait for the work that its memory is behind."""
+        self._behind = []
+
     def __del__(self) -> None:
         if os.getpid() == self._pid:  # a forked child has no part in it
             self._returned.append((self._block, self.readers, self._behind))
@@ -173,8 +183,9 @@ class DevicePool:
         self.ahead = 1
         """See :class:`BufferPool`."""
 
-    def allocate(self, size: int, stream: int) -> DeviceBuffer:
-        """`size` bytes for work on `stream`, contents undefined. DeviceMemoryError that names the request and the pool."""
+    def allocate(self, size: int, commands: Commands) -> DeviceBuffer:
+        """`size` bytes for what is added to `commands` next, contents undefined. DeviceMemoryError that names the request and the pool."""
+        stream = commands.stream
         self._driver.use(self._device)
         with self._lock:
             if self._returned:
@@ -182,10 +193,11 @@ class DevicePool:
             block, pending = self._take(size_class(size), stream)
             if block is None:
                 block = self._grow(size)
-        for other, event in pending:
-            if other != stream:
-                self._driver.stream_wait(stream, event.handle)
-        return DeviceBuffer(block, self._returned, size, stream)
+        buffer = DeviceBuffer(block, self._returned, size, stream)
+        if pending:
+            buffer._behind = pending
+            commands.behind(buffer, [event for other, event in pending if other != stream])
+        return buffer
 
     def _collect(self) -> None:
         """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread

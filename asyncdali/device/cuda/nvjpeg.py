@@ -21,6 +21,7 @@ from ...compiled.memory import address_of
 from ..base import Event
 from ..threads import OrderedThread
 from . import nvjpeg_library as nvjpeg
+from .commands import Commands
 from .idle import leave_stream, take_stream
 from .memory import CudaEvent, DeviceBuffer
 
@@ -189,13 +190,15 @@ class BatchDecoder:
     def _queue(self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None) -> None:
         if state.last is not None:
             state.last.wait()
+        commands = Commands(self._device.driver, state.stream)
         if targets is None:
-            buffer = self._device.pool.allocate(files.space, state.stream)
+            buffer = self._device.pool.allocate(files.space, commands)
             files.images["channel"][:, 0] += np.uint64(buffer.address)
         else:
             buffer, free = targets
             buffer.readers.add(state.stream)
-            self._device.driver.stream_wait(state.stream, free.handle)
+            commands.wait(free)
+        commands.perform()
         call, handle = self._library.call, self._handle
         call("DecodeBatchedInitialize", handle, state.state, len(files.data), 1, output)
         call(

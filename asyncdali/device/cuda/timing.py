@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import deque
 
+from .commands import Commands
 from .driver import Driver
 
 log = logging.getLogger("asyncdali")
@@ -26,13 +27,18 @@ class StreamTimes:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def begin(self) -> int:
-        """A piece of work begins, once the stream comes to it; to be given to :meth:`end`."""
-        return self._record()
+    def begin(self, commands: Commands) -> int:
+        """A piece of work begins with what is added to `commands` next; to be given to :meth:`end`."""
+        event = self._event()
+        commands.record(event)
+        return event
 
     def end(self, begun: int) -> None:
         """It was queued as a whole."""
-        self._under_way.append((begun, self._record()))
+        commands = Commands(self._driver, self._stream)
+        ended = self.begin(commands)
+        commands.perform()
+        self._under_way.append((begun, ended))
 
     def taken(self) -> list[int]:
         """Nanoseconds that pieces of work took, those that are over and were not told yet."""
@@ -46,11 +52,9 @@ class StreamTimes:
                 self._free += (begun, ended)
         return found
 
-    def _record(self) -> int:
+    def _event(self) -> int:
         with self._lock:
-            event = self._free.pop() if self._free else self._driver.timer_create()
-        self._driver.event_record(event, self._stream)
-        return event
+            return self._free.pop() if self._free else self._driver.timer_create()
 
     def __del__(self) -> None:
         if os.getpid() == self._pid and not sys.is_finalizing():

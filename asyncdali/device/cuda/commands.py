@@ -1,0 +1,109 @@
+"""What streams are told, collected and then carried out in one call without the interpreter lock.
+
+Every call of CUDA takes a microsecond or more, and dozens make an iteration. So an iteration's waits, copies, launches and records
+become a list of integers (:mod:`.command_kernels`), which compiled code walks through. Nothing is done before :meth:`Commands.perform`;
+until then the list keeps alive what it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...compiled.memory import address_of
+from . import command_kernels as kernels
+from .driver import DriverError
+
+if TYPE_CHECKING:
+    from .driver import Driver
+    from .memory import CudaEvent, DeviceBuffer
+
+
+class Commands:
+    """Work for one stream (its handle), in order. Not for several threads at a time.
+
+    The calling thread's device must be the stream's when it is performed.
+    """
+
+    __slots__ = ("_buffers", "_driver", "_kept", "_owners", "_words", "stream")
+
+    def __init__(self, driver: Driver, stream: int):
+        self._driver = driver
+        self.stream = stream
+        self._words: list[int] = []
+        self._kept: list[Any] = []
+        self._buffers: list[DeviceBuffer] = []
+        self._owners: list[tuple[int, Any]] = []
+
+    def whose(self, owner: Any) -> None:
+        """What is told next is for `owner`: an error has it as its attribute `owner`."""
+        self._owners.append((len(self._words), owner))
+
+    def keep(self, thing: Any) -> None:
+        """Keep something alive until the commands are performed."""
+        self._kept.append(thing)
+
+    def wait(self, event: CudaEvent) -> None:
+        """The stream waits for `event`, which must have been recorded."""
+        self._words += (kernels.WAIT, self.stream, event.handle)
+        self._kept.append(event)  # its handle is used again otherwise
+
+    def behind(self, buffer: DeviceBuffer, events: list[CudaEvent]) -> None:
+        """The stream waits for the `events` that the memory of a `buffer` is behind; until it has been told so, the buffer itself is."""
+        for event in events:
+            self.wait(event)
+        self._buffers.append(buffer)
+
+    def record(self, event: int) -> None:
+        """The event of this handle is behind all that the stream was told before."""
+        self._words += (kernels.RECORD, self.stream, event)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy bytes between any memory; host memory that is read must stay until the stream has done it."""
+        self._words += (kernels.COPY, self.stream, target, source, size)
+
+    def stage(self, target: int, source: np.ndarray) -> None:
+        """Copy an array within the host's memory when the commands are performed, before those that come after."""
+        dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
+        self._words += (kernels.STAGE, target, address_of(dense), dense.nbytes)
+        self._kept.append(dense)
+
+    def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
+        """Launch a kernel (what ``Driver.load`` gave) whose only argument is the address `context`."""
+        self._words += (kernels.LAUNCH, self.stream, function.ptr, *grid, block, shared, context, 0)
+
+    def launch_each(self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], arguments: np.ndarray) -> None:
+        """One launch for each row of `arguments`, int64[launches, words], which are the kernel's, 8 bytes each."""
+        arguments = np.ascontiguousarray(arguments)
+        places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
+        self._words += (kernels.LAUNCH_EACH, self.stream, function.ptr, *blocks, *threads, *arguments.shape, address_of(places))
+        self._kept += (arguments, places)
+
+    def perform(self) -> None:
+        """Tell the stream all of it, and begin anew.
+
+        DriverError of the first command that fails, if any: those before it were carried out, those after it were not.
+        """
+        if not self._words:
+            return
+        words, kept, buffers, owners = self._words, self._kept, self._buffers, self._owners
+        self._words, self._kept, self._buffers, self._owners = [], [], [], []
+        try:
+            self._driver.perform(np.array(words, np.int64))
+        except DriverError as error:
+            error.owner = next((owner for place, owner in reversed(owners) if place <= error.place), None)
+            raise
+        for buffer in buffers:
+            buffer.stream_is_behind()
+        del kept
+
+
+def listed(commands: np.ndarray) -> Iterator[tuple[int, list[int]]]:
+    """The commands among words that ``Driver.perform`` takes: where each begins, and its words."""
+    words, at = commands.tolist(), 0
+    while at < len(words):
+        end = at + kernels.LENGTHS[words[at]]
+        yield at, words[at:end]
+        at = end

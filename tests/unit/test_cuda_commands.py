@@ -1,0 +1,243 @@
+"""What streams are told: the compiled walk through a list of commands, over functions that stand for the driver's, and pipelines over the
+stand-in in which one of them fails."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from helpers import kernels as host
+from helpers.cuda import StandIn, use
+
+from asyncdali import fn, pipeline_def
+from asyncdali.compiled.memory import address_of
+from asyncdali.device.cuda import driver as cuda_driver
+from asyncdali.device.cuda.commands import Commands, listed
+from asyncdali.device.cuda.memory import DevicePool, Events
+
+POINTER, NUMBER, SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+SIGNATURES = {
+    "cuStreamWaitEvent": (POINTER, POINTER, NUMBER),
+    "cuEventRecord": (POINTER, POINTER),
+    "cuMemcpyAsync": (POINTER, POINTER, SIZE, POINTER),
+    "cuLaunchKernel": (POINTER, *[NUMBER] * 7, POINTER, POINTER, POINTER),
+}
+
+
+class Library:
+    """libcuda's functions, which note their arguments; `fails` gives statuses by the number of the call."""
+
+    def __init__(self):
+        self.calls, self.fails = [], {}
+        self.second = ()  # numbers of launches with a second argument
+        self._functions = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(lambda *given, name=name: self._called(name, given))
+            for name, kinds in SIGNATURES.items()
+        }
+
+    def __getitem__(self, name):
+        return self._functions.get(name) or (lambda status, text: self._text(name, status, text))
+
+    def _called(self, name, given):
+        if name == "cuLaunchKernel":
+            *given, arguments, extra = given
+            assert extra is None
+            first = ctypes.c_void_p.from_address(arguments).value
+            given.append(ctypes.c_int64.from_address(first).value)
+            if len(self.calls) in self.second:
+                given.append(ctypes.c_int64.from_address(ctypes.c_void_p.from_address(arguments + 8).value).value)
+        self.calls.append((name, *[value or 0 for value in given]))
+        return self.fails.get(len(self.calls) - 1, 0)
+
+    def _text(self, name, status, text):
+        text._obj.value = b"CUDA_ERROR_LAUNCH_FAILED" if name == "cuGetErrorName" else b"unspecified launch failure"
+
+
+class Function:
+    ptr = 0x7F00_1234_5678_9ABC
+
+
+@pytest.fixture
+def library():
+    return Library()
+
+
+@pytest.fixture
+def driver(library):
+    made = object.__new__(cuda_driver.CupyDriver)  # no CuPy here
+    made._library = library
+    return made
+
+
+class Event:
+    def __init__(self, handle):
+        self.handle = handle
+
+
+FAR = 0x7FFF_FFFF_FFFF_0000
+"""Handles and addresses have 64 bits, grids 32."""
+
+
+def all_kinds(driver, stream=FAR):
+    commands = Commands(driver, stream)
+    commands.wait(Event(FAR + 1))
+    commands.copy(FAR + 2, FAR + 3, (1 << 33) + 5)
+    commands.launch(Function, ((1 << 31) - 1, 65535), 256, 4096, FAR + 4)
+    commands.launch_each(Function, (1, 2, 3), (4, 5, 6), np.array([[7, 70], [8, 80], [FAR, 90]]))
+    commands.record(FAR + 5)
+    return commands
+
+
+CALLS = [
+    ("cuStreamWaitEvent", FAR, FAR + 1, 0),
+    ("cuMemcpyAsync", FAR + 2, FAR + 3, (1 << 33) + 5, FAR),
+    ("cuLaunchKernel", Function.ptr, (1 << 31) - 1, 65535, 1, 256, 1, 1, 4096, FAR, FAR + 4),
+    ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, 7, 70),
+    ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, 8, 80),
+    ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, FAR, 90),
+    ("cuEventRecord", FAR + 5, FAR),
+]
+
+
+def test_every_command_is_the_drivers_call(driver, library):
+    """In order, each argument in its place and whole; handles of the default streams (0, 1, 2) as they are."""
+    library.second = (3, 4, 5)
+    commands = all_kinds(driver)
+    assert library.calls == []
+    commands.perform()
+    assert library.calls == CALLS
+    commands.perform()  # nothing is left to do
+    assert len(library.calls) == len(CALLS)
+    for stream in (0, 1, 2):
+        library.calls.clear()
+        commands = Commands(driver, stream)
+        commands.record(5)
+        commands.perform()
+        assert library.calls == [("cuEventRecord", 5, stream)]
+
+
+def test_staging_is_done_before_what_comes_behind_it(driver, library):
+    """And not when it is asked for; whatever the strides."""
+    target = np.zeros(4, np.int32)
+    commands = Commands(driver, 3)
+    values = np.arange(8, dtype=np.int32)
+    commands.stage(address_of(target), values[::2])
+    seen = []
+    library._called = lambda name, given: seen.append(target.tolist()) or 0
+    commands.copy(1, address_of(target), 16)
+    assert not target.any()
+    commands.perform()
+    assert seen == [[0, 2, 4, 6]]
+
+
+@pytest.mark.parametrize("failing", range(len(CALLS)))
+def test_an_error_ends_it(driver, library, failing):
+    """What comes behind is not done; the error says which call, what the status means, and whose it was. The driver goes on."""
+    library.second, library.fails = (3, 4, 5), {failing: 719}
+    commands = all_kinds(driver)
+    with pytest.raises(cuda_driver.DriverError) as caught:
+        commands.perform()
+    assert library.calls == CALLS[: failing + 1]
+    assert str(caught.value) == f"{CALLS[failing][0]}: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure (719)"
+    assert caught.value.status == 719 and caught.value.owner is None
+    library.calls.clear()
+    library.fails = {}
+    all_kinds(driver).perform()
+    assert library.calls == CALLS
+
+
+def test_whose_command_failed(driver, library):
+    commands = Commands(driver, 1)
+    commands.record(1)
+    for owner in ("first", "second"):
+        commands.whose(owner)
+        for _ in range(2):
+            commands.launch(Function, (1, 1), 32, 0, address_of(np.zeros(1, np.int64)))
+    commands.whose(None)
+    commands.record(2)
+    words = np.array(commands._words, np.int64)
+    assert [place for place, _ in listed(words)] == [0, 3, 12, 21, 30, 39]
+    owners = []
+    for failing in range(6):
+        again = Commands(driver, 1)
+        again._words, again._owners = list(commands._words), list(commands._owners)
+        library.calls.clear()
+        library.fails = {failing: 1}
+        with pytest.raises(cuda_driver.DriverError) as caught:
+            again.perform()
+        owners.append(caught.value.owner)
+    assert owners == [None, "first", "first", "second", "second", None]
+
+
+# --- over the stand-in
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    if host.COMPILER is None:
+        pytest.skip("no C++ compiler to build kernels for the host")
+    driver = StandIn(devices=2)
+    use(driver, monkeypatch)
+    driver.use(0)
+    return driver
+
+
+def test_memory_stays_behind_its_last_work_until_the_next_owners_stream_was_told(cuda):
+    """Commands that are dropped (their iteration has failed) must not be all that knew of it."""
+    pool = DevicePool(cuda, 0, Events(cuda, 0))
+    first, second, third = (cuda.stream_create() for _ in range(3))
+    held = pool.allocate(1000, Commands(cuda, first))
+    address = held.address
+    source = np.full(1000, 7, np.uint8)
+    work = Commands(cuda, first)
+    work.copy(address, address_of(source), 1000)
+    work.perform()
+    del held
+    dropped = Commands(cuda, second)
+    again = pool.allocate(1000, dropped)
+    assert again.address == address
+    del again, dropped
+    told = Commands(cuda, third)
+    last = pool.allocate(1000, told)
+    assert last.address == address
+    target = np.full(1000, 9, np.uint8)
+    told.copy(address, address_of(target), 1000)
+    told.perform()
+    cuda.stream_synchronize(third)
+    cuda.stream_synchronize(first)
+    assert (cuda._memory[address][:1000] == 9).all()
+
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
+def flipped():
+    return fn.flip(fn.external_source(lambda info: np.full((4, 5, 3), info.iteration, np.uint8), batch=False, layout="HWC").gpu())
+
+
+@pytest.mark.parametrize("name", ["stream_wait", "event_record", "copy", "stage", "launch"])
+def test_a_call_that_fails(cuda, name):
+    """Fails its iteration with the driver's error, that of a launch names the operator; the next ones are right."""
+    pipe = flipped(device_id=1)
+    outputs = [pipe.run() for _ in range(3)]
+    cuda.fails = {name: 1}
+    failed = 0
+    for _ in range(3):
+        try:
+            outputs.append(pipe.run())
+        except RuntimeError as error:
+            failed += 1
+            assert f"{name}: status 1" in str(error)
+            assert (name != "launch") or "GPU operator `asyncdali.fn.flip`" in str(error)
+    assert failed or name == "stream_wait"  # the only stream need not wait for itself
+    cuda.fails = {}
+    while True:  # what was in flight meanwhile
+        try:
+            outputs.append(pipe.run())
+            break
+        except RuntimeError as error:
+            assert f"{name}: status 1" in str(error)
+    outputs += [pipe.run() for _ in range(4)]
+    values = [np.unique(np.array(images.as_cpu().as_array())).tolist() for (images,) in outputs]
+    assert all(len(value) == 1 for value in values)
+    assert values == sorted(values) and len(values) == len({value[0] for value in values})
+    pipe.close()
