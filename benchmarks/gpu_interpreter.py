@@ -86,7 +86,6 @@ def use_stub(folder: str, pace: float) -> Any:
 def report(make: Any, photos: str, threads: int, depth: int, iterations: int, stub: Any) -> None:
     """Print one pipeline's line, and its threads'."""
     import asyncdali
-    from asyncdali.device.cuda.nvjpeg_library import Library
     from asyncdali.tooling.interpreter import interpreter_time
 
     pipe = make(asyncdali, photos, threads, depth)
@@ -97,7 +96,7 @@ def report(make: Any, photos: str, threads: int, depth: int, iterations: int, st
     began = resource.getrusage(resource.RUSAGE_SELF)
     stretches = []
     for _ in range(_STRETCHES):
-        with interpreter_time((Library, "call")) as used:
+        with interpreter_time() as used:
             for _ in range(iterations):
                 pipe.run()
         stretches.append(used)

@@ -23,6 +23,10 @@ class Event(ABC):
     def done(self) -> bool:
         """Whether the work before the event is done; never blocks."""
 
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Make a short `call` once :meth:`wait` need not block for long, on any thread. Nobody can be told by a device: at once."""
+        call()
+
 
 class Stream(ABC):
     """An ordered queue of work on a device."""

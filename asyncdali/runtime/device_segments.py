@@ -21,6 +21,7 @@ from ..device.cuda.device import CudaStream
 from ..device.cuda.driver import DriverError
 from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
+from ..device.cuda.nvjpeg import AllDecoded
 from ..device.launch import Launch
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
@@ -40,12 +41,14 @@ class DeviceSegmentRun(SegmentRun):
         self._stream: CudaStream = stream
         self._device = stream.device
         self._commands = stream.commands()  # performed when all is known
+        self._direct = segment.operators[0].operator.barrier  # the operator may give work to the stream itself
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
         self._by_host: list[Batch] = []  # made on the worker threads
         self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
         self._made: list[DeviceBuffer] = []
         self._passing: list[DeviceBuffer] = []  # nobody else knows them
+        self._read: list[DeviceBuffer] = []  # others', that this iteration's commands use
         self._ordered: set[int] = set()  # buffers and events (by id) that the stream is behind
         self._split: set[int] = set()  # address arrays (by id) whose samples other batches have, too
 
@@ -53,7 +56,7 @@ class DeviceSegmentRun(SegmentRun):
         self._device.enter()
         self._stream.throttle()
         self._order_inputs()
-        if self.segment.operators[0].operator.barrier:  # the operator may give work to the stream itself
+        if self._direct:
             self._commands.perform()
         yield from super().phases()
 
@@ -131,9 +134,9 @@ class DeviceSegmentRun(SegmentRun):
             for decode in self._decoded:
                 decode.host_over()
         for decode in self._decoded:
-            for images in decode.images:
-                if not images.done():
-                    yield Waiting(images)
+            decoded = AllDecoded(decode.images)
+            if not decoded.done():
+                yield Waiting(decoded)
             self._device.enter()  # this may be the thread that waited
             if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
@@ -141,7 +144,7 @@ class DeviceSegmentRun(SegmentRun):
         self._device.enter()  # this is the worker thread that finished last, if there was work
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
-        begun = None if times is None else times.begin(self._commands)
+        marks = [] if times is None else [times.mark(self._commands)]
         keep: list[Any] = [self._uploads, self._downloads, steps]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
@@ -158,28 +161,38 @@ class DeviceSegmentRun(SegmentRun):
         launches = self._compiled([(built, launch) for built, step in steps if step.launches is not None for launch in step.launches()])
         together, scattered = self._gathered()
         keep += scattered
-        event = self._queue(gathering, launches, together, keep)
+        self._add_launches(gathering, launches, together, keep)
+        if times is not None:
+            marks.append(times.mark(self._commands))
+        event = self._queue(keep)
         if counters is not None:
-            counters.ran_on_device(begun)
+            counters.ran_on_device(marks)
         if self._downloads:
             yield Waiting(event)
 
-    def _queue(self, before: list[Launch], launches: list[tuple[BuiltOperator, Launch]], after: list[Launch], keep: list[Any]) -> CudaEvent:
-        """Tell the stream everything; gives the event behind it."""
+    def _add_launches(self, before: list[Launch], launches: list[tuple[BuiltOperator, Launch]], after: list[Launch], keep: list) -> None:
         owners = [None] * len(before) + [built for built, _ in launches] + [None] * len(after)
         together = [*before, *(launch for _, launch in launches), *after]
         if together:
             keep.append(self._device.launch_all(together, self._commands, self._passing, owners))
+
+    def _queue(self, keep: list[Any]) -> CudaEvent:
+        """Tell the stream everything; gives the event behind it."""
         try:
             event = self._device.events.last(self._commands)
         except DriverError as error:
             self._stream.settle()
             raise (error if error.owner is None else self._wrap(error.owner, error)) from None
+        handle = self._stream.handle
+        for buffer in self._read:
+            buffer.used(handle, event)
         for buffer in self._made:
             buffer.ready = event
+            buffer.passed(handle, event)
         for buffer in self._passing:
-            buffer.passed(self._stream.handle, event)
+            buffer.passed(handle, event)
         self._passing.clear()
+        self._read.clear()
         self._stream.keep(event, keep)
         return event
 
@@ -220,7 +233,10 @@ class DeviceSegmentRun(SegmentRun):
             if id(buffer) in self._ordered:
                 continue
             self._ordered.add(id(buffer))
-            buffer.readers.add(self._stream.handle)
+            if self._direct:
+                buffer.readers.add(self._stream.handle)
+            else:
+                self._read.append(buffer)
             if buffer.ready is not None and buffer.stream != self._stream.handle and id(buffer.ready) not in self._ordered:
                 self._ordered.add(id(buffer.ready))
                 self._commands.wait(buffer.ready)

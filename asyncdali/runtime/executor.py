@@ -434,15 +434,15 @@ class Executor:
         self._jobs.add(job)
         if self.closed:
             job.stop()
-        if isinstance(job, Waiting):
-            self._post(self._planned, run)
-            self._waits.submit(job.work)
-            return
-        pixels = getattr(job, "is_pixels", False)
-        samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
-        if pixels:
+        waits, pixels = isinstance(job, Waiting), getattr(job, "is_pixels", False)
+        if (waits or pixels) and not run.told:
             # The next iteration may be planned while this one's pixels are made.
+            run.told = True
             self._post(self._planned, run)
+        if isinstance(job, Waiting):
+            job.begin(self._waits.submit)
+            return
+        samples = job.count if isinstance(job, CompiledSamples) else self._workers.count
         if not (job.brief and state is not None):
             self._workers.submit(job, samples)
         if pixels:

@@ -202,6 +202,10 @@ class Waiting(Job):
         super().__init__()
         self._event = event
 
+    def begin(self, submit: Callable[[Callable[[WorkerState], None]], None]) -> None:
+        """Have the thread that waits called by `submit`, when there is little left to wait for."""
+        self._event.when_done(lambda: submit(self.work))
+
     def _run(self, thread: WorkerState) -> None:
         self._event.wait()
 

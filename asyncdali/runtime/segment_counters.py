@@ -37,8 +37,8 @@ class Recorder(Protocol):
 class DeviceTimes(Protocol):
     """Measures work on a stream of a GPU; nobody waits for it (``device.cuda.timing.StreamTimes``)."""
 
-    def begin(self, commands: Any) -> int: ...
-    def end(self, begun: int) -> None: ...
+    def mark(self, commands: Any) -> int: ...
+    def queued(self, begun: int, ended: int) -> None: ...
     def taken(self) -> list[int]: ...
 
 
@@ -246,14 +246,14 @@ class SegmentCounters:
 
     # --- on the thread that queues work of a GPU
 
-    def ran_on_device(self, begun: int | None) -> None:
-        """An iteration's work is queued; `begun` by `times`, None if it is not measured."""
+    def ran_on_device(self, marks: Sequence[int]) -> None:
+        """An iteration's work is queued; `marks` are those of `times` where it begins and ends, none if it is not measured."""
         if self.times is None:
             return
-        if begun is not None:
-            self.times.end(begun)
+        if marks:
+            self.times.queued(*marks)
         with self._lock:
-            if begun is None:
+            if not marks:
                 self.on_device += self._on_device_last
             self._add_device_times()
 

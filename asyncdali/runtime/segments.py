@@ -83,6 +83,7 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
+        self.told = False  # the scheduler, that it is planned
         self.started = 0  # for statistics: when
         self._iteration = Iteration(record.index, record.batch_size, record.fed)
         self._scratch_places: dict[int, int] = {}  # sub-batches in scratch

@@ -21,6 +21,7 @@ from PIL import Image
 
 from asyncdali.device import select
 from asyncdali.device.cuda import command_kernels as kernels
+from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.device.cuda.commands import listed
 from asyncdali.device.cuda.driver import DeviceMemoryError, DriverError
 from asyncdali.device.cuda.nvjpeg_library import IMAGE, NvjpegError
@@ -31,7 +32,7 @@ from .kernels import host_kernel
 _POISON = 0xDD
 _COMMANDS = {
     kernels.WAIT: "stream_wait", kernels.RECORD: "event_record", kernels.COPY: "copy", kernels.STAGE: "stage", kernels.LAUNCH: "launch",
-    kernels.LAUNCH_EACH: "launch_each",
+    kernels.LAUNCH_EACH: "launch_each", kernels.CALL: "call",
 }  # fmt: skip
 
 
@@ -293,7 +294,9 @@ class StandIn:
                 if name in self.fails:
                     status = self.fails[name]
                     raise DriverError(f"{name}: status {status} ({status})", status, place)
-                getattr(self, f"_do_{name}")(*arguments)
+                status = getattr(self, f"_do_{name}")(*arguments)
+                if status:
+                    raise DriverError(f"status {status}", status, place)
 
     def _do_stream_wait(self, stream: int, event: int) -> None:
         self.stream_wait(stream, event)
@@ -319,6 +322,9 @@ class StandIn:
             where = [ctypes.c_int64.from_address(places + 8 * (k * each + i)).value for i in range(each)]
             row = np.array([ctypes.c_int64.from_address(at).value for at in where])
             self.launch_one(self._functions[function], blocks, threads, stream, row)
+
+    def _do_call(self, function: int, *arguments: int) -> int:
+        return self._functions[function](*arguments)
 
     def _handle(self, function: Any) -> Any:
         function.ptr = id(function)
@@ -432,6 +438,7 @@ class StandInNvjpeg:
         self.fails: dict[str, int] = {}
         """Calls that fail, by name, with a status."""
         self._handles = 0
+        self._addresses: dict[str, Any] = {}
         self._counts: dict[int, int] = {}
         self.open: set[int] = set()
 
@@ -441,6 +448,18 @@ class StandInNvjpeg:
         self._handles += 1
         self.open.add(self._handles)
         return self._handles
+
+    def address(self, name: str) -> int:
+        """Of a function that takes what it wants of six arguments, and gives a status."""
+
+        def function(*arguments: int) -> int:
+            try:
+                self.call(name, *arguments[: len(nvjpeg_library._SIGNATURES[name])])
+            except NvjpegError as error:
+                return error.status
+            return 0
+
+        return self._addresses.setdefault(name, self.driver._handle(function)).ptr
 
     def call(self, name: str, *arguments: Any) -> None:
         self.driver.calls[f"nvjpeg{name}"] += 1

@@ -51,26 +51,26 @@ def test_streams_tell_what_the_device_did(cuda):
 
 def test_nobody_waits_for_the_times(cuda):
     stream = cuda.stream_create()
-    times = StreamTimes(cuda, 0, stream)
+    times = StreamTimes(cuda, 0)
     memory, host = cuda.malloc(8), cuda.host_alloc(8)
 
-    def begin():
+    def timed(work):
         commands = Commands(cuda, stream)
-        begun = times.begin(commands)
-        commands.perform()
-        return begun
-
-    for work in (1, 4):
-        begun = begin()
+        begun = times.mark(commands)
         for _ in range(work):
-            cuda.copy(memory, host, 8, stream)
-        times.end(begun)
+            commands.copy(memory, host, 8)
+        ended = times.mark(commands)
+        commands.perform()
+        times.queued(begun, ended)
+
+    timed(1)
+    timed(4)
     assert times.taken() == []
     assert not cuda.calls["event_synchronize"] and not cuda.calls["stream_synchronize"]
     cuda.stream_synchronize(stream)
     assert times.taken() == [1_000_000, 4_000_000] and times.taken() == []
     events = cuda.calls["timer_create"]
-    times.end(begin())
+    timed(0)
     assert cuda.calls["timer_create"] == events
 
 

@@ -17,7 +17,8 @@ STAGE = 3  # target, source, bytes: of the host, at once
 LAUNCH = 4  # stream, function, blocks in x and y, threads of a block, bytes of shared memory, the kernel's only argument, 0
 LAUNCH_EACH = 5  # stream, function, blocks in x, y, z, threads in x, y, z, launches, arguments of each, their addresses (int64 each)
 
-LENGTHS = (3, 3, 5, 4, 9, 12)
+CALL = 6  # address of another function that gives a status, six arguments (of which it may take the first ones)
+LENGTHS = (3, 3, 5, 4, 9, 12, 8)
 """How many words each of them has."""
 
 # Addresses of the driver's functions (int64 each)
@@ -60,6 +61,12 @@ def _launch_kernel(typingctx, call, function, grid_x, grid_y, grid_z, block_x, b
     return _call_of(64, 32, 32, 32, 32, 32, 32, 32, 64, 64, 64)
 
 
+@intrinsic
+def _call(typingctx, function, a, b, c, d, e, f):
+    """A function of at most six integers or addresses."""
+    return _call_of(64, 64, 64, 64, 64, 64)
+
+
 @compiled(3)
 def perform(driver, begin, end):
     """Carry out the commands from `begin` to `end`, by the `driver`'s functions; up to the first that fails.
@@ -89,6 +96,9 @@ def perform(driver, begin, end):
                 load_i64(at + 48), stream, at + 64, 0,
             )  # fmt: skip
             at += 72
+        elif kind == CALL:
+            status = _call(stream, first, load_i64(at + 24), load_i64(at + 32), load_i64(at + 40), load_i64(at + 48), load_i64(at + 56))
+            at += 64
         else:
             arguments, words = load_i64(at + 88), load_i64(at + 80)
             for k in range(load_i64(at + 72)):

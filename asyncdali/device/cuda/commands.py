@@ -15,10 +15,15 @@ import numpy as np
 from ...compiled.memory import address_of
 from . import command_kernels as kernels
 from .driver import DriverError
+from .nvjpeg_library import NvjpegError
 
 if TYPE_CHECKING:
     from .driver import Driver
     from .memory import CudaEvent, DeviceBuffer
+    from .nvjpeg_library import Library
+
+
+_NONE = (0,) * 6
 
 
 class Commands:
@@ -27,7 +32,7 @@ class Commands:
     The calling thread's device must be the stream's when it is performed.
     """
 
-    __slots__ = ("_buffers", "_driver", "_kept", "_owners", "_words", "stream")
+    __slots__ = ("_buffers", "_calls", "_driver", "_kept", "_owners", "_words", "stream")
 
     def __init__(self, driver: Driver, stream: int):
         self._driver = driver
@@ -36,6 +41,7 @@ class Commands:
         self._kept: list[Any] = []
         self._buffers: list[DeviceBuffer] = []
         self._owners: list[tuple[int, Any]] = []
+        self._calls: list[tuple[int, str]] = []
 
     def whose(self, owner: Any) -> None:
         """What is told next is for `owner`: an error has it as its attribute `owner`."""
@@ -81,18 +87,26 @@ class Commands:
         self._words += (kernels.LAUNCH_EACH, self.stream, function.ptr, *blocks, *threads, *arguments.shape, address_of(places))
         self._kept += (arguments, places)
 
+    def call(self, library: Library, name: str, *arguments: int) -> None:
+        """Call a function of nvJPEG, of at most six integers and addresses. An error is the library's."""
+        self._calls.append((len(self._words), name))
+        self._words += (kernels.CALL, library.address(name), *arguments, *_NONE[len(arguments) :])
+
     def perform(self) -> None:
         """Tell the stream all of it, and begin anew.
 
-        DriverError of the first command that fails, if any: those before it were carried out, those after it were not.
+        DriverError (NvjpegError) of the first command that fails, if any: those before it were carried out, those after it were not.
         """
         if not self._words:
             return
-        words, kept, buffers, owners = self._words, self._kept, self._buffers, self._owners
-        self._words, self._kept, self._buffers, self._owners = [], [], [], []
+        words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
+        self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
         try:
             self._driver.perform(np.array(words, np.int64))
         except DriverError as error:
+            for place, name in calls:
+                if place == error.place:
+                    raise NvjpegError(name, error.status) from None
             error.owner = next((owner for place, owner in reversed(owners) if place <= error.place), None)
             raise
         for buffer in buffers:

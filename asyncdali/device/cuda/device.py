@@ -67,7 +67,7 @@ class CudaStream(Stream):
 
     def times(self) -> StreamTimes:
         """Something to measure work on this stream with."""
-        return StreamTimes(self.device.driver, self.device.index, self.handle)
+        return StreamTimes(self.device.driver, self.device.index)
 
     def keep(self, event: CudaEvent, things: Any) -> None:
         """Keep host memory that device work reads or writes until `event`."""

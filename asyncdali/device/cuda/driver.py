@@ -199,8 +199,11 @@ class CupyDriver:
         result = kernels.perform(address_of(self._calls), at, at + commands.nbytes)
         if result:
             place, status = result >> 32, result & 0xFFFFFFFF
-            call = _CALLS[_CALL_OF[int(commands[place])]]
-            raise DriverError(f"{call}: {self._text('Name', status)}: {self._text('String', status)} ({status})", status, place)
+            kind = int(commands[place])
+            if kind == kernels.CALL:  # whoever gave it knows what its statuses mean
+                raise DriverError(f"status {status}", status, place)
+            text = f"{self._text('Name', status)}: {self._text('String', status)}"
+            raise DriverError(f"{_CALLS[_CALL_OF[kind]]}: {text} ({status})", status, place)
 
     def _text(self, what: str, status: int) -> str:
         """The name of a status of the driver, or what it means."""

@@ -178,8 +178,9 @@ class FedArrays:
         """Let go of arrays that no stream reads any more, and of those whose last batch has gone, once their readers are through."""
         with self._lock:
             while self._returned:
-                lent, readers, _ = self._returned.popleft()
-                self._kept.append((lent, [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]))
+                lent, readers, behind = self._returned.popleft()
+                last = [self._device.events.record(stream) for stream in readers if stream != LEGACY_STREAM]
+                self._kept.append((lent, last + [event for _, event in behind]))
             over = [item for item in self._kept if all(event.done() for event in item[1])]
             self._kept = [item for item in self._kept if not any(item is other for other in over)]
         del over  # outside of the lock: finalisers of the user's run now

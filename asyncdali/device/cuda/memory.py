@@ -62,6 +62,8 @@ _Behind: TypeAlias = "list[tuple[int, CudaEvent]]"
 
 _EVENTS = 32
 """Made at least at a time."""
+_MANY = 16
+"""Events that a buffer is behind before those that are over are forgotten."""
 
 
 class Events:
@@ -128,7 +130,7 @@ class DeviceBuffer(BlockOwner):
 
     ready     event behind the work that fills it; None until that is queued
     stream    handle of the stream of that work
-    readers   handles of all streams that use it
+    readers   handles of all streams that use it, but for work that is known to be in front of an event (:meth:`used`)
     """
 
     __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
@@ -150,9 +152,15 @@ class DeviceBuffer(BlockOwner):
         return self.size
 
     def passed(self, stream: int, event: CudaEvent) -> None:
-        """All work that uses it is in front of `event` of `stream`: the pool need not ask its readers."""
+        """All work so far that uses it is in front of `event` of `stream`: the pool need not ask its readers."""
         self.readers = set()
         self._behind = [(stream, event)]
+
+    def used(self, stream: int, event: CudaEvent) -> None:
+        """Somebody else's work with it is in front of `event` of `stream`, and was never among the readers'."""
+        if len(self._behind) >= _MANY:  # it lives long
+            self._behind = [item for item in self._behind if not item[1].done()]
+        self._behind.append((stream, event))
 
     def stream_is_behind(self) -> None:
         """Its stream was told to wait for the work that its memory is behind."""
@@ -186,7 +194,6 @@ class DevicePool:
     def allocate(self, size: int, commands: Commands) -> DeviceBuffer:
         """`size` bytes for what is added to `commands` next, contents undefined. DeviceMemoryError that names the request and the pool."""
         stream = commands.stream
-        self._driver.use(self._device)
         with self._lock:
             if self._returned:
                 self._collect()
@@ -203,6 +210,7 @@ class DevicePool:
         """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
         returns meanwhile may be used by work that the events are not behind."""
         recorded: dict[int, CudaEvent | None] = {}
+        self._driver.use(self._device)
         for _ in range(len(self._returned)):
             block, streams, behind = self._returned.popleft()
             for stream in streams:
@@ -247,6 +255,7 @@ class DevicePool:
 
     def _grow(self, size: int) -> _Block:
         """A new block for `size` bytes, with some room, and spare ones (`more_ahead`)."""
+        self._driver.use(self._device)
         room = roomy_class(size)
         block = self._new(room)
         with contextlib.suppress(DeviceMemoryError):  # nobody needs these yet

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -62,7 +62,10 @@ class DecodedImages(Event):
     """
 
     def __init__(self) -> None:
-        self._over = threading.Event()
+        self._over = False
+        self._gate = threading.Lock()  # held until it is over
+        self._gate.acquire()
+        self._calls: list[Callable[[], None]] = []
         self.images = np.empty(0, nvjpeg.IMAGE)
         self.buffer: DeviceBuffer | None = None
         self.ready: CudaEvent | None = None
@@ -72,15 +75,57 @@ class DecodedImages(Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the work is queued on the device (or has failed)."""
-        return self._over.wait(timeout)
+        passed = self._gate.acquire(timeout=-1 if timeout is None else timeout)
+        if passed:
+            self._gate.release()
+        return passed
 
     def done(self) -> bool:
-        return self._over.is_set()
+        return self._over
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+        if self._over:
+            self._make_calls()
 
     def over(self) -> None:
         if self.then is not None:
             self.then()
-        self._over.set()
+        self._over = True
+        self._gate.release()
+        self._make_calls()
+
+    def _make_calls(self) -> None:
+        while True:
+            try:
+                call = self._calls.pop()  # whoever gets it makes it
+            except IndexError:
+                return
+            call()
+
+
+class AllDecoded(Event):
+    """When several lanes are through."""
+
+    def __init__(self, images: Sequence[DecodedImages]):
+        self._images = images
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the work of all is queued on the device (or has failed); `timeout` is each one's."""
+        return all(images.wait(timeout) for images in self._images)
+
+    def done(self) -> bool:
+        return all(images.done() for images in self._images)
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        left = iter(range(len(self._images) - 1))
+
+        def over() -> None:
+            if next(left, None) is None:
+                call()
+
+        for images in self._images:
+            images.when_done(over)
 
 
 class _State:
@@ -88,6 +133,7 @@ class _State:
 
     def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any, number: int):
         self.state = library.handle("JpegStateCreate", handle)
+        self.number = nvjpeg.number(self.state)
         self.stream: int = take_stream(device.driver, device.index)
         self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
         self.last: CudaEvent | None = None
@@ -121,6 +167,7 @@ class BatchDecoder:
         backend = nvjpeg.BACKEND_GPU_HYBRID if hybrid else nvjpeg.BACKEND_HARDWARE
         self._states: list[_State] = []
         self._handle = library.handle("CreateEx", backend, None, None, flags)
+        self._number = nvjpeg.number(self._handle)
         try:
             self._set_up(options, hybrid)
         except BaseException:
@@ -198,13 +245,13 @@ class BatchDecoder:
             buffer, free = targets
             buffer.readers.add(state.stream)
             commands.wait(free)
-        commands.perform()
-        call, handle = self._library.call, self._handle
-        call("DecodeBatchedInitialize", handle, state.state, len(files.data), 1, output)
-        call(
-            "DecodeBatched", handle, state.state, address_of(files.data), address_of(files.lengths), address_of(files.images), state.stream
+        library, handle, decoder = self._library, self._number, state.number
+        commands.call(library, "DecodeBatchedInitialize", handle, decoder, len(files.data), 1, output)
+        commands.call(
+            library, "DecodeBatched", handle, decoder, address_of(files.data), address_of(files.lengths), address_of(files.images),
+            state.stream,
         )  # fmt: skip
-        state.last = result.ready = self._device.events.record(state.stream)
+        state.last = result.ready = self._device.events.last(commands)
         result.images, result.buffer = files.images, buffer
 
     def close(self) -> None:

@@ -60,10 +60,12 @@ class Library:
         self.path = path
         library = ctypes.CDLL(path)
         self._functions = {}
+        self._addresses = {}
         for name, types in _SIGNATURES.items():
             function = getattr(library, f"nvjpeg{name}")
             function.argtypes, function.restype = types, _INT
             self._functions[name] = function
+            self._addresses[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self.version = tuple(self._property(kind) for kind in range(3))
 
     def _property(self, kind: int) -> int:
@@ -76,11 +78,20 @@ class Library:
         if status:
             raise NvjpegError(name, status)
 
+    def address(self, name: str) -> int:
+        """Where the function is."""
+        return self._addresses[name]
+
     def handle(self, name: str, *arguments: Any) -> ctypes.c_void_p:
         """Call a function whose last argument receives a new handle."""
         value = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(value))
         return value
+
+
+def number(handle: Any) -> int:
+    """A handle that :meth:`Library.handle` gave, as an integer."""
+    return int((handle.value or 0) if isinstance(handle, ctypes.c_void_p) else handle)
 
 
 def _candidates() -> list[str]:

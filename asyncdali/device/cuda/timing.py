@@ -20,24 +20,22 @@ log = logging.getLogger("asyncdali")
 class StreamTimes:
     """Times of pieces of work on one stream."""
 
-    def __init__(self, driver: Driver, device: int, stream: int):
-        self._driver, self._device, self._stream = driver, device, stream
+    def __init__(self, driver: Driver, device: int):
+        self._driver, self._device = driver, device
         self._free: list[int] = []
         self._under_way: deque[tuple[int, int]] = deque()
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def begin(self, commands: Commands) -> int:
-        """A piece of work begins with what is added to `commands` next; to be given to :meth:`end`."""
-        event = self._event()
+    def mark(self, commands: Commands) -> int:
+        """A piece of work begins with what is added to `commands` next, or ends with what was added last."""
+        with self._lock:
+            event = self._free.pop() if self._free else self._driver.timer_create()
         commands.record(event)
         return event
 
-    def end(self, begun: int) -> None:
-        """It was queued as a whole."""
-        commands = Commands(self._driver, self._stream)
-        ended = self.begin(commands)
-        commands.perform()
+    def queued(self, begun: int, ended: int) -> None:
+        """The work between two marks was queued as a whole."""
         self._under_way.append((begun, ended))
 
     def taken(self) -> list[int]:
@@ -51,10 +49,6 @@ class StreamTimes:
                 found.append(round(1e6 * self._driver.elapsed(begun, ended)))
                 self._free += (begun, ended)
         return found
-
-    def _event(self) -> int:
-        with self._lock:
-            return self._free.pop() if self._free else self._driver.timer_create()
 
     def __del__(self) -> None:
         if os.getpid() == self._pid and not sys.is_finalizing():
