@@ -95,12 +95,14 @@ class SplitDecode:
             rows = np.where(self._branch >= 0, rows[self._branch], -1)
         return [(self._built, branches.in_branch(self._step, rows))]
 
-    def gather(self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer]) -> tuple[list[Launch], list[Any]]:
+    def gather(
+        self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer], keep: list[Any]
+    ) -> list[tuple[None, Launch]]:
         """Add to `commands` what goes before the launches that bring all parts together, behind the GPU decoders' work. Returns these
-        launches and what must be kept meanwhile, and appends to `passing` the device memory that nobody else knows."""
+        launches; `keep` gets what they need, `passing` the device memory that nobody else knows."""
         plan, batch = self._plan, self._batch
         moved_by = 0
-        keep: list[Any] = [self._pinned, self._step]
+        keep += (self._pinned, self._step)
         if len(self._pinned):
             size, pinned_at = len(self._pinned), address_of(self._pinned)
             copy = device.pool.allocate(size, commands)
@@ -120,5 +122,5 @@ class SplitDecode:
                 elsewhere.append((lane, images.images))
         moves, largest = plan.moves(batch, moved_by, elsewhere)
         if moves is None:
-            return [], keep
-        return [gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest)], keep
+            return []
+        return [(None, gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest))]

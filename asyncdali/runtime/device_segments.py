@@ -9,7 +9,6 @@ worker threads, in pinned memory, and is uploaded then.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..device.cuda.driver import DriverError
 from ..device.cuda.gather import gather_launch
 from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
+from ..device.cuda.place_kernels import lay_out
 from ..device.launch import Launch
 from ..graph.plan import TRANSFER
 from ..operators.base import Arguments, Iteration, Planned, Step
@@ -36,8 +36,7 @@ class DeviceSegmentRun(SegmentRun):
     """Runs a mixed or gpu segment for one iteration record."""
 
     def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any):
-        super().__init__(segment, record, executor)
-        self._iteration = replace(self._iteration, stream=stream)
+        super().__init__(segment, record, executor, stream)
         self._stream: CudaStream = stream
         self._device = stream.device
         self._commands = stream.commands()  # performed when all is known
@@ -115,11 +114,14 @@ class DeviceSegmentRun(SegmentRun):
     def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
         return [], 0  # everything has its place
 
-    def _to_device(self, batch: Batch, sizes: np.ndarray | None = None) -> None:
-        sizes = batch.sizes() if sizes is None else sizes
-        buffer = self._device.pool.allocate(int(sizes.sum()), self._commands)
+    def _to_device(self, batch: Batch) -> None:
+        """Device memory for a batch, whose addresses are written where they stand."""
+        shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
+        size = lay_out(address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize, address_of(addresses))
+        buffer = self._device.pool.allocate(size, self._commands)
         self._made.append(buffer)
-        batch.place(buffer, buffer.address, sizes)
+        addresses += buffer.address
+        batch.owner, batch.contiguous = buffer, True
 
     # --- queueing
 
@@ -137,11 +139,10 @@ class DeviceSegmentRun(SegmentRun):
             decoded = AllDecoded(decode.images)
             if not decoded.done():
                 yield Waiting(decoded)
-            self._device.enter()  # this may be the thread that waited
             if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
                 decode.judge()
-        self._device.enter()  # this is the worker thread that finished last, if there was work
+        self._device.enter()  # this is the worker thread that finished last, if there was work, or the one that waited
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         marks = [] if times is None else [times.mark(self._commands)]
@@ -153,15 +154,14 @@ class DeviceSegmentRun(SegmentRun):
             self._uploads.append((batch, host))
         for batch, source in (*self._uploads, *self._downloads):
             keep.extend(self._copy(batch, source))
-        gathering: list[Launch] = []
+        launches: list[tuple[BuiltOperator | None, Launch]] = []
         for decode in self._decoded:
-            windows, scattered = decode.gather(self._device, self._commands, self._passing)
-            gathering += windows
-            keep += scattered
-        launches = self._compiled([(built, launch) for built, step in steps if step.launches is not None for launch in step.launches()])
-        together, scattered = self._gathered()
-        keep += scattered
-        self._add_launches(gathering, launches, together, keep)
+            launches += decode.gather(self._device, self._commands, self._passing, keep)
+        for built, step in steps:
+            if step.launches is not None:
+                launches += [(built, launch) for launch in step.launches()]
+        launches += self._gathered(keep)
+        self._launch(launches, keep)
         if times is not None:
             marks.append(times.mark(self._commands))
         event = self._queue(keep)
@@ -170,11 +170,17 @@ class DeviceSegmentRun(SegmentRun):
         if self._downloads:
             yield Waiting(event)
 
-    def _add_launches(self, before: list[Launch], launches: list[tuple[BuiltOperator, Launch]], after: list[Launch], keep: list) -> None:
-        owners = [None] * len(before) + [built for built, _ in launches] + [None] * len(after)
-        together = [*before, *(launch for _, launch in launches), *after]
-        if together:
-            keep.append(self._device.launch_all(together, self._commands, self._passing, owners))
+    def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[Any]) -> None:
+        """Launch all that can not be left out, for operators or for nobody in particular; an error of the compiler names the operator."""
+        if any(launch.offers is not None for _, launch in launches):
+            launches = self._fused(launches)
+        for built, launch in launches:
+            try:
+                self._device.function(launch.kernel)
+            except Exception as error:
+                raise (error if built is None else self._wrap(built, error)) from error
+        if launches:
+            keep.append(self._device.launch_all(launches, self._commands, self._passing))
 
     def _queue(self, keep: list[Any]) -> CudaEvent:
         """Tell the stream everything; gives the event behind it."""
@@ -196,34 +202,23 @@ class DeviceSegmentRun(SegmentRun):
         self._stream.keep(event, keep)
         return event
 
-    def _compiled(self, launches: list[tuple[BuiltOperator, Launch]]) -> list[tuple[BuiltOperator, Launch]]:
-        """The launches that remain when those are fused that can be; an error of the compiler names the operator."""
-        owners = {id(launch): built for built, launch in launches}
-        fused = self._fused([launch for _, launch in launches], owners)
-        for launch in fused:
-            try:
-                self._device.function(launch.kernel)
-            except Exception as error:
-                raise self._wrap(owners[id(launch)], error) from error
-        return [(owners[id(launch)], launch) for launch in fused]
-
-    def _fused(self, launches: list[Launch], owners: dict[int, BuiltOperator]) -> list[Launch]:
+    def _fused(self, launches: list[tuple[BuiltOperator | None, Launch]]) -> list[tuple[BuiltOperator | None, Launch]]:
         """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
         kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
-        for producer in [launch for launch in launches if launch.offers is not None]:
-            assert producer.offers is not None
-            target = producer.offers.target
-            users = [launch for launch in launches if launch is not producer and any(entry is target for entry in launch.context)]
-            taken = users[0].takes(producer.offers) if len(users) == 1 and users[0].takes is not None and id(target) not in kept else None
+        for offer in [item for item in launches if item[1].offers is not None]:
+            pixels = offer[1].offers
+            assert pixels is not None
+            target = pixels.target
+            users = [item for item in launches if item is not offer and any(entry is target for entry in item[1].context)]
+            takes = users[0][1].takes if len(users) == 1 else None
+            taken = None if takes is None or id(target) in kept else takes(pixels)
             if taken is not None:
-                owners[id(taken)] = owners[id(users[0])]
-                launches = [taken if launch is users[0] else launch for launch in launches if launch is not producer]
+                launches = [(item[0], taken) if item is users[0] else item for item in launches if item is not offer]
         return launches
 
     def _order_inputs(self) -> None:
         """The stream waits for what other streams make, and those for it before the memory is used again."""
-        own = {edge for built in self.segment.operators for edge in built.outputs}
-        for edge in {edge for built in self.segment.operators for edge in built.inputs} - own:
+        for edge in self.segment.read:
             batch = self.record.edges[edge]
             if batch is not None:
                 self._order(batch)
@@ -259,15 +254,15 @@ class DeviceSegmentRun(SegmentRun):
             commands.copy(to, at, part)
         return [source.memory_owner]
 
-    def _gathered(self) -> tuple[list[Launch], list[Any]]:
+    def _gathered(self, keep: list[Any]) -> list[tuple[None, Launch]]:
         """Outputs of the pipeline that lie about (parts of several batches) and can be a tensor, or that lie in the user's memory, are
-        brought together, here and now: later the host would have to wait for it. Returns the launches, and what must be kept meanwhile."""
-        launches, keep = [], []
-        for edge in self.segment.kept & set(self.executor.outputs):
+        brought together, here and now: later the host would have to wait for it. Returns the launches; `keep` gets what they need."""
+        launches: list[tuple[None, Launch]] = []
+        for edge in self.segment.returned:
             batch = self.record.edges[edge]
             if batch is None or not len(batch) or not _is_on_device(batch):
                 continue
-            lent = batch.reused_samples().any()  # the user's memory, who gets a copy
+            lent = batch.reused_memory is not False and batch.reused_samples().any()  # the user's memory, who gets a copy
             if not lent and (batch.contiguous or (batch.shapes != batch.shapes[0]).any()):
                 continue
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)
@@ -276,10 +271,10 @@ class DeviceSegmentRun(SegmentRun):
             rows = np.maximum(batch.shapes[:, 0] if batch.ndim else np.ones(len(batch), np.int64), 1)
             row_bytes = batch.sizes() // rows
             largest = int(rows.max()), int(row_bytes.max())
-            launches.append(gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses, largest))
+            launches.append((None, gather_launch(batch.addresses, row_bytes, rows, row_bytes, dense.addresses, largest)))
             keep.append(batch.memory_owner)
             self.record.edges[edge] = dense
-        return launches, keep
+        return launches
 
 
 def _is_on_device(batch: Batch) -> bool:

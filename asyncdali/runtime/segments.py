@@ -55,6 +55,8 @@ class BuiltSegment:
         self.operators = operators
         self.instant = all(built.operator.instant for built in operators)
         self.stateful = [built for built in operators if built.operator.stateful]
+        self.read = sorted({edge for built in operators for edge in built.inputs} - {edge for built in operators for edge in built.outputs})
+        """Edges of other segments that operators have as inputs."""
         self.kept = segment.consumed_outside
         self.returned = segment.returned
         self.counters: SegmentCounters | None = None
@@ -78,14 +80,14 @@ class BuiltSegment:
 class SegmentRun:
     """Runs one segment for one iteration record."""
 
-    def __init__(self, segment: BuiltSegment, record: Any, executor: Any):
+    def __init__(self, segment: BuiltSegment, record: Any, executor: Any, stream: Any = None):
         self.segment = segment
         self.record = record
         self.executor = executor
         self.committed = False
         self.told = False  # the scheduler, that it is planned
         self.started = 0  # for statistics: when
-        self._iteration = Iteration(record.index, record.batch_size, record.fed)
+        self._iteration = Iteration(record.index, record.batch_size, record.fed, stream)
         self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
 
     def phases(self) -> Iterator[Job]:

@@ -32,7 +32,7 @@ from .kernels import host_kernel
 _POISON = 0xDD
 _COMMANDS = {
     kernels.WAIT: "stream_wait", kernels.RECORD: "event_record", kernels.COPY: "copy", kernels.STAGE: "stage", kernels.LAUNCH: "launch",
-    kernels.LAUNCH_EACH: "launch_each", kernels.CALL: "call",
+    kernels.LAUNCH_EACH: "launch_each", kernels.CALL: "call", kernels.SYNCHRONIZE: "event_synchronize",
 }  # fmt: skip
 
 
@@ -322,6 +322,9 @@ class StandIn:
             where = [ctypes.c_int64.from_address(places + 8 * (k * each + i)).value for i in range(each)]
             row = np.array([ctypes.c_int64.from_address(at).value for at in where])
             self.launch_one(self._functions[function], blocks, threads, stream, row)
+
+    def _do_event_synchronize(self, event: int) -> None:
+        self.event_synchronize(event)
 
     def _do_call(self, function: int, *arguments: int) -> int:
         return self._functions[function](*arguments)

@@ -20,6 +20,7 @@ POINTER, NUMBER, SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
 SIGNATURES = {
     "cuStreamWaitEvent": (POINTER, POINTER, NUMBER),
     "cuEventRecord": (POINTER, POINTER),
+    "cuEventSynchronize": (POINTER,),
     "cuMemcpyAsync": (POINTER, POINTER, SIZE, POINTER),
     "cuLaunchKernel": (POINTER, *[NUMBER] * 7, POINTER, POINTER, POINTER),
 }
@@ -86,6 +87,7 @@ def all_kinds(driver, stream=FAR):
     commands.launch(Function, ((1 << 31) - 1, 65535), 256, 4096, FAR + 4)
     commands.launch_each(Function, (1, 2, 3), (4, 5, 6), np.array([[7, 70], [8, 80], [FAR, 90]]))
     commands.record(FAR + 5)
+    commands.synchronize(Event(FAR + 6))
     return commands
 
 
@@ -97,6 +99,7 @@ CALLS = [
     ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, 8, 80),
     ("cuLaunchKernel", Function.ptr, 1, 2, 3, 4, 5, 6, 0, FAR, FAR, 90),
     ("cuEventRecord", FAR + 5, FAR),
+    ("cuEventSynchronize", FAR + 6),
 ]
 
 

@@ -18,11 +18,12 @@ LAUNCH = 4  # stream, function, blocks in x and y, threads of a block, bytes of 
 LAUNCH_EACH = 5  # stream, function, blocks in x, y, z, threads in x, y, z, launches, arguments of each, their addresses (int64 each)
 
 CALL = 6  # address of another function that gives a status, six arguments (of which it may take the first ones)
-LENGTHS = (3, 3, 5, 4, 9, 12, 8)
+SYNCHRONIZE = 7  # event: the host waits for it
+LENGTHS = (3, 3, 5, 4, 9, 12, 8, 2)
 """How many words each of them has."""
 
 # Addresses of the driver's functions (int64 each)
-STREAM_WAIT_EVENT, EVENT_RECORD, MEMCPY_ASYNC, LAUNCH_KERNEL = range(4)
+STREAM_WAIT_EVENT, EVENT_RECORD, MEMCPY_ASYNC, LAUNCH_KERNEL, EVENT_SYNCHRONIZE = range(5)
 
 
 def _call_of(*bits):
@@ -62,6 +63,12 @@ def _launch_kernel(typingctx, call, function, grid_x, grid_y, grid_z, block_x, b
 
 
 @intrinsic
+def _event_synchronize(typingctx, function, event):
+    """cuEventSynchronize."""
+    return _call_of(64)
+
+
+@intrinsic
 def _call(typingctx, function, a, b, c, d, e, f):
     """A function of at most six integers or addresses."""
     return _call_of(64, 64, 64, 64, 64, 64)
@@ -96,6 +103,9 @@ def perform(driver, begin, end):
                 load_i64(at + 48), stream, at + 64, 0,
             )  # fmt: skip
             at += 72
+        elif kind == SYNCHRONIZE:
+            status = _event_synchronize(load_i64(driver + 8 * EVENT_SYNCHRONIZE), stream)
+            at += 16
         elif kind == CALL:
             status = _call(stream, first, load_i64(at + 24), load_i64(at + 32), load_i64(at + 40), load_i64(at + 48), load_i64(at + 56))
             at += 64

@@ -62,6 +62,11 @@ class Commands:
             self.wait(event)
         self._buffers.append(buffer)
 
+    def synchronize(self, event: CudaEvent) -> None:
+        """The host waits for `event` before what comes next."""
+        self._words += (kernels.SYNCHRONIZE, event.handle)
+        self._kept.append(event)
+
     def record(self, event: int) -> None:
         """The event of this handle is behind all that the stream was told before."""
         self._words += (kernels.RECORD, self.stream, event)

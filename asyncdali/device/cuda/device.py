@@ -24,6 +24,7 @@ from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
 from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
+from .place_kernels import lay_out
 from .timing import StreamTimes
 from .user_arrays import UserArrays
 
@@ -121,6 +122,7 @@ class CudaDevice(Device):
         if not 0 <= index < count:
             raise RuntimeError(f"device_id={index}: there {'is' if count == 1 else 'are'} {count} CUDA device{'s' * (count != 1)}")
         perform.compile()
+        lay_out.compile()
         self.driver = driver
         self.index = index
         driver.use(index)
@@ -210,26 +212,24 @@ class CudaDevice(Device):
                     self._functions[kernel] = found
         return found
 
-    def launch_all(self, launches: Sequence[Launch], commands: Commands, passing: list[DeviceBuffer], owners: Sequence[Any] = ()) -> Any:
-        """Add launches to `commands`: one upload with all their tables, then the kernels; `owners`: whose each is, for errors.
+    def launch_all(self, launches: Sequence[tuple[Any, Launch]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
+        """Add launches, given as (whose, launch), to `commands`: one upload with all their tables, then the kernels.
 
         Returns the host's memory that must be kept until they are done; that of the device is appended to `passing`.
         """
-        functions = [self.function(launch.kernel) for launch in launches]
-        tables = _Tables(launches)
+        tables = _Tables([launch for _, launch in launches])
         staged = self.staging.allocate(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
         contexts = tables.write(address_of(staged), buffer.address, commands)
         commands.copy(buffer.address, address_of(staged), tables.upload_bytes)
-        for k, (launch, function, context) in enumerate(zip(launches, functions, contexts)):
-            if owners:
-                commands.whose(owners[k])
+        for (owner, launch), context in zip(launches, contexts):
+            function = self.function(launch.kernel)
+            commands.whose(owner)
             if isinstance(launch, LaunchPerSample):
                 commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
             else:
                 commands.launch(function, launch.grid, launch.block, launch.shared, context)
-        if owners:
-            commands.whose(None)
+        commands.whose(None)
         passing.append(buffer)
         return staged
 

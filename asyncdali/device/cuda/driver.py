@@ -103,11 +103,11 @@ _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsuff
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
-_CALLS = ("cuStreamWaitEvent", "cuEventRecord", "cuMemcpyAsync", "cuLaunchKernel")
+_CALLS = ("cuStreamWaitEvent", "cuEventRecord", "cuMemcpyAsync", "cuLaunchKernel", "cuEventSynchronize")
 """The driver's functions as command_kernels numbers them. The streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
 _CALL_OF = {
     kernels.WAIT: kernels.STREAM_WAIT_EVENT, kernels.RECORD: kernels.EVENT_RECORD, kernels.COPY: kernels.MEMCPY_ASYNC,
-    kernels.LAUNCH: kernels.LAUNCH_KERNEL, kernels.LAUNCH_EACH: kernels.LAUNCH_KERNEL,
+    kernels.LAUNCH: kernels.LAUNCH_KERNEL, kernels.LAUNCH_EACH: kernels.LAUNCH_KERNEL, kernels.SYNCHRONIZE: kernels.EVENT_SYNCHRONIZE,
 }  # fmt: skip
 
 

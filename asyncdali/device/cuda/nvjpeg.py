@@ -235,9 +235,9 @@ class BatchDecoder:
             log.debug("the engines' stream failed, too: %s", error)
 
     def _queue(self, state: _State, result: DecodedImages, files: Files, output: int, targets: Targets | None) -> None:
-        if state.last is not None:
-            state.last.wait()
         commands = Commands(self._device.driver, state.stream)
+        if state.last is not None:
+            commands.synchronize(state.last)
         if targets is None:
             buffer = self._device.pool.allocate(files.space, commands)
             files.images["channel"][:, 0] += np.uint64(buffer.address)
