@@ -15,6 +15,21 @@ static thread_local Dim blockIdx, threadIdx, gridDim, blockDim;
 #define __shared__ static thread_local
 #define __ldg(p) (*(p))
 
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+    return (unsigned)(((unsigned long long)high << 32 | low) >> (bits & 31));
+}
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const unsigned long long bytes = (unsigned long long)high << 32 | low;
+    unsigned out = 0;
+    for (int k = 0; k < 4; ++k) out |= (unsigned)(bytes >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+    return out;
+}
+static inline float __uint_as_float(unsigned bits) {
+    float real;
+    std::memcpy(&real, &bits, 4);
+    return real;
+}
+
 static inline float host_half_to_float(unsigned short bits) {
     _Float16 half;
     std::memcpy(&half, &bits, 2);

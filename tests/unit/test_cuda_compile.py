@@ -38,8 +38,13 @@ def expressions():
 
 
 MACROS = {
-    "normalize_kernels.cu": [(("RESIZED", 0),), (("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", 3))],
-    "resize_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
+    "normalize_kernels.cu": [
+        (("RESIZED", 0),),
+        *[(("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", channels), ("SIGNED", channels % 2)) for channels in (3, 1, 2, 4)],
+    ],
+    "resize_kernels.cu": [
+        (("VOLUME", volume), ("CHANNELS", channels), ("SIGNED", channels % 2)) for volume in (0, 1) for channels in (0, 2, 3)
+    ],
     "rotate_kernels.cu": [(("VOLUME", volume), ("CHANNELS", channels)) for volume in (0, 1) for channels in (0, 3)],
     "kernels.cu": list(expressions()),
     "color_space_kernels.cu": [(("FROM", a), ("TO", b)) for a in (1, 3) for b in (1, 3)],

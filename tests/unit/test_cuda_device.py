@@ -78,17 +78,27 @@ def kernels_of(cuda, pipe):
     return {kernel.entry for kernel in names}, outputs
 
 
-def test_resize_and_normalise_are_one_kernel(cuda):
+def wide(info):
+    rng = np.random.default_rng(info.idx_in_epoch)
+    return rng.integers(0, 255, (*rng.integers((20, 300), (200, 700)), 3), np.uint8)
+
+
+@pytest.mark.parametrize("source, size, crop, options", [
+    (source, [16.0, 12.0], [20, 9], {"pad_output": True}),
+    (wide, [21.0, 301.0], [13, 300], {"output_layout": "CHW", "dtype": types.FLOAT16}),
+    pytest.param(wide, [5.0, 700.0], [7, 690], {"output_layout": "CHW", "dtype": types.UINT8, "scale": 30.0}, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_resize_and_normalise_are_one_kernel(cuda, source, size, crop, options):
     """Unless somebody else sees what was resized; with the same results."""
 
     def graph(shown, layout="HWC"):
         @pipeline_def(batch_size=6, num_threads=2, device_id=0, seed=3, prefetch_queue_depth=2)
         def define():
             images = fn.external_source(source, batch=False, layout=layout).gpu()
-            small = fn.resize(images, size=[16.0, 12.0])
+            small = fn.resize(images, size=size)
             normal = fn.crop_mirror_normalize(
-                small, mirror=fn.random.coin_flip(), crop=[20, 9], out_of_bounds_policy="pad", fill_values=[3.0], mean=[120.0, 9.0, 1.0],
-                pad_output=True,
+                small, mirror=fn.random.coin_flip(), crop=crop, out_of_bounds_policy="pad", fill_values=[3.0], mean=[120.0, 9.0, 1.0],
+                std=[60.0, 2.0, 110.0], **options,
             )  # fmt: skip
             return (normal, small) if shown else normal
 

@@ -98,6 +98,19 @@ def test_resize(interp, dtype):
     assert_close(expected, found, steps=1, relative=1e-5, part=0.01)
 
 
+@pytest.mark.parametrize("interp", [types.INTERP_LINEAR, pytest.param(types.INTERP_CUBIC, marks=SLOW)])
+@pytest.mark.parametrize("channels, dtype", [
+    (3, np.uint8), *[pytest.param(*pair, marks=SLOW) for pair in [(1, np.uint8), (4, np.uint8), (2, np.int16)]],
+])  # fmt: skip
+def test_resize_by_tiles(interp, channels, dtype):
+    """Several tiles beside each other; so many taps that shared memory has no room for source rows; enlarged, turned round."""
+    rng = np.random.default_rng(9)
+    sizes = {(30, 701): (12, 520), (420, 301): (7, -9), (9, 5): (-40, 601), (33, 37): (33, 37), (50, 63): (31, 29)}
+    samples = [rng.integers(0, 250, (*shape, channels)).astype(dtype) for shape in sizes]
+    expected, found = both("resize", samples, "HWC", {"size": np.array([*sizes.values()], np.float32)}, interp_type=interp)
+    assert_close(expected, found, steps=1, part=0.01)
+
+
 @pytest.mark.slow
 def test_resize_of_a_region_in_sequences_of_one_channel():
     rng = np.random.default_rng(7)

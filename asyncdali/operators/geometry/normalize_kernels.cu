@@ -1,6 +1,6 @@
 // crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. The table is that of normalize_kernels.py, then 7 samples,
 // 8 the table of resize_kernels.cu if the input is resized here. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
-// where it is read, from elements of RESIZED_IN with CHANNELS.
+// where it is read, from elements of RESIZED_IN with CHANNELS, by weights that may be negative if SIGNED.
 #if RESIZED
 #define RESIDENT 4
 #endif
@@ -30,44 +30,68 @@ struct Window {
 
 #if RESIZED
 
-struct NormalizePixels {
-    int64 corner, plane;
-    int32 line, step;
+// What becomes of a resized element. Of bytes there are few, so all answers are computed beforehand.
+struct Normal {
+    static const bool FEW_ELEMENTS = Same<IN, uint8>::value && GROUP * sizeof(OUT) <= 12;
     float32 mean[GROUP], factor[GROUP];
+    OUT answer[FEW_ELEMENTS ? GROUP : 1][256];
 
-    struct Column {
-        int64 place, plane;
-        int32 line;
-        float32 mean[GROUP], factor[GROUP];
-        DEVICE_MEMBER void operator()(const float32 *total) {
-            int64 at_channel = place;
-            for (int32 c = 0; c < GROUP; ++c, at_channel += plane) {
-                *at<OUT>(at_channel) = convert<OUT>((meant<IN>(total[c]) - mean[c]) * factor[c]);
+    DEVICE_MEMBER void look_up(const Window &window) {
+        for (int32 c = 0; c < GROUP; ++c) {
+            if (FEW_ELEMENTS) {
+                for (int32 i = threadIdx.x; i < 256; i += blockDim.x) {
+                    answer[c][i] = convert<OUT>(((float32)i - window.mean[c]) * window.factor[c]);
+                }
+            } else if (threadIdx.x == 0) {
+                mean[c] = window.mean[c], factor[c] = window.factor[c];
             }
-            place += line;
         }
-    };
-    DEVICE_MEMBER Column column(int32 number) const {
-        Column made = {corner + number * step, plane, line};
-        for (int32 c = 0; c < GROUP; ++c) made.mean[c] = mean[c], made.factor[c] = factor[c];
-        return made;
+    }
+    DEVICE_MEMBER OUT operator()(float32 total, int32 c) const {
+        if constexpr (FEW_ELEMENTS) return answer[c][byte(total)];
+        else return convert<OUT>((meant<IN>(total) - mean[c]) * factor[c]);
     }
 };
 
-// A tile of rows from `y` and columns from `x` (before mirroring) of the output: what the picture has of it, resized, and fills.
-DEVICE void resized_window(
-    const Window &window, const ResizedPicture<RESIZED_IN> &picture, const RESIZED_IN *source, const OUT *fills, int64 out, int32 y, int32 rows,
-    int32 x, int32 columns, bool found
-) {
-    const int32 in_height = (int32)window.r[12], from_y = y + (int32)window.r[17], from_x = x + window.left;
-    const int32 top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, in_height - from_y), top);
-    const int32 left = smaller(larger(-from_x, 0), columns), right = larger(smaller(columns, window.in_width - from_x), left);
-    // Positions in the tile as positions in the output.
-    const int64 step = window.mirror ? -window.out_step : window.out_step, line = window.r[7];
-    const int64 corner = out + (window.mirror ? window.width - 1 - x : x) * window.out_step;
-    const int32 lanes = lanes_of(columns);
-    const bool whole = bottom - top == rows && right - left == columns;
-    if (!whole || window.out_channels > GROUP) {
+struct NormalizePixels {
+    const Normal *normal;
+    int64 corner, plane;
+    int32 line, step;
+
+    struct Column {
+        const Normal *normal;
+        int64 place, plane;
+        int32 line;
+        DEVICE_MEMBER void operator()(const float32 *total) {
+            int64 at_channel = place;
+            for (int32 c = 0; c < GROUP; ++c, at_channel += plane) *at<OUT>(at_channel) = (*normal)(total[c], c);
+            place += line;
+        }
+    };
+    DEVICE_MEMBER Column column(int32 number) const { return {normal, corner + number * step, plane, line}; }
+};
+
+// A tile of an output's rows and columns (before mirroring): the part that the picture has, and fills around it.
+struct WindowTile {
+    NormalizePixels picture;
+    int64 corner, line, step;
+    int32 rows, columns, top, bottom, left, right;
+
+    // Rows from `y`, columns from `x`; says in `part` what of the resized picture is in it.
+    DEVICE_MEMBER void look_up(const Window &window, int64 out, int32 y, int32 x, bool found, Tile<RESIZED_IN> &part) {
+        const int32 from_y = y + (int32)window.r[17], from_x = x + window.left;
+        top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, (int32)window.r[12] - from_y), top);
+        left = smaller(larger(-from_x, 0), columns), right = larger(smaller(columns, window.in_width - from_x), left);
+        step = window.mirror ? -window.out_step : window.out_step, line = window.r[7];
+        corner = out + (window.mirror ? window.width - 1 - x : x) * window.out_step;
+        part.y = from_y + top, part.rows = right > left ? bottom - top : 0, part.x = from_x + left, part.columns = right - left;
+        picture.corner = corner + top * line + left * step, picture.plane = window.out_plane;
+        picture.line = (int32)line, picture.step = (int32)step;
+    }
+    DEVICE_MEMBER auto column(int32 number) const { return picture.column(number); }
+    DEVICE_MEMBER void fill(const Window &window, const OUT *fills) const {
+        if (bottom - top == rows && right - left == columns && window.out_channels <= GROUP) return;
+        const int32 lanes = lanes_of(columns);
         for (int32 row = threadIdx.x / lanes; row < rows; row += blockDim.x / lanes) {
             FOR_COLUMNS(column, columns, lanes) {
                 const bool made = row >= top && row < bottom && column >= left && column < right;
@@ -76,18 +100,7 @@ DEVICE void resized_window(
             }
         }
     }
-    if (bottom > top && right > left) {
-        __shared__ NormalizePixels normalize;
-        __shared__ Tile<RESIZED_IN> part;
-        if (threadIdx.x == 0) {
-            normalize.corner = corner + top * line + left * step, normalize.plane = window.out_plane;
-            normalize.line = (int32)line, normalize.step = (int32)step;
-            for (int32 c = 0; c < GROUP; ++c) normalize.mean[c] = window.mean[c], normalize.factor[c] = window.factor[c];
-            part.source = source, part.y = from_y + top, part.rows = bottom - top, part.x = from_x + left, part.columns = right - left;
-        }
-        resized_tile(picture, part, normalize);
-    }
-}
+};
 
 #endif
 
@@ -96,30 +109,27 @@ KERNEL crop_mirror_normalize(const int64 *context) {
     FOR_SAMPLES(sample, context[7]) {
 #if RESIZED
         __shared__ Window window;
+        __shared__ Normal normal;
         __shared__ ResizedPicture<RESIZED_IN> picture;
-        if (threadIdx.x == 0) {
-            window.look_up(context, sample);
-            picture.look_up(context + 8, sample);
-        }
+        if (threadIdx.x == 0) window.look_up(context, sample);
+        if (threadIdx.x == WARP) picture.look_up(context + 8, sample);  // at the same time
         __syncthreads();
+        normal.look_up(window);
         const int64 *r = window.r;
-        const int32 tile_columns = picture.tile_columns;
-        const int32 tiles_x = (window.width + tile_columns - 1) / tile_columns, tiles_y = (int32)((r[22] + TILE_ROWS - 1) / TILE_ROWS);
-        const int32 tiles = (int32)(r[20] * r[21]) * tiles_y * tiles_x;
-        for (int32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            int32 x = 0, y = tile * TILE_ROWS, z = 0, f = 0;
-            if (tiles != tiles_y) {  // more than one plane, or several tiles beside each other
-                x = tile % tiles_x * tile_columns;
-                const int32 plane = tile / tiles_x / tiles_y;
-                y = tile / tiles_x % tiles_y * TILE_ROWS, z = plane % (int32)r[21], f = plane / (int32)r[21];
-            }
+        const int32 tile_columns = picture.tile_columns, tiles_x = (window.width + tile_columns - 1) / tile_columns;
+        const int32 height = (int32)r[22], depth = (int32)r[21], tiles_y = (height + TILE_ROWS - 1) / TILE_ROWS;
+        const auto find = [&](int32 tile, Tile<RESIZED_IN> &part, WindowTile &made) {
+            const int32 x = tile % tiles_x * tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
+            const int32 z = plane % depth, f = plane / depth;
             const int64 from_z = z + r[16], from_f = f + r[15];
-            const int32 rows = smaller((int32)TILE_ROWS, (int32)r[22] - y), columns = smaller(tile_columns, window.width - x);
             const bool found = window.has_plane(from_z, from_f);
-            const RESIZED_IN *source = picture.plane(found ? from_f * r[11] + from_z : 0);
-            resized_window(window, picture, source, fills, address(context, 1, sample) + window.out_row(y, z, f), y, rows, x, columns, found);
-        }
-        __syncthreads();
+            made.picture.normal = &normal;
+            made.rows = smaller((int32)TILE_ROWS, height - y), made.columns = smaller(tile_columns, window.width - x);
+            part.source = picture.plane(found ? from_f * r[11] + from_z : 0);
+            made.look_up(window, address(context, 1, sample) + window.out_row(y, z, f), y, x, found, part);
+        };
+        const auto fill = [&](const WindowTile &made) { made.fill(window, fills); };
+        resized_tiles<WindowTile>(picture, (int32)r[20] * depth * tiles_y * tiles_x, find, fill);
 #else
         Window window;
         window.look_up(context, sample);

@@ -14,7 +14,7 @@ from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid
 from ..base import Step, no_explanation
 from .resize_kernels import RECORD_FIELDS, ROWS, SCRATCH_FIELD, image_step, volume_step
 from .resize_rules import Geometry
-from .tap_kernels import DESCRIPTIONS, DESCRIPTIONS_AT, HEAD_BYTES, NN, TABLES, TABLES_AT, tap_tables
+from .tap_kernels import CUBIC, DESCRIPTIONS, DESCRIPTIONS_AT, HEAD_BYTES, LANCZOS3, NN, TABLES, TABLES_AT, tap_tables
 
 _SOURCE = Path(__file__).with_name("resize_kernels.cu")
 
@@ -75,20 +75,22 @@ def fill_records(table):
 
 
 # Table of place_taps (int64 each): 0 samples, 1 records, 2 intervals, 3 filter descriptions; filled in: 4 places int64[samples, 3, 3],
-# 5 most rows of an output, 6 channels, if all samples have the same and at most 4, else 0, 7 whether no input is empty in height or width.
+# 5 most rows of an output, 6 channels, if all samples have the same and at most 4, else 0, 7 whether no input is empty in height or width,
+# 8 whether weights can be negative.
 
 
 @compiled(1, brief=True)
 def place_taps(table):
     """Where a GPU's tap tables of each axis begin: first indices, weights (in words), taps; gives the words of all."""
     place, words, most = load_i64(table + 32), 0, 0
-    channels, whole = 0, True
+    channels, whole, signed = 0, True, False
     for i in range(load_i64(table)):
         record, interval = load_i64(table + 8) + 88 * i, load_i64(table + 16) + 48 * i
         for axis in range(3):
             extent, out = load_i64(record + 8 + 8 * axis), load_i64(record + 40 + 8 * axis)
             length = abs(load_f64(interval + 16 * axis + 8) - load_f64(interval + 16 * axis))
             kind = load_i64(record + 64) if out < length else load_i64(record + 72)
+            signed = signed or kind in (CUBIC, LANCZOS3)
             taps = np.int64(1)
             if kind != NN and out > 0:
                 scale = np.float32(length / out)
@@ -107,6 +109,7 @@ def place_taps(table):
     store_i64(table + 40, most)
     store_i64(table + 48, channels)
     store_i64(table + 56, 1 if whole else 0)
+    store_i64(table + 64, 1 if signed else 0)
     return words
 
 
@@ -167,23 +170,24 @@ class Resampling:
         records = self._memory[: count * fields].reshape(count, fields)
         intervals = self._memory[count * fields : count * (fields + 6)].view(np.float64).reshape(count, 3, 2)
         axes = np.empty((count, 3, 3), np.int64)
-        table = np.array([count, self._records_at, self._intervals_at, DESCRIPTIONS_AT, address_of(axes), 0, 0, 0], np.int64)
+        table = np.array([count, self._records_at, self._intervals_at, DESCRIPTIONS_AT, address_of(axes), 0, 0, 0, 0], np.int64)
         words = place_taps(address_of(table))
-        rows, channels, whole = table[5:].tolist()
+        rows, channels, whole, signed = table[5:].tolist()
         unstored = (in_addresses, 0, records, intervals, TABLES, DESCRIPTIONS, axes, Scratch(4 * words), count)
         context = (in_addresses, out_addresses, *unstored[2:])
-        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume)), ("CHANNELS", channels)
+        types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(self._volume))
+        pictures = ("CHANNELS", channels), ("SIGNED", signed)
         offers = None
         if channels and whole and not self._volume:
-            macros = ("RESIZED_IN", element_type(in_dtype)), ("CHANNELS", channels)
+            macros = ("RESIZED_IN", element_type(in_dtype)), *pictures
             offers = Pixels("resized", out_addresses, unstored, macros)
         return [
-            Launch(Kernel(_SOURCE, "taps", types), unstored, (3, grid_of(1, count)[1])),
-            Launch(Kernel(_SOURCE, "resize", types), context, tile_grid(rows, count), offers=offers),
+            Launch(Kernel(_SOURCE, "taps", (*types, *pictures)), unstored, (3, grid_of(1, count)[1])),
+            Launch(Kernel(_SOURCE, "resize", (*types, *pictures)), context, tile_grid(rows, count), offers=offers),
         ]
 
 
-_TILE_ROWS, _TILES = 8, 2
+_TILE_ROWS, _TILES = 8, 3
 
 
 def tile_grid(rows: int, samples: int) -> tuple[int, int]:

@@ -1,25 +1,31 @@
 // Pixels of a resized picture, for the kernel that stores them and for those that compute what they need. CHANNELS: all samples have that
 // many (1 to 4); 0: they differ.
 //
-// A block makes a tile of the output: first it blends rows of the source into rows of floats between the passes, some source columns to a
-// thread, each source row read and converted once; then it blends columns of these, an output column to each thread of a warp. Sums have the
-// order of the compiled step.
+// A block makes tiles of the output, one after another. The source rows of a tile are copied to shared memory while the tile before is
+// made. Then each warp blends them into a row between the passes, one plane to a channel, and, when all rows are there, each thread blends
+// columns of these into an output column. Sums have the order of the compiled step. SIGNED: weights may be negative.
 
-enum { GROUP = CHANNELS ? CHANNELS : 4, TILE_ROWS = 8, SPAN = 1472, RING = 5, WORD = 4 };
+enum { GROUP = CHANNELS ? CHANNELS : 4, TILE_ROWS = 8, WARP = 32, QUAD = 4, SPAN = 960 / GROUP & ~3, ROOM = 14080, CHUNK = 16, AHEAD = 2 };
 
-// The integer nearest to a float, of two the even one, saturated, as a float: adding 1.5 * 2**23 leaves it in the low bits.
-template <class T> DEVICE float32 rounded(float32 value) {
-    return (fminf(fmaxf(value, (float32)lowest<T>()), (float32)highest<T>()) + 12582912.0f) - 12582912.0f;
+// The integer nearest to a float, of two the even one, saturated: adding 1.5 * 2**23 leaves it in the low bits.
+template <class T> DEVICE float32 with_integer(float32 value) {
+    const bool inside = !SIGNED && Same<T, uint8>::value;  // then weights add up to 1 within their rounding
+    return (inside ? value : fminf(fmaxf(value, (float32)lowest<T>()), (float32)highest<T>())) + 12582912.0f;
+}
+DEVICE int32 byte(float32 value) {
+    union { float32 real; int32 bits; } both;
+    both.real = with_integer<uint8>(value);
+    return both.bits & 0xff;
 }
 
 // float32 to an element, and what that means.
 template <class T> DEVICE T stored(float32 value) {
     if constexpr (Kind<T>::is_float) return (T)value;
-    else return (T)rounded<T>(value);
+    else return (T)(with_integer<T>(value) - 12582912.0f);
 }
 template <class T> DEVICE float32 meant(float32 value) {
     if constexpr (Kind<T>::is_float) return (float32)(T)value;
-    else return rounded<T>(value);
+    else return with_integer<T>(value) - 12582912.0f;
 }
 
 // The resized picture of a sample. The table is that of resize_kernels.cu. For tiles it lies in shared memory: registers are scarce.
@@ -29,11 +35,11 @@ template <class T> struct ResizedPicture {
     const float32 *wy, *wx;
     int64 plane_size;
     int32 channels, row_size, taps_y, taps_x, tile_columns;
-    bool tiled;
+    bool tiled, staged;
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
         const int64 *record = array<int64>(context, 2) + 11 * sample, *axes = array<int64>(context, 6) + 9 * sample;
-        const float64 *interval = array<float64>(context, 3) + 6 * sample + 4;
+        const float64 *interval = array<float64>(context, 3) + 6 * sample;
         const float32 *weights = array<float32>(context, 7);
         const int32 *firsts = array<int32>(context, 7);
         channels = CHANNELS ? CHANNELS : (int32)record[4];
@@ -43,22 +49,29 @@ template <class T> struct ResizedPicture {
         source = at<const T>(address(context, 0, sample));
         first_y = firsts + axes[3], first_x = firsts + axes[6];
         wy = weights + axes[4], wx = weights + axes[7];
-        choose_tile((int32)record[7], interval[0], interval[1]);
+        choose_tile((int32)record[7], step_of(interval + 4, record[7]), step_of(interval + 2, record[6]));
+    }
+    static DEVICE_MEMBER float32 step_of(const float64 *interval, int64 extent) {
+        return (float32)(interval[1] < interval[0] ? interval[0] - interval[1] : interval[1] - interval[0]) / (float32)larger(extent, (int64)1);
     }
 
-    // Columns whose sources fit between the passes; a multiple of a warp's threads where that can be.
-    DEVICE_MEMBER void choose_tile(int32 width, float64 lo, float64 hi) {
-        const float32 step = (float32)(hi < lo ? lo - hi : hi - lo) / (float32)larger(width, 1);
-        const int32 room = (int32)SPAN / GROUP - taps_x - 2;
-        tiled = CHANNELS && room >= 0;
+    // Columns whose sources fit between the passes, and if that leaves some, into the memory for source rows; a multiple of a warp's threads
+    // where that can be.
+    DEVICE_MEMBER void choose_tile(int32 width, float32 step_x, float32 step_y) {
+        const float32 rows = ceilf((float32)(TILE_ROWS - 1) * step_y + 0.01f) + (float32)taps_y;
+        const int32 staged_span = ((int32)((float32)ROOM / rows) - 2 * CHUNK) / (GROUP * (int32)sizeof(T)) - taps_x - 2;
+        const int32 widest_span = (int32)SPAN - taps_x - 2;
+        tiled = CHANNELS && widest_span >= 0;
+        staged = tiled && staged_span >= taps_x;
         if (!tiled) {
-            tile_columns = 32;
+            tile_columns = WARP;
             return;
         }
-        tile_columns = (int32)smaller((float32)room / larger(step, 1e-6f), (float32)larger(width - 1, 0)) + 1;
-        if (tile_columns > 32 && tile_columns < width) {
+        const int32 span = staged ? smaller(staged_span, widest_span) : widest_span;
+        tile_columns = (int32)smaller((float32)span / larger(step_x, 1e-6f), (float32)larger(width - 1, 0)) + 1;
+        if (tile_columns > WARP && tile_columns < width) {
             const int32 tiles = (width + tile_columns - 1) / tile_columns;
-            tile_columns = smaller(((width + tiles - 1) / tiles + 31) & ~31, tile_columns & ~31);
+            tile_columns = smaller(((width + tiles - 1) / tiles + WARP - 1) & ~(WARP - 1), tile_columns & ~(WARP - 1));
         }
     }
 
@@ -88,186 +101,254 @@ template <class T> struct ResizedPicture {
 
 #if CHANNELS
 
-struct alignas(16) Word { float32 part[WORD]; };
+struct alignas(16) Four { float32 part[4]; };
 
-// WORD elements of a row, of which `valid` exist: loaded first, floats when they are needed.
-template <class T> struct Loaded {
-    T element[WORD];
-
-    DEVICE_MEMBER void load(const T *from, int32 valid) {
-        for (int32 c = 0; c < WORD; ++c) element[c] = c < valid ? from[c] : (T)0;
-    }
-    DEVICE_MEMBER void floats(const T *, float32 *to) const {
-        for (int32 c = 0; c < WORD; ++c) to[c] = real(element[c]);
-    }
-};
-#ifndef HOST_BUILD
-// Bytes: by words of the memory, of which none without a valid byte is touched.
-template <> struct Loaded<uint8> {
-    uint32 low, high;
-
-    static DEVICE_MEMBER uint32 skipped(const uint8 *from) { return (uint32)reinterpret_cast<uint64>(from) & 3; }
-    DEVICE_MEMBER void load(const uint8 *from, int32 valid) {
-        const uint32 *words = reinterpret_cast<const uint32 *>(from - skipped(from));
-        low = __ldg(words);
-        high = (int32)skipped(from) + valid > WORD ? __ldg(words + 1) : 0;
-    }
-    DEVICE_MEMBER void floats(const uint8 *from, float32 *to) const {
-        const uint32 bytes = __funnelshift_r(low, high, 8 * skipped(from));
-        for (int32 c = 0; c < WORD; ++c) to[c] = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7650 + c)) - 8388608.0f;
-    }
-};
+#ifdef HOST_BUILD
+WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
+WHOLE_WORD void fetch_chunk(uint8 *to, const uint8 *from) {
+    for (int32 k = 0; k < CHUNK; ++k) to[k] = from[k];
+}
+DEVICE void fetched() {}
+#else
+DEVICE uint32 whole_word(const uint32 *word) { return __ldg(word); }
+// CHUNK bytes to shared memory; they are there after fetched().
+DEVICE void fetch_chunk(uint8 *to, const uint8 *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#else
+    *reinterpret_cast<Four *>(to) = *reinterpret_cast<const Four *>(from);
+#endif
+}
+DEVICE void fetched() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 #endif
 
-// A part of the output, of at most TILE_ROWS rows and picture.tile_columns columns; in shared memory.
+// Where a byte stands in a register as it is, it is a float of v * 2**-149: with weights of 2**100 times their size nothing needs to be
+// converted, and all sums are those of the compiled step times 2**-49, exactly.
+template <class T> struct Magnified {
+    static DEVICE_MEMBER float32 weight(float32 value) { return value; }
+    static DEVICE_MEMBER float32 total(float32 value) { return value; }
+};
+template <> struct Magnified<uint8> {
+    static DEVICE_MEMBER float32 weight(float32 value) { return value * 1.2676506002282294e30f; }
+    static DEVICE_MEMBER float32 total(float32 value) { return value * 562949953421312.0f; }
+};
+
+// Elements of QUAD neighbouring pixels of a source row, from element `i` of it.
+template <class T> struct Quad {
+    float32 element[QUAD * GROUP];
+
+    DEVICE_MEMBER void load(const T *row, int32 i, int32 count) {
+        for (int32 c = 0; c < QUAD * GROUP; ++c) element[c] = i + c < count ? real(row[i + c]) : 0;
+    }
+    DEVICE_MEMBER void load_staged(const T *row, int32 i) {
+        for (int32 c = 0; c < QUAD * GROUP; ++c) element[c] = real(row[i + c]);
+    }
+};
+template <> struct Quad<uint8> {
+    float32 element[QUAD * GROUP];
+
+    // Words that the row's bytes lie in, and how many bits of the first are not the row's.
+    static DEVICE_MEMBER const uint32 *words(const uint8 *row, uint32 &skipped) {
+        skipped = (uint32)reinterpret_cast<uint64>(row) & 3;
+        return reinterpret_cast<const uint32 *>(row - skipped);
+    }
+    DEVICE_MEMBER void take(const uint32 *word, uint32 skipped) {
+        for (int32 k = 0; k < GROUP; ++k) {
+            const uint32 bytes = __funnelshift_r(word[k], word[k + 1], 8 * skipped);
+            for (int32 c = 0; c < 4; ++c) element[4 * k + c] = __uint_as_float(__byte_perm(bytes, 0, 0x4440 + c));
+        }
+    }
+    // No word is touched without a byte of the row.
+    DEVICE_MEMBER void load(const uint8 *row, int32 i, int32 count) {
+        uint32 skipped, word[GROUP + 1];
+        const uint32 *from = words(row + i, skipped);
+        for (int32 k = 0; k <= GROUP; ++k) word[k] = i + 4 * k - (int32)skipped < count ? whole_word(from + k) : 0;
+        take(word, skipped);
+    }
+    DEVICE_MEMBER void load_staged(const uint8 *row, int32 i) {
+        uint32 skipped, word[GROUP + 1];
+        const uint32 *from = words(row, skipped) + i / 4;
+        for (int32 k = 0; k <= GROUP; ++k) word[k] = from[k];
+        take(word, skipped);
+    }
+};
+
+// A part of the output, of at most TILE_ROWS rows and picture.tile_columns columns; in shared memory. The kernel says which, `look_up` what
+// of the source it needs.
 template <class T> struct Tile {
     const T *source;
     int32 y, rows, x, columns;
-    // What its rows need: when the last of their source rows has been read (counted from the first of them all), and their weights.
-    int32 due[TILE_ROWS + 1];
-    float32 weight[TILE_ROWS][RING];
     const T *from;
-    int32 begin, count;  // source columns (pixels; elements)
-    bool upwards;
+    int32 top, source_rows, begin, span;  // rows; columns (pixels) between the passes
+    int32 row_bytes, pitch;               // from one source row to the next, there and in shared memory
 
     DEVICE_MEMBER void look_up(const ResizedPicture<T> &picture) {
+        source_rows = 0;
+        if (rows <= 0 || columns <= 0) return;
         const int32 left = picture.first_x[x], right = picture.first_x[x + columns - 1];
-        const int32 top = picture.first_y[y], bottom = picture.first_y[y + rows - 1], first = smaller(top, bottom);
-        begin = smaller(left, right), count = (larger(left, right) + picture.taps_x - begin) * GROUP;
-        upwards = bottom < top;
-        from = source + (int64)first * picture.row_size + begin * GROUP;
+        const int32 first = picture.first_y[y], last = picture.first_y[y + rows - 1];
+        begin = smaller(left, right), span = larger(left, right) + picture.taps_x - begin;
+        top = smaller(first, last), source_rows = larger(first, last) + picture.taps_y - top;
+        from = source + (int64)top * picture.row_size + begin * GROUP;
+        row_bytes = picture.row_size * (int32)sizeof(T);
+        pitch = (span * GROUP * (int32)sizeof(T) + 2 * CHUNK - 1) & ~(CHUNK - 1);
     }
-    DEVICE_MEMBER void look_up_row(const ResizedPicture<T> &picture, int32 row) {
-        const int32 at_y = y + (upwards ? rows - 1 - row : row), taps = picture.taps_y;
-        if (row == 0) due[rows] = -1;
-        due[row] = picture.first_y[at_y] - smaller(picture.first_y[y], picture.first_y[y + rows - 1]) + taps - 1;
-        for (int32 k = 0; k < taps; ++k) weight[row][k] = picture.wy[at_y * taps + k];
-    }
+    // Where a source row lies in its whole chunks.
+    DEVICE_MEMBER uint32 offset(int32 row) const { return ((uint32)reinterpret_cast<uint64>(from) + (uint32)(row * row_bytes)) & (CHUNK - 1); }
 };
 
-// The tile's source columns, blended along y, into `between`. The last TAPS source rows are in `ring`.
-template <int TAPS, class T> DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, Word *between) {
-    const int32 last = tile.due[tile.rows - 1], row_size = picture.row_size, step = tile.upwards ? -(SPAN / WORD) : SPAN / WORD;
-    for (int32 word = threadIdx.x; word * WORD < tile.count; word += blockDim.x) {
-        float32 ring[TAPS][WORD];
-        const T *next = tile.from + word * WORD;
-        const int32 valid = smaller(tile.count - word * WORD, (int32)WORD);
-        int32 row = 0, due = tile.due[0], to = (tile.upwards ? tile.rows - 1 : 0) * (SPAN / WORD) + word;
-        Loaded<T> ahead;
-        ahead.load(next, valid);
-#pragma unroll 1
-        for (int32 begin = 0; begin <= last; begin += TAPS) {
-#pragma unroll
-            for (int32 j = 0; j < TAPS; ++j) {
-                if (begin + j > last) break;
-                ahead.floats(next, ring[j]);
-                next += row_size;
-                if (begin + j < last) ahead.load(next, valid);
-#pragma unroll 1
-                while (due == begin + j) {
-                    Word sum = {};
-#pragma unroll
-                    for (int32 k = 0; k < TAPS; ++k) {
-                        const float32 weight = tile.weight[row][k];
-                        for (int32 c = 0; c < WORD; ++c) sum.part[c] = fmaf(weight, ring[(j + 1 + k) % TAPS][c], sum.part[c]);
-                    }
-                    between[to] = sum;
-                    to += step;
-                    due = tile.due[++row];
-                }
-            }
-        }
+struct Staging {
+    alignas(CHUNK) uint8 bytes[ROOM + 4 * CHUNK];  // the last words of a row are read, not used
+};
+
+// Source rows to shared memory, by whole chunks, each with a byte of the row; they are there after fetched().
+template <class T> DEVICE void fetch(const Tile<T> &tile, Staging &staging) {
+    const int32 size = tile.span * GROUP * (int32)sizeof(T), lane = threadIdx.x % WARP * CHUNK, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const uint8 *from = reinterpret_cast<const uint8 *>(tile.from) + (int64)warp * tile.row_bytes;
+    uint8 *to = staging.bytes + warp * tile.pitch;
+    for (int32 row = warp; row < tile.source_rows; row += warps, from += warps * tile.row_bytes, to += warps * tile.pitch) {
+        const int32 offset = (int32)reinterpret_cast<uint64>(from) & (CHUNK - 1);
+        for (int32 at = lane; at < offset + size; at += WARP * CHUNK) fetch_chunk(to + at, from - offset + at);
     }
 }
 
-// The same for many taps.
-template <class T> DEVICE void blend_many_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, Word *between) {
-    for (int32 word = threadIdx.x; word * WORD < tile.count; word += blockDim.x) {
-        for (int32 row = 0; row < tile.rows; ++row) {
-            const T *from = tile.source + (int64)picture.first_y[tile.y + row] * picture.row_size + tile.begin * GROUP + word * WORD;
-            const float32 *weight = picture.wy + (int64)(tile.y + row) * picture.taps_y;
-            Word sum = {};
-            float32 part[WORD];
+// The tile's source columns, blended along y, into `between`: an output row to each warp. TAPS 0: any number.
+template <int TAPS, bool STAGED, class T>
+DEVICE void blend_rows(const ResizedPicture<T> &picture, const Tile<T> &tile, const Staging &staging, float32 (*between)[GROUP][SPAN]) {
+    for (int32 row = threadIdx.x / WARP; row < tile.rows; row += blockDim.x / WARP) {
+        const int32 taps = TAPS ? TAPS : picture.taps_y, first = picture.first_y[tile.y + row] - tile.top;
+        const float32 *along = picture.wy + (int64)(tile.y + row) * taps;
+        float32 weight[TAPS ? TAPS : 1];
+        const T *source[TAPS ? TAPS : 1];
+        for (int32 k = 0; k < TAPS; ++k) {
+            weight[k] = Magnified<T>::weight(along[k]);
+            source[k] = reinterpret_cast<const T *>(staging.bytes + (first + k) * tile.pitch + tile.offset(first + k));
+        }
+        for (int32 x = threadIdx.x % WARP * QUAD; x < tile.span; x += WARP * QUAD) {
+            float32 sum[QUAD * GROUP];
+            for (int32 c = 0; c < QUAD * GROUP; ++c) sum[c] = 0;
+            Quad<T> quad;
+            if (TAPS) {
+#pragma unroll
+                for (int32 k = 0; k < TAPS; ++k) {
+                    quad.load_staged(source[k], x * GROUP);
+                    for (int32 c = 0; c < QUAD * GROUP; ++c) sum[c] = fmaf(weight[k], quad.element[c], sum[c]);
+                }
+            } else {
 #pragma unroll 1
-            for (int32 k = 0; k < picture.taps_y; ++k, from += picture.row_size) {
-                Loaded<T> loaded;
-                loaded.load(from, smaller(tile.count - word * WORD, (int32)WORD));
-                loaded.floats(from, part);
-                for (int32 c = 0; c < WORD; ++c) sum.part[c] = fmaf(weight[k], part[c], sum.part[c]);
+                for (int32 k = 0; k < taps; ++k) {
+                    if (STAGED) {
+                        const uint8 *bytes = staging.bytes + (first + k) * tile.pitch + tile.offset(first + k);
+                        quad.load_staged(reinterpret_cast<const T *>(bytes), x * GROUP);
+                    } else {
+                        quad.load(tile.from + (int64)(first + k) * picture.row_size, x * GROUP, tile.span * GROUP);
+                    }
+                    const float32 factor = Magnified<T>::weight(along[k]);
+                    for (int32 c = 0; c < QUAD * GROUP; ++c) sum[c] = fmaf(factor, quad.element[c], sum[c]);
+                }
             }
-            between[row * (SPAN / WORD) + word] = sum;
+            for (int32 c = 0; c < GROUP; ++c) {
+                Four four;
+                for (int32 k = 0; k < QUAD; ++k) four.part[k] = sum[k * GROUP + c];
+                *reinterpret_cast<Four *>(between[row][c] + x) = four;
+            }
         }
     }
 }
 
 // Pixels of the tile from what is `between`; a warp takes 32 columns. emit.column(column) gives what makes the pixels of one: it is called with
-// the channels of one row after another. `emit` lies in shared memory until here, because registers are scarce before. TAPS 0: any number.
+// the channels of one row after another. TAPS 0: any number.
 template <int TAPS, class T, class Emit>
-DEVICE void blend_columns(const ResizedPicture<T> &picture, const Tile<T> &tile, const Word *between, const Emit &emit) {
+DEVICE void blend_columns(const ResizedPicture<T> &picture, const Tile<T> &tile, const float32 (*between)[GROUP][SPAN], const Emit &emit) {
     for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
         const int32 x = tile.x + column;
-        const float32 *weight = picture.wx + x * picture.taps_x, *from = between[0].part + (picture.first_x[x] - tile.begin) * GROUP;
+        const float32 *weight = picture.wx + x * picture.taps_x, *from = between[0][0] + picture.first_x[x] - tile.begin;
         float32 weights[TAPS ? TAPS : 1];
         for (int32 k = 0; k < TAPS; ++k) weights[k] = weight[k];
         auto pixel = emit.column(column);
 #pragma unroll 1
-        for (int32 row = 0; row < tile.rows; ++row, from += SPAN) {
+        for (int32 row = 0; row < tile.rows; ++row, from += GROUP * SPAN) {
             float32 total[GROUP];
             for (int32 c = 0; c < GROUP; ++c) total[c] = 0;
             if (TAPS) {
 #pragma unroll
                 for (int32 k = 0; k < TAPS; ++k) {
-                    for (int32 c = 0; c < GROUP; ++c) total[c] = fmaf(weights[k], from[k * GROUP + c], total[c]);
+                    for (int32 c = 0; c < GROUP; ++c) total[c] = fmaf(weights[k], from[c * SPAN + k], total[c]);
                 }
             } else {
 #pragma unroll 1
                 for (int32 k = 0; k < picture.taps_x; ++k) {
-                    for (int32 c = 0; c < GROUP; ++c) total[c] = fmaf(weight[k], from[k * GROUP + c], total[c]);
+                    for (int32 c = 0; c < GROUP; ++c) total[c] = fmaf(weight[k], from[c * SPAN + k], total[c]);
                 }
             }
+            for (int32 c = 0; c < GROUP; ++c) total[c] = Magnified<T>::total(total[c]);
             pixel(total);
         }
     }
 }
 
-// All pixels of the tile (see blend_columns). All threads of a block come here, with `picture`, the first line of
-// `tile` and `emit` set by the first of them.
-template <class T, class Emit> DEVICE void resized_tile(const ResizedPicture<T> &picture, Tile<T> &tile, const Emit &emit) {
-    __shared__ Word between[TILE_ROWS * SPAN / WORD];
-    __syncthreads();
-    if (!picture.tiled) {
-        for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
-            auto pixel = emit.column(column);
-            for (int32 row = 0; row < tile.rows; ++row) {
-                float32 total[GROUP];
-                picture.pixel(tile.source, tile.x + column, tile.y + row, 0, GROUP, total);
-                pixel(total);
-            }
+// All pixels of a tile without the memory between the passes.
+template <class T, class Emit> DEVICE void blend_pixels(const ResizedPicture<T> &picture, const Tile<T> &tile, const Emit &emit) {
+    for (int32 column = threadIdx.x; column < tile.columns; column += blockDim.x) {
+        auto pixel = emit.column(column);
+        for (int32 row = 0; row < tile.rows; ++row) {
+            float32 total[GROUP];
+            picture.pixel(tile.source, tile.x + column, tile.y + row, 0, GROUP, total);
+            pixel(total);
         }
-        __syncthreads();
-        return;
     }
-    if (threadIdx.x == 0) tile.look_up(picture);
+}
+
+// The tiles of a sample's output that are this block's. find(number, tile, emit) says where one is and what makes its pixels, or that it has no
+// rows (one thread calls it); beside(emit) makes what is not of the picture (all threads do).
+template <class Emit, class T, class Find, class Beside>
+DEVICE void resized_tiles(const ResizedPicture<T> &picture, int32 tiles, const Find &find, const Beside &beside) {
+    __shared__ float32 between[TILE_ROWS][GROUP][SPAN];
+    __shared__ Staging staging;
+    __shared__ Tile<T> parts[AHEAD + 1];
+    __shared__ Emit emits[AHEAD + 1];
+    const auto look_up = [&](int32 number, int32 place) {
+        if (number >= tiles) return;
+        find(number, parts[place], emits[place]);
+        parts[place].look_up(picture);
+    };
+    const int32 step = gridDim.x;
+    if (threadIdx.x % WARP == 0 && threadIdx.x / WARP < AHEAD) look_up(blockIdx.x + threadIdx.x / WARP * step, threadIdx.x / WARP);
     __syncthreads();
-    const int32 taps = picture.taps_y;
-    if (taps <= RING) {
-        if ((int32)threadIdx.x < tile.rows) tile.look_up_row(picture, threadIdx.x);
+    if (picture.staged && blockIdx.x < tiles) fetch(parts[0], staging);
+    int32 turn = 0, after = 1;
+    for (int32 number = blockIdx.x; number < tiles; number += step) {
+        const Tile<T> &tile = parts[turn];
+        fetched();
         __syncthreads();
+        const int32 along = picture.staged ? picture.taps_y : 0;
+        if (!picture.tiled) blend_pixels(picture, tile, emits[turn]);
+        else if (along == 1) blend_rows<1, true>(picture, tile, staging, between);
+        else if (along == 2) blend_rows<2, true>(picture, tile, staging, between);
+        else if (along == 3) blend_rows<3, true>(picture, tile, staging, between);
+        else if (along == 4) blend_rows<4, true>(picture, tile, staging, between);
+        else if (along == 5) blend_rows<5, true>(picture, tile, staging, between);
+        else if (along) blend_rows<0, true>(picture, tile, staging, between);
+        else blend_rows<0, false>(picture, tile, staging, between);
+        __syncthreads();
+        if (picture.staged && number + step < tiles) fetch(parts[after], staging);
+        // By the last warp, which often has no columns.
+        if (threadIdx.x == blockDim.x - 1) look_up(number + AHEAD * step, 3 - turn - after);
+        beside(emits[turn]);
+        const int32 across = picture.tiled ? picture.taps_x : -1;
+        if (across == 1) blend_columns<1>(picture, tile, between, emits[turn]);
+        else if (across == 2) blend_columns<2>(picture, tile, between, emits[turn]);
+        else if (across == 3) blend_columns<3>(picture, tile, between, emits[turn]);
+        else if (across == 4) blend_columns<4>(picture, tile, between, emits[turn]);
+        else if (across == 5) blend_columns<5>(picture, tile, between, emits[turn]);
+        else if (across > 0) blend_columns<0>(picture, tile, between, emits[turn]);
+        const int32 third = 3 - turn - after;
+        turn = after, after = third;
     }
-    if (taps == 1) blend_rows<1>(picture, tile, between);
-    else if (taps == 2) blend_rows<2>(picture, tile, between);
-    else if (taps == 3) blend_rows<3>(picture, tile, between);
-    else if (taps == 4) blend_rows<4>(picture, tile, between);
-    else if (taps == 5) blend_rows<5>(picture, tile, between);
-    else blend_many_rows(picture, tile, between);
-    __syncthreads();
-    const int32 across = picture.taps_x;
-    if (across == 1) blend_columns<1>(picture, tile, between, emit);
-    else if (across == 2) blend_columns<2>(picture, tile, between, emit);
-    else if (across == 3) blend_columns<3>(picture, tile, between, emit);
-    else if (across == 4) blend_columns<4>(picture, tile, between, emit);
-    else if (across == 5) blend_columns<5>(picture, tile, between, emit);
-    else blend_columns<0>(picture, tile, between, emit);
     __syncthreads();
 }
 

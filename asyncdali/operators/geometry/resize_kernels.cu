@@ -4,7 +4,8 @@
 // Table: 0 input addresses, 1 output addresses, 2 records int64[samples, 11], 3 source intervals float64[samples, 3, 2], 4 filter tables
 // float32, 5 filter descriptions int32[6, 3], 6 axes int64[samples, 3, 3] (where first indices and weights begin in 7, taps), 7 tap tables
 // (4-byte words), 8 samples.
-// Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ).
+// Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ); SIGNED (weights may be
+// negative).
 #define RESIDENT 4
 #include "kernel.cuh"
 #include "resize.cuh"
@@ -150,25 +151,17 @@ KERNEL resize(const int64 *context) {
         const int64 planes = record[0] * depth;
 #if CHANNELS
         __shared__ ResizedPicture<IN> picture;
-        __shared__ Tile<IN> part;
-        __shared__ StorePixels store;
         if (threadIdx.x == 0) picture.look_up(context, sample);
         __syncthreads();
         const int32 tiles_x = ((int32)width + picture.tile_columns - 1) / picture.tile_columns;
-        const int32 tiles_y = (int32)((height + TILE_ROWS - 1) / TILE_ROWS), tiles = (int32)planes * tiles_y * tiles_x;
-        for (int32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            int32 x = 0, y = tile * TILE_ROWS, plane = 0;
-            if (tiles != tiles_y) {  // more than one plane, or several tiles beside each other
-                x = tile % tiles_x * picture.tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
-            }
-            if (threadIdx.x == 0) {
-                part.source = picture.plane(plane), part.y = y, part.x = x;
-                part.rows = smaller((int32)TILE_ROWS, (int32)height - y), part.columns = smaller(picture.tile_columns, (int32)width - x);
-                store.corner = out + ((plane * height + y) * width + x) * channels, store.width = (int32)width;
-            }
-            resized_tile(picture, part, store);
-        }
-        __syncthreads();
+        const int32 tiles_y = (int32)((height + TILE_ROWS - 1) / TILE_ROWS);
+        const auto find = [&](int32 tile, Tile<IN> &part, StorePixels &store) {
+            const int32 x = tile % tiles_x * picture.tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
+            part.source = picture.plane(plane), part.y = y, part.x = x;
+            part.rows = smaller((int32)TILE_ROWS, (int32)height - y), part.columns = smaller(picture.tile_columns, (int32)width - x);
+            store.corner = out + ((plane * height + y) * width + x) * channels, store.width = (int32)width;
+        };
+        resized_tiles<StorePixels>(picture, (int32)planes * tiles_y * tiles_x, find, [](const StorePixels &) {});
 #else
         ResizedPicture<IN> picture;
         picture.look_up(context, sample);
