@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numba
 import numpy as np
 import pytest
 from numba import cuda
@@ -170,6 +171,10 @@ def swapped(out, a):
 
 def test_numba_function():
     """Between operators, in their order, and as on the host device."""
+    try:
+        cuda.compile_ptx(lambda out: None, numba.void(numba.uint8[::1]), cc=(7, 5))
+    except AttributeError as error:
+        pytest.skip(f"the installed numba-cuda does not go with the installed NumPy: {error}")
     kinds = {"in_types": [types.UINT8], "out_types": [types.UINT8], "ins_ndim": [3], "outs_ndim": [3]}
 
     def run(device, iterations=4):
