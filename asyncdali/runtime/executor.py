@@ -8,6 +8,7 @@ and the streams of `StreamPolicy`. Compiled work of one backend is taken by the 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import threading
@@ -36,6 +37,7 @@ from .segments import BuiltSegment, SegmentRun
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
+    from .device_segments import DeviceSegmentRun
 
 log = logging.getLogger("asyncdali")
 
@@ -281,9 +283,7 @@ class Executor:
     def _run_of(self, segment: BuiltSegment, record: Record) -> SegmentRun:
         if not self._on_gpu(segment):
             return SegmentRun(segment, record, self)
-        from .device_segments import DeviceSegmentRun
-
-        return DeviceSegmentRun(segment, record, self, self._segment_streams[segment.index])
+        return _device_run()(segment, record, self, self._segment_streams[segment.index])
 
     def output_stream(self) -> int | None:
         """Handle of the stream of the last segment that makes GPU outputs; None without a GPU."""
@@ -520,6 +520,13 @@ def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Cal
         else:
             streams.append(make(segment.backend))
     return streams
+
+
+@functools.cache
+def _device_run() -> type[DeviceSegmentRun]:
+    from .device_segments import DeviceSegmentRun
+
+    return DeviceSegmentRun
 
 
 def _nothing() -> None:

@@ -32,6 +32,7 @@ log = logging.getLogger("asyncdali")
 
 _ALIGNMENT = 64
 _WORDS = _ALIGNMENT // 8
+_PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
 _SPARE = 8.0
 MAX_KEPT = 16
 """Iterations' worth of work that a stream may be behind the host before its thread waits."""
@@ -220,64 +221,67 @@ class CudaDevice(Device):
         tables = _Tables([launch for _, launch in launches])
         staged = self.staging.allocate(tables.upload_bytes)
         buffer: DeviceBuffer = self.pool.allocate(tables.total_bytes, commands)
-        contexts = tables.write(address_of(staged), buffer.address, commands)
+        context = tables.write(address_of(staged), buffer.address, commands)
         commands.copy(buffer.address, address_of(staged), tables.upload_bytes)
-        for (owner, launch), context in zip(launches, contexts):
+        for (owner, launch), begin in zip(launches, tables.begins):
             function = self.function(launch.kernel)
             commands.whose(owner)
             if isinstance(launch, LaunchPerSample):
                 commands.launch_each(function, launch.blocks, launch.threads, launch.arguments)
             else:
-                commands.launch(function, launch.grid, launch.block, launch.shared, context)
+                commands.launch(function, launch.grid, launch.block, launch.shared, context + 8 * begin)
         commands.whose(None)
         passing.append(buffer)
         return staged
 
 
 class _Tables:
-    """Where the tables of launches go: arrays first, then the launches' own tables, then scratch."""
+    """Where the tables of launches go: arrays first, then the launches' own tables, then scratch.
+
+    upload_bytes    of arrays and tables;  total_bytes  of all
+    begins          where the launches' tables begin, in words behind the first one
+    """
 
     def __init__(self, launches: Sequence[Launch]):
-        self._launches = launches
-        self._places: dict[int, int] = {}  # of arrays and scratch, by id
-        self._arrays: list[tuple[np.ndarray, int]] = []  # and their places
-        places, at = self._places, 0
-        scratches: list[Scratch] = []
-        words = 0
+        places: dict[int, int] = {}  # of arrays, and of scratch in its own part, by id
+        arrays: list[tuple[int, np.ndarray]] = []
+        words: list[int] = []  # of the tables, in which places become addresses later
+        addresses, scratches = [], []  # which words are places: of arrays, of scratch
+        self.begins: list[int] = []
+        at = scratch = 0
         for launch in launches:
-            words += -(-len(launch.context) // _WORDS) * _WORDS
+            self.begins.append(len(words))
             for entry in launch.context:
+                if type(entry) is int:
+                    words.append(entry)
+                    continue
+                place = places.get(id(entry))
                 if isinstance(entry, np.ndarray):
-                    if id(entry) not in places:
-                        places[id(entry)] = at
-                        self._arrays.append((entry, at))
-                        at += _rounded(entry.nbytes)
-                elif isinstance(entry, Scratch) and id(entry) not in places:
-                    places[id(entry)] = -1
-                    scratches.append(entry)
-        self._own = at  # where the launches' own tables begin
-        self.upload_bytes = at = max(at + 8 * words, _ALIGNMENT)
-        for scratch in scratches:
-            places[id(scratch)] = at
-            at += _rounded(scratch.size)
-        self.total_bytes = at
+                    if place is None:
+                        place = places[id(entry)] = at
+                        arrays.append((at, entry))
+                        at += (entry.nbytes + _ALIGNMENT - 1) & -_ALIGNMENT
+                    addresses.append(len(words))
+                elif isinstance(entry, Scratch):
+                    if place is None:
+                        place = places[id(entry)] = scratch
+                        scratch += (entry.size + _ALIGNMENT - 1) & -_ALIGNMENT
+                    scratches.append(len(words))
+                words.append(int(entry) if place is None else place)  # type: ignore[arg-type]
+            words += _PADDING[len(words) % _WORDS]
+        self._arrays, self._words, self._addresses, self._scratches = arrays, words, addresses, scratches
+        self._own = at
+        self.upload_bytes = max(at + 8 * len(words), _ALIGNMENT)
+        self.total_bytes = self.upload_bytes + scratch
 
-    def write(self, staged: int, address: int, commands: Commands) -> list[int]:
-        """Have everything copied to `staged` by `commands`; that copy's will lie at `address`. Returns the device addresses of the
-        launches' tables."""
-        for array, place in self._arrays:
+    def write(self, staged: int, address: int, commands: Commands) -> int:
+        """Have everything copied to `staged` by `commands`; that copy's will lie at `address`. Returns the device address of the tables."""
+        for place, array in self._arrays:
             commands.stage(staged + place, array)
-        places = self._places
-        contexts: list[int] = []
-        words: list[int] = []
-        for launch in self._launches:
-            contexts.append(address + self._own + 8 * len(words))
-            for entry in launch.context:
-                words.append(address + places[id(entry)] if isinstance(entry, (np.ndarray, Scratch)) else int(entry))
-            words += [0] * (-len(launch.context) % _WORDS)
+        words = self._words
+        for k in self._addresses:
+            words[k] += address
+        for k in self._scratches:
+            words[k] += address + self.upload_bytes
         commands.stage(staged + self._own, np.array(words, np.int64))
-        return contexts
-
-
-def _rounded(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+        return address + self._own

@@ -180,6 +180,7 @@ class DevicePool:
         self._events = events
         self._returned: deque[tuple[_Block, set[int], _Behind]] = deque()
         self._free: dict[int, deque[tuple[_Block, _Behind]]] = {}
+        self._fitting: dict[int, list[int]] = {}
         # All there are. When the garbage collector finalises a cycle with a buffer in it, it would also finalise a block that nobody
         # else refers to, which the buffer has just returned to us.
         self._blocks: set[_Block] = set()
@@ -210,7 +211,6 @@ class DevicePool:
         """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
         returns meanwhile may be used by work that the events are not behind."""
         recorded: dict[int, CudaEvent | None] = {}
-        self._driver.use(self._device)
         for _ in range(len(self._returned)):
             block, streams, behind = self._returned.popleft()
             for stream in streams:
@@ -225,10 +225,12 @@ class DevicePool:
         free = self._free.get(block.size)
         if free is None:
             free = self._free[block.size] = deque()
+            self._fitting.clear()
         free.append((block, behind))
 
     def _record(self, stream: int) -> CudaEvent | None:
         try:
+            self._driver.use(self._device)
             return self._events.record(stream)
         except Exception as error:  # the user's stream is gone, and so is its work
             log.debug("stream %s cannot be waited for: %s", stream, error)
@@ -237,13 +239,11 @@ class DevicePool:
     def _take(self, wanted: int, stream: int) -> tuple[_Block | None, _Behind]:
         """A free block of this class or a larger one (`largest_for`), and the events that `stream` must wait for: one without if there is,
         else the one released first."""
-        limit = largest_for(wanted)
-        sizes = [size for size, blocks in self._free.items() if blocks and wanted <= size <= limit]
-        if not sizes:
-            return None, []
-        sizes.sort()
-        for size in sizes:
+        first: deque[tuple[_Block, _Behind]] | None = None
+        for size in self._sizes_for(wanted):
             blocks = self._free[size]
+            if blocks and first is None:
+                first = blocks
             for k, (block, behind) in enumerate(blocks):
                 for other, event in behind:
                     if other != stream and not event.done():
@@ -251,7 +251,15 @@ class DevicePool:
                 else:
                     del blocks[k]
                     return block, []
-        return self._free[sizes[0]].popleft()
+        return (None, []) if first is None else first.popleft()
+
+    def _sizes_for(self, wanted: int) -> list[int]:
+        """Sizes of blocks that serve a request of this class, the smallest first."""
+        found = self._fitting.get(wanted)
+        if found is None:
+            limit = largest_for(wanted)
+            found = self._fitting[wanted] = sorted(size for size in self._free if wanted <= size <= limit)
+        return found
 
     def _grow(self, size: int) -> _Block:
         """A new block for `size` bytes, with some room, and spare ones (`more_ahead`)."""
@@ -296,6 +304,7 @@ class DevicePool:
                 self._made[block.size] -= 1
                 self.allocated_bytes -= block.size
         self._free.clear()
+        self._fitting.clear()
 
     def held_bytes(self) -> int:
         """Bytes of blocks that are free at the moment."""

@@ -137,6 +137,7 @@ class _State:
         self.stream: int = take_stream(device.driver, device.index)
         self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
         self.last: CudaEvent | None = None
+        self.entered = False  # by its thread: the device
 
 
 class DecoderOptions(NamedTuple):
@@ -208,7 +209,9 @@ class BatchDecoder:
 
     def _decode(self, state: _State, result: DecodedImages, *batch: Any) -> None:
         try:
-            self._device.enter()
+            if not state.entered:
+                self._device.enter()
+                state.entered = True
             self._queue(state, result, *batch)
         except Exception as error:
             result.error = error.with_traceback(None)  # which would keep the batch's memory

@@ -7,6 +7,7 @@ that is fixed when the pipeline is built and stored in checkpoints, never on loa
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 _HYBRID_DEPTH = 5
 """With fewer iterations in flight everybody waits for the multiprocessors: their part takes two or three times as long as others."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
+
+
+@functools.cache
+def _kernels() -> Any:
+    """Compiled code needs Numba, which comes late; and an import statement takes its time, too, several times a batch."""
+    from . import jpeg_lane_kernels
+
+    return jpeg_lane_kernels
 
 
 class Lane(NamedTuple):
@@ -70,6 +79,10 @@ class GpuImages:
     bgr: bool
     balance: Balance | None = None
 
+    def __post_init__(self) -> None:
+        arrays = (self.lane_of, self.sources, self.sizes, self.headers, self.anchors, self.extents, self.targets)
+        self._places = [address_of(array) for array in arrays]  # asked for by every lane
+
     @property
     def chosen(self) -> np.ndarray:
         """bool[samples], those that anyone takes."""
@@ -82,15 +95,15 @@ class GpuImages:
     def files(self, lane: Lane, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """What the decoder of `lane` is told, for outputs at `addresses`: addresses and sizes of files, int64[files] each, images (as
         nvjpegImage_t), and bytes of memory for whole images that the images are places in; 0: they are in the outputs."""
-        from . import jpeg_lane_kernels as kernels
+        kernels = _kernels()
 
         count = lane.samples
+        lane_of, sources, sizes, headers, anchors, extents, _ = self._places
         memory = np.empty(count * (2 + kernels.IMAGE_BYTES // 8), np.int64)
         at = address_of(memory)
         table = np.array(
             [
-                len(self.sizes), address_of(self.lane_of), lane.number, address_of(self.sources), address_of(self.sizes),
-                address_of(self.headers), address_of(self.anchors), address_of(self.extents), address_of(addresses),
+                len(self.sizes), lane_of, lane.number, sources, sizes, headers, anchors, extents, address_of(addresses),
                 at, at + 8 * count, at + 16 * count, 0,
             ],
             np.int64,
@@ -101,10 +114,10 @@ class GpuImages:
     def rest(self, sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
         """The CPU's samples, int64[samples], of others -1, or None if there are none; and the bytes of their outputs, those of all being of
         `sizes`. `targets` become places in that memory."""
-        from . import jpeg_lane_kernels as kernels
+        kernels = _kernels()
 
         rows = np.empty(len(sizes), np.int64)
-        table = [len(sizes), address_of(self.lane_of), address_of(sizes), address_of(self.targets), address_of(rows), 0]
+        table = [len(sizes), self._places[0], address_of(sizes), self._places[6], address_of(rows), 0]
         words = np.array(table, np.int64)
         size = kernels.place_rest(address_of(words))
         return (rows if words[5] else None), size
@@ -116,7 +129,7 @@ class GpuImages:
         moved_by    from `targets` to where the CPU's outputs are in device memory
         elsewhere   lanes whose images are not in the outputs, and these (nvjpegImage_t)
         """
-        from . import jpeg_lane_kernels as kernels
+        kernels = _kernels()
 
         count = len(self.sizes)
         images = {lane.number: address_of(found) for lane, found in elsewhere}
@@ -124,8 +137,8 @@ class GpuImages:
         at = address_of(memory)
         table = np.array(
             [
-                count, address_of(self.lane_of), address_of(self.anchors), address_of(batch.shapes), address_of(batch.addresses),
-                address_of(self.targets), images.get(kernels.ENGINES, 0), images.get(kernels.HYBRID, 0),
+                count, self._places[0], self._places[4], address_of(batch.shapes), address_of(batch.addresses), self._places[6],
+                images.get(kernels.ENGINES, 0), images.get(kernels.HYBRID, 0),
                 at, at + 8 * count, at + 16 * count, at + 24 * count, at + 32 * count, 0, 0, moved_by,
             ],
             np.int64,
@@ -220,7 +233,7 @@ class Lanes:
         """
         if not self.any:
             return None
-        from . import jpeg_lane_kernels as kernels
+        kernels = _kernels()
 
         count = len(sizes)
         memory = np.zeros(4 * count, np.int64)
