@@ -327,6 +327,16 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
     return rotate_volume
 
 
+@cache
+def _representable(value: float, dtypes: tuple[np.dtype, ...]) -> float:
+    """The value, rounded and saturated to each of the types in turn."""
+    for dtype in map(np.dtype, dtypes):
+        if dtype.kind in "iu":
+            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # half away from zero
+            value = float(np.clip(np.nan_to_num(whole), np.iinfo(dtype).min, np.iinfo(dtype).max))
+    return value
+
+
 def make_rotate_step(
     in_addresses: np.ndarray,
     out_addresses: np.ndarray,
@@ -343,11 +353,7 @@ def make_rotate_step(
     records   int64[samples, 10], see the top;  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
     fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
     """
-    value = 0.0 if fill is None else float(fill)
-    for dtype in (np.dtype(out_dtype), np.dtype(in_dtype)) if linear else (np.dtype(out_dtype),):
-        if dtype.kind in "iu":
-            whole = np.copysign(np.floor(abs(value) + 0.5), value)  # half away from zero
-            value = float(np.clip(np.nan_to_num(whole), np.iinfo(dtype).min, np.iinfo(dtype).max))
+    value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
     maps = np.ascontiguousarray(maps, np.float64)
     fill_value = np.array([value], np.float32)

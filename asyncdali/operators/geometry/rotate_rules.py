@@ -25,7 +25,11 @@ def rotation_2d(angle: np.ndarray) -> np.ndarray:
     """Source directions float64[n, 2, 2] of an output step along (x, y), counter-clockwise rotation by `angle` degrees [n]."""
     theta = radians(angle)
     cosine, sine = np.cos(theta), np.sin(theta)
-    return np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], 1)
+    matrix = np.empty((len(theta), 2, 2))
+    matrix[:, 0, 0] = matrix[:, 1, 1] = cosine
+    matrix[:, 1, 0] = sine
+    np.negative(sine, out=matrix[:, 0, 1])
+    return matrix
 
 
 def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
