@@ -128,6 +128,7 @@ class DeviceSegmentRun(SegmentRun):
     def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, timed: Timed) -> Iterator[Job]:
         steps = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
         by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
+        self._device.enter()  # this may be a worker thread, after an operator's work in Python
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._commands))
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import jpeg_kernels
 from asyncdali.operators.decode.lane_balance import Balance
+from asyncdali.runtime.jobs import PythonSamples
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 
@@ -77,6 +79,32 @@ def test_lanes_share_a_batch(nvjpeg, crop, arguments):
     batches = nvjpeg.driver.calls["nvjpegDecodeBatched"]
     assert (batches == 0) == (arguments.get("decoder") == "cpu")
     assert not nvjpeg.open  # states and handles were given back
+
+
+@pytest.mark.parametrize("crop", [False, True])
+def test_pictures_that_python_decodes_beside_the_engines(nvjpeg, monkeypatch, crop):
+    """The iteration goes on on a worker thread, which may have had no device so far: what it tells the stream needs one."""
+    work = PythonSamples.work
+
+    def by_workers(job, thread):
+        if "worker" in threading.current_thread().name:
+            nvjpeg.driver.restore(0)
+            work(job, thread)
+
+    monkeypatch.setattr(PythonSamples, "work", by_workers)
+
+    def mixture(info):
+        if info.idx_in_batch != 2:
+            return jpeg(info.idx_in_epoch)
+        out = io.BytesIO()
+        Image.open(io.BytesIO(jpeg(info.idx_in_epoch).tobytes())).save(out, "PNG")
+        return np.frombuffer(out.getvalue(), np.uint8)
+
+    found = run(mixture, iterations=12, crop=crop, decoder="hardware")
+    assert nvjpeg.driver.calls["nvjpegDecodeBatched"] >= 12
+    for a, b in zip(run(mixture, "cpu", iterations=12, crop=crop), found, strict=True):
+        np.testing.assert_array_equal(a[2], b[2])
+        assert [x.shape for x in a] == [y.shape for y in b]
 
 
 def test_a_broken_file_in_a_hardware_batch(nvjpeg):
