@@ -38,7 +38,7 @@ from .mapping import MappedFile
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
 MAX_OPEN = 256
-"""Container files kept open between batches; a process may commonly have 1024 open."""
+"""Container files open at a time, unless a batch needs more; a process may commonly have 1024 open."""
 
 BLOCK = 4096
 """Alignment that O_DIRECT asks of offsets, lengths and addresses."""
@@ -74,20 +74,23 @@ class Containers:
         wanted = np.unique(files).tolist()
         if self.any_remote:
             wanted = [number for number in wanted if not self.remote[number]]
+        missing = []
         for number in wanted:
             if number in self._open:
                 self._open.move_to_end(number)
             else:
-                try:
-                    self._table[number] = self._open[number] = self._opened(self.paths[number])
-                except OSError as error:
-                    sample = int(np.argmax(files == number))
-                    raise SampleError(sample, f"Error reading from a file {self.paths[number]}: {error.strerror}") from error
-        while len(self._open) > max(MAX_OPEN, len(wanted)):
+                missing.append(number)
+        while self._open and len(self._open) + len(missing) > max(MAX_OPEN, len(wanted)):  # before others are opened
             number, descriptor = self._open.popitem(last=False)
             self._table[number] = -1
             self._maps.pop(number, None)
             os.close(descriptor)
+        for number in missing:
+            try:
+                self._table[number] = self._open[number] = self._opened(self.paths[number])
+            except OSError as error:
+                sample = int(np.argmax(files == number))
+                raise SampleError(sample, f"Error reading from a file {self.paths[number]}: {error.strerror}") from error
         return self._table[files]
 
     def mapped(self, files: np.ndarray) -> tuple[np.ndarray, ReadOnlyMemory]:
