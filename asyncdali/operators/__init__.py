@@ -36,6 +36,7 @@ MODULES = (
     "operators.geometry.flip",
     "operators.arrays.frames",
     "operators.masks.grid_mask",
+    "operators.masks.multi_paste",
     "operators.arrays.join",
     "operators.arrays.lookup",
     "operators.python.numba_function",

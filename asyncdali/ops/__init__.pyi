@@ -323,6 +323,18 @@ class MFCC:
     def __init__(self, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class MultiPaste:
+    """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
+
+    With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
+    sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
+    large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
+    are pastes, and must lie within their image and the canvas.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., in_anchors: int | Sequence[int] | DataNode | None = ..., in_anchors_rel: float | Sequence[float] | DataNode | None = ..., in_ids: int | Sequence[int] | DataNode | None = ..., out_anchors: int | Sequence[int] | DataNode | None = ..., out_anchors_rel: float | Sequence[float] | DataNode | None = ..., output_size: int | Sequence[int] | DataNode | None = ..., shapes: int | Sequence[int] | DataNode | None = ..., shapes_rel: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class NonsilentRegion:
     """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 

@@ -69,6 +69,7 @@ CALLS = {
     "laplacian": lambda: fn.laplacian(picture(), dtype=types.FLOAT),
     "lookup_table": lambda: fn.lookup_table(image(), keys=[1, 2, 3], values=[5.0, 6.0, 7.0], default_value=1.5),
     "mfcc": lambda: fn.mfcc(fn.to_decibels(fn.mel_filter_bank(spectrogram(), nfilter=8)), n_mfcc=4),
+    "multi_paste": lambda: fn.multi_paste(picture(), in_ids=[1, 0], out_anchors=np.int32([[0, 0], [2, 3]]), output_size=[9, 9]),
     "noise": lambda: fn.noise.gaussian(picture(), stddev=9.0),
     "nonsilent_region": lambda: fn.nonsilent_region(numbers(600), window_length=32)[0],
     "normalize": lambda: fn.normalize(numbers(4, 3), axes=[0], mean=np.zeros((1, 3), np.float32)),

@@ -1,0 +1,122 @@
+"""multi_paste: regions of several images on one canvas."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of
+from helpers.tensor_parity import Failed, ours
+
+from asyncdali import fn, types
+
+
+def image(k, height=3, width=4):
+    return (10 * k + np.arange(height * width).reshape(height, width, 1)).astype(np.uint8)
+
+
+IMAGES = [image(k) for k in range(3)]
+
+
+def pasted(inputs, named=None, layout="HWC", **constants):
+    result = ours("multi_paste", inputs, [layout] * len(inputs), named, **constants)
+    assert not isinstance(result, Failed), result
+    return [sample[..., 0] for sample in result.samples]
+
+
+def refusal(inputs, named=None, layout="HWC", **constants):
+    result = ours("multi_paste", inputs, [layout] * len(inputs), named, **constants)
+    assert isinstance(result, Failed), result
+    return result.message
+
+
+def test_regions_of_the_samples_that_are_named_the_last_on_top():
+    named = {
+        "in_ids": [np.int32([0, 1]), np.int32([2]), np.zeros(0, np.int32)],
+        "in_anchors": [np.int32([[0, 1], [1, 0]]), np.int32([[2, 3]]), np.zeros((0, 2), np.int32)],
+        "shapes": [np.int32([[2, 2], [2, 3]]), np.int32([[1, 1]]), np.zeros((0, 2), np.int32)],
+        "out_anchors": [np.int32([[0, 0], [1, 1]]), np.int32([[4, 5]]), np.zeros((0, 2), np.int32)],
+    }
+    first, second, third = pasted([IMAGES], named, output_size=[5, 6])
+    expected = np.zeros((5, 6), np.uint8)
+    expected[:2, :2] = IMAGES[0][:2, 1:3, 0]
+    expected[1:3, 1:4] = IMAGES[1][1:, :3, 0]
+    np.testing.assert_array_equal(first, expected)
+    expected = np.zeros((5, 6), np.uint8)
+    expected[4, 5] = IMAGES[2][2, 3, 0]
+    np.testing.assert_array_equal(second, expected)
+    np.testing.assert_array_equal(third, np.zeros((5, 6)))
+
+
+def test_several_inputs_and_relative_places():
+    more = [image(k, 5, 2) for k in (7, 8, 9)]
+    named = {
+        "in_anchors_rel": [np.float32([[0.4, 0.3], [0, 0]])] * 3,  # down: (1, 1)
+        "shapes_rel": [np.float32([[0.4, 0.3], [0.5, 1]])] * 3,  # up: (2, 2) and (3, 2)
+        "out_anchors_rel": [np.float32([[0.5, 0.5], [0.1, 0.19]])] * 3,  # down: (4, 3) and (0, 1)
+    }
+    for a, b, canvas in zip(IMAGES, more, pasted([IMAGES, more], named, output_size=[8, 7]), strict=True):
+        expected = np.zeros((8, 7), np.uint8)
+        expected[4:6, 3:5] = a[1:3, 1:3, 0]
+        expected[0:3, 1:3] = b[:3, :, 0]
+        np.testing.assert_array_equal(canvas, expected)
+
+
+def test_types_are_rounded_and_saturated():
+    floats = [np.float32([-3.0, 0.5, 254.4, 700.0]).reshape(1, 4, 1)]
+    result = ours("multi_paste", [floats], ["HWC"], dtype=types.UINT8)
+    assert result.samples[0].dtype == np.uint8 and result.samples[0].ravel().tolist() == [0, 1, 254, 255]
+    assert ours("multi_paste", [[IMAGES[0]]], ["HWC"], dtype=types.INT16).samples[0].dtype == np.int16
+
+
+def test_all_frames_of_a_sequence_have_the_same_regions():
+    clips = [np.stack([sample, sample + 1, sample + 2]) for sample in IMAGES]
+    named = {"out_anchors": [np.int32([[1, 2]])] * 3}
+    for sample in pasted([clips], named, "FHWC", in_ids=[1], output_size=[5, 6]):
+        expected = np.zeros((3, 5, 6), np.uint8)
+        expected[:, 1:4, 2:6] = clips[1][..., 0]
+        np.testing.assert_array_equal(sample, expected)
+
+
+def test_in_a_pipeline_samples_come_from_all_over_the_batch():
+    def graph():
+        source = fn.external_source(lambda: IMAGES, layout="HWC")
+        brighter = fn.brightness(source, brightness=2.0)  # would otherwise be worked on sample by sample, together with what follows
+        ids = fn.external_source(lambda: [np.int32([2]), np.int32([0]), np.int32([1])])
+        return fn.multi_paste(brighter, in_ids=ids), fn.multi_paste(source, in_ids=[0, 1], out_anchors=np.int32([[0, 0], [3, 0]]),
+                                                                     output_size=[6, 4])  # fmt: skip
+
+    with pipeline_of(graph) as pipeline:
+        for _ in range(3):
+            turned, stacked = pipeline.run()
+            for sample, k in zip(turned, (2, 0, 1), strict=True):
+                np.testing.assert_array_equal(np.asarray(sample), IMAGES[k] * 2)
+            for sample in stacked:
+                np.testing.assert_array_equal(np.asarray(sample), np.concatenate(IMAGES[:2]))
+
+
+@pytest.mark.parametrize(
+    "named, constants, message", [
+        ({}, {"in_ids": [3]}, "in 0 to 2"), ({}, {"in_ids": [-1]}, "in 0 to 2"),
+        ({"out_anchors": [np.int32([[1, 0]])] * 3}, {}, "within the canvas of .3, 4."),
+        ({"in_anchors": [np.int32([[-1, 0]])] * 3}, {}, "within its image"),
+        ({"shapes": [np.int32([[1, 5]])] * 3}, {"output_size": [9, 9]}, "within its image of .3, 4."),
+        ({"shapes": [np.int32([[1, 5], [1, 1]])] * 3}, {}, r"shape \(1, 2\), a row for each paste"),
+        ({"shapes_rel": [np.float32([[np.nan, 0]])] * 3}, {}, "finite"),
+        ({"shapes": [np.int32([[1, 1]])] * 3, "shapes_rel": [np.float32([[1, 1]])] * 3}, {}, "exclude each other"),
+        ({}, {"output_size": [5]}, "two numbers"), ({}, {"in_anchors": 1}, "an array of"),
+        ({}, {"dtype": types.FLOAT16}, "supported types"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(named, constants, message):
+    assert re.search(message, refusal([IMAGES], named, **constants))
+
+
+def test_inputs_that_do_not_fit():
+    assert "one input" in refusal([IMAGES, IMAGES], in_ids=[0])
+    assert "need `output_size`" in refusal([[image(0), image(1, 4), image(2)]])
+    assert "equal channels" in refusal([[np.repeat(IMAGES[0], 3, 2), *IMAGES[1:]]], in_ids=[0, 1])
+    assert "of one type" in refusal([IMAGES, [sample.astype(np.float32) for sample in IMAGES]])
+    assert "supported types" in refusal([[sample.astype(np.uint16) for sample in IMAGES]])
+    assert "CHW" in refusal([IMAGES], layout="CHW")
