@@ -431,6 +431,9 @@ def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: 
 def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Zeros of the shape, layout and (by default) type of the input."""
 
+def audio_decoder(*inputs: Any, **arguments: Any) -> list[DataNode]:
+    """Deprecated name of ``fn.decoders.audio``."""
+
 def caffe2_reader(*inputs: Any, **arguments: Any) -> Any:
     """Deprecated name of ``fn.readers.caffe2``."""
 

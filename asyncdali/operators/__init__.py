@@ -21,6 +21,7 @@ MODULES = (
     "operators.arrays.copy",
     "operators.geometry.crop",
     "operators.geometry.crop_mirror_normalize",
+    "operators.decode.audio_decoder",
     "operators.decode.decoders",
     "operators.detection.bbox_paste",
     "operators.detection.box_encoder",

@@ -6,6 +6,16 @@ from typing import Any
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
+class Audio:
+    """Decodes sound: WAV; FLAC, OGG (Vorbis, Opus), MP3, AIFF, AU and others if `soundfile` is installed (asyncdali[audio]).
+
+    Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
+    FLOAT samples are in [-1, 1]; integers take their type's range. Broken data are an error that names the sample and its source.
+    """
+
+    def __init__(self, *, downmix: bool | None = ..., dtype: DALIDataType | None = ..., quality: float | None = ..., sample_rate: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
 class Image:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000.
 

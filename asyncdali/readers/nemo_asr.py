@@ -11,6 +11,7 @@ import numpy as np
 
 from .._notices import warn
 from ..batch import Batch, storage_dtype
+from ..operators.audio.resampling import check_quality, compile_kernels
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -24,14 +25,13 @@ from ..operators.base import (
     Spec,
     register,
 )
+from ..operators.decode.audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
 from .files import FileTable
 from .indices import read_bytes
-
-_SUPPORTED = (DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class NemoAsrReader(ReaderOperator):
         Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
         transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
 
-        WAV files are read by this library, FLAC and OGG if `soundfile` is installed.""",
+        WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),
         outputs=_output_count,
         seeded=True,
@@ -123,12 +123,11 @@ class NemoAsrReader(ReaderOperator):
         if not constant("manifest_filepaths"):
             raise RuntimeError("`manifest_filepaths` can not be empty")
         self._dtype: DALIDataType = constant("dtype")
-        if self._dtype not in _SUPPORTED:
-            raise RuntimeError(f"Unsupported output type: {self._dtype.name}. Supported types are INT16, INT32 and FLOAT.")
-        if not 0 <= constant("quality") <= 100:
-            raise RuntimeError(f"Resampling quality must be in [0..100] range, got {constant('quality')}")
-        if constant("sample_rate") > 0 and not 1 <= constant("sample_rate") <= 1e7:
-            raise ValueError(f"`sample_rate` is {constant('sample_rate')}; it must be 1 to 10 million")
+        check_dtype(self._dtype)
+        check_quality(constant("quality"))
+        check_rate(constant("sample_rate"))
+        if constant("sample_rate") > 0:
+            compile_kernels()
         super().__init__(spec, environment)
 
     def discover(self) -> int:
@@ -151,44 +150,38 @@ class NemoAsrReader(ReaderOperator):
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        from .audio import read_audio
-
+        constant = self.spec.constant
         indices = self.draw(arguments.count)
         entries = self._chosen = [self._entries[int(index)] for index in indices]
         self._audio: list[Any] = [None] * len(entries)
         self._rates = np.zeros(len(entries), np.float32)
         open_file = self._files.opener(indices)
         self._names = RecordNames(lambda index: self._entries[index].path, indices)
+        wanted = {"rate": constant("sample_rate"), "quality": constant("quality"), "downmix": constant("downmix")}
+        dtype = storage_dtype(self._dtype)
 
         def work(sample: int) -> None:
             entry = entries[sample]
-            samples, self._rates[sample] = read_audio(entry.path, entry.offset, entry.duration, open_file)
             try:
-                self._audio[sample] = self._converted(samples, float(self._rates[sample]))
+                with open_file(entry.path) as file:
+                    self._audio[sample], self._rates[sample] = decode_audio(
+                        file, dtype, offset=entry.offset, duration=entry.duration, **wanted
+                    )
+            except OSError as error:
+                raise RuntimeError(f"Failed to open encoded data: {error.strerror or error}, filepath: {entry.path}") from error
             except ValueError as error:
                 raise RuntimeError(f"{entry.path}: {error}") from error
 
         yield from self._files.hints(indices)
         yield PythonJob(range(len(entries)), work)
 
-    def _converted(self, samples: np.ndarray, rate: float) -> np.ndarray:
-        from .audio import as_type, resample
-
-        constant = self.spec.constant
-        if constant("downmix"):
-            samples = samples.mean(axis=1, keepdims=True)
-        if constant("sample_rate") > 0:
-            samples = resample(samples, rate, constant("sample_rate"), constant("quality"))
-        converted = np.ascontiguousarray(as_type(samples, storage_dtype(self._dtype)))
-        return converted[:, 0] if constant("downmix") else converted
-
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         constant, entries = self.spec.constant, self._chosen
-        outputs = [_listed(self._audio, self._dtype)]
+        outputs = [batch_of_sounds(self._audio, self._dtype)]
         if constant("read_sample_rate"):
             outputs.append(Batch.from_values(self._rates))
         if constant("read_text"):
-            outputs.append(_listed([np.frombuffer(bytearray(entry.text), np.uint8) for entry in entries], DALIDataType.UINT8))
+            outputs.append(_texts([entry.text for entry in entries]))
         if constant("read_idxs"):
             outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
         for output in outputs:
@@ -197,8 +190,8 @@ class NemoAsrReader(ReaderOperator):
         return Planned(outputs)
 
 
-def _listed(samples: list[np.ndarray], dtype: DALIDataType) -> Batch:
-    """An output over arrays of their own."""
-    shapes = np.array([sample.shape for sample in samples], np.int64)
+def _texts(texts: list[bytes]) -> Batch:
+    """An output over texts of their own."""
+    samples = [np.frombuffer(bytearray(text), np.uint8) for text in texts]
     addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
-    return Batch(shapes, dtype, "", addresses, samples)
+    return Batch(np.array([sample.shape for sample in samples], np.int64), DALIDataType.UINT8, "", addresses, samples)

@@ -108,7 +108,8 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
         run_job(PythonSamples(job) if isinstance(job, PythonJob) else CompiledSamples(job.count, [(None, step) for step in job.steps]))
     planned = operator.plan(batches, bound, iteration)
     output = planned.outputs[0]
-    output.place(np.full(int(output.sizes().sum()), 0xA5, np.uint8))
+    if not output.is_placed:
+        output.place(np.full(int(output.sizes().sum()), 0xA5, np.uint8))
     run_job(CompiledSamples(count, [(None, step) for step in planned.steps]))
     return [output.sample(i) for i in range(count)]
 

@@ -44,11 +44,18 @@ def boxes():
     return fn.constant(fdata=[0.1, 0.1, 0.5, 0.6, 0.2, 0.3, 0.8, 0.9], shape=[2, 4])
 
 
+def sound():
+    """A WAV file of three samples."""
+    wav = b"RIFF\x2a\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\x06\0\0\0\0\x10\0\x20\0\x30"
+    return fn.constant(idata=list(wav), dtype=types.UINT8, shape=[len(wav)])
+
+
 CALLS = {
     "arithmetic": lambda: (image() * 0.7 + 3) // 2 > scalar(),
     "infinite constant": lambda: numbers(3) < float("inf"),
     "subscript": lambda: image()[1:, ::-1, fn.cast(scalar(), dtype=types.INT32) - 1],
     "permute_batch": lambda: fn.permute_batch(image(), indices=fn.batch_permutation()),
+    "decoders.audio": lambda: fn.decoders.audio(sound(), sample_rate=16000.0, quality=20.0, dtype=types.INT16, downmix=True)[0],
     "bb_flip": lambda: fn.bb_flip(boxes(), horizontal=1),
     "bbox_paste": lambda: fn.bbox_paste(boxes(), paste_x=0.1, paste_y=0.2, ratio=2.0),
     "brightness_contrast": lambda: fn.brightness_contrast(picture(), brightness=0.8, contrast=scalar()),

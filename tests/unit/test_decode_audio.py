@@ -1,0 +1,180 @@
+"""decoders.audio: formats, element types, mixing, resampling, damage; no codec of its own is trusted with the answers."""
+
+from __future__ import annotations
+
+import io
+import sys
+import wave
+
+import numpy as np
+import pytest
+from helpers.operators import PerSample, run_operator
+from helpers.pipelines import pipeline_of
+
+from asyncdali import fn, types
+from asyncdali.errors import SampleError
+from asyncdali.operators.audio.resampling import resample, resampled_length, window
+
+
+def wav(samples, rate=8000):
+    memory = io.BytesIO()
+    with wave.open(memory, "wb") as file:
+        file.setparams((samples.shape[1], samples.dtype.itemsize, rate, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    return memory.getvalue()
+
+
+def noise(shape, seed=0):
+    return np.random.default_rng(seed).integers(-(2**15), 2**15, shape).astype("<i2")
+
+
+def test_stored_integers_are_kept():
+    mono, stereo = noise((50, 1)), noise((70, 2), 1)
+    for data, sounds in ((mono, [wav(mono)]), (stereo, [wav(stereo)])):
+        (found,) = run_operator("decoders.audio", sounds, dtype=types.INT16)
+        np.testing.assert_array_equal(found, data)
+        (found,) = run_operator("decoders.audio", sounds, dtype=types.INT32)
+        np.testing.assert_array_equal(found, data.astype(np.int32) << 16)
+        (found,) = run_operator("decoders.audio", sounds)
+        np.testing.assert_array_equal(found, data.astype(np.float32) / 32768)
+
+
+def test_downmix_is_the_mean_and_one_dimension():
+    stereo = np.array([[100, 200], [-100, -300], [32767, 32767], [-32768, -32768]], "<i2")
+    (found,) = run_operator("decoders.audio", [wav(stereo)], downmix=True)
+    np.testing.assert_allclose(found, stereo.mean(axis=1) / 32768, rtol=1e-6)
+    (found,) = run_operator("decoders.audio", [wav(stereo)], downmix=True, dtype=types.INT16)
+    np.testing.assert_array_equal(found, [150, -200, 32766, -32767])
+    (found,) = run_operator("decoders.audio", [wav(stereo[:, :1].copy())], downmix=True, dtype=types.INT16)
+    np.testing.assert_array_equal(found, stereo[:, 0])
+
+
+def test_rates_and_origin_in_a_pipeline(tmp_path):
+    """Samples of different rates and lengths, with a rate for each; outputs know their files."""
+    names = []
+    for k, rate in enumerate((8000, 16000, 11025)):
+        (tmp_path / f"{k}.wav").write_bytes(wav(noise((rate // 10, 1), k), rate))
+        names.append(str(tmp_path / f"{k}.wav"))
+
+    def graph():
+        files, _ = fn.readers.file(files=names)
+        wanted = fn.external_source(lambda info: np.float32([16000, 0, 22050][info.idx_in_batch]), batch=False)
+        return *fn.decoders.audio(files, downmix=True), *fn.decoders.audio(files, sample_rate=wanted, quality=30.0)
+
+    with pipeline_of(graph) as pipeline:
+        plain, rates, resampled, new_rates = pipeline.run()
+        assert [np.asarray(rate).tolist() for rate in rates] == [8000, 16000, 11025] and np.asarray(rates[0]).shape == ()
+        assert [np.asarray(rate).tolist() for rate in new_rates] == [16000, 16000, 22050]
+        assert [np.asarray(sound).shape for sound in plain] == [(800,), (1600,), (1102,)]
+        assert [np.asarray(sound).shape for sound in resampled] == [(1600, 1), (1600, 1), (2204, 1)]
+        assert [sound.source_info() for sound in plain] == names
+        np.testing.assert_array_equal(np.asarray(resampled[0])[::2, 0], np.asarray(plain[0]))
+
+
+def test_the_window_against_the_formula():
+    """Resampling to a multiple of the rate: the input's samples stay, those between are a windowed sinc's."""
+    lobes, times = 16, 3
+    data = noise((200, 1)).astype(np.float32)
+    found = resample(data, 1, times, 50.0)
+    assert found.shape == (600, 1) and len(window(lobes)) == 64 * lobes + 2
+    place = np.arange(600)[:, None] / times - np.arange(200)
+    weights = np.where(abs(place) <= lobes, np.sinc(place) * (0.5 + 0.5 * np.cos(np.pi * place / lobes)), 0)
+    np.testing.assert_allclose(found, weights @ data, atol=2e-3 * 2**15)
+    np.testing.assert_allclose(found[::times], data, atol=0.02)
+
+
+def test_lengths():
+    assert [resampled_length(8000, 8000, rate) for rate in (11025, 8000, 5000.5, 1)] == [11025, 8000, 5001, 1]
+    assert resampled_length(0, 8000, 16000) == 0
+    with pytest.raises(ValueError, match="hardly right"):
+        resampled_length(4000, 1, 16000)
+
+
+def test_soundfile_formats():
+    soundfile = pytest.importorskip("soundfile")
+    data = (np.sin(np.arange(4000) / 20)[:, None] * [0.5, 0.25]).astype(np.float32)
+    whole = np.round(data * 32767).astype(np.int16)
+
+    def encoded(samples, kind, subtype):
+        memory = io.BytesIO()
+        soundfile.write(memory, samples, 16000, format=kind, subtype=subtype)
+        return memory.getvalue()
+
+    for kind, subtype in (("FLAC", "PCM_16"), ("AIFF", "PCM_16"), ("AU", "PCM_16"), ("FLAC", "PCM_24")):
+        (found,) = run_operator("decoders.audio", [encoded(whole, kind, subtype)], dtype=types.INT16)
+        np.testing.assert_array_equal(found, whole)
+    for kind, subtype, tolerance in (("OGG", "VORBIS", 0.05), ("WAV", "ULAW", 0.02), ("AU", "FLOAT", 1e-6), ("OGG", "OPUS", 0.05)):
+        sound = encoded(data, kind, subtype)
+        (found,) = run_operator("decoders.audio", [sound])
+        assert found.shape == data.shape
+        np.testing.assert_allclose(found, data, atol=tolerance)
+        (found,) = run_operator("decoders.audio", [sound], dtype=types.INT16)
+        np.testing.assert_allclose(found / 32767, data, atol=tolerance + 2e-4)
+
+
+def test_damage_names_sample_and_file(tmp_path):
+    good = wav(noise((400, 1)))
+    (tmp_path / "good.wav").write_bytes(good)
+    (tmp_path / "bad.wav").write_bytes(good[:30])
+
+    def graph():
+        files, _ = fn.readers.file(files=[str(tmp_path / "good.wav"), str(tmp_path / "bad.wav")])
+        return fn.decoders.audio(files)[0]
+
+    with (
+        pipeline_of(graph, batch_size=2) as pipeline,
+        pytest.raises(RuntimeError, match=r"(?s)sample 1 \(.*bad\.wav\).*format is cut short"),
+    ):
+        pipeline.run()
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"x", "Format not recognised"), (b"RIFF1234WAVE", "it has no data"), (wav(noise((9, 1)))[:36], "it has no data"),
+        (b"", "encoded|recognised"),
+    ],
+)  # fmt: skip
+def test_broken_data(data, message):
+    pytest.importorskip("soundfile")
+    with pytest.raises(SampleError, match=message):
+        run_operator("decoders.audio", [data])
+
+
+def test_truncated_flac():
+    soundfile = pytest.importorskip("soundfile")
+    memory = io.BytesIO()
+    soundfile.write(memory, noise((9000, 1)), 8000, format="FLAC")
+    with pytest.raises(SampleError, match="of 9000 samples|Error decoding"):
+        run_operator("decoders.audio", [memory.getvalue()[: len(memory.getvalue()) // 2]])
+
+
+def test_without_soundfile(monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    data = noise((40, 1))
+    np.testing.assert_array_equal(run_operator("decoders.audio", [wav(data)], dtype=types.INT16)[0], data)
+    with pytest.raises(SampleError, match="install `soundfile`"):
+        run_operator("decoders.audio", [b"fLaC....."])
+
+
+def test_wrong_arguments():
+    for constants, error in (
+        ({"dtype": types.UINT8}, "Unsupported output type"),
+        ({"quality": 101.0}, "quality"),
+        ({"sample_rate": 1e9}, "rate"),
+    ):
+        with pytest.raises((RuntimeError, ValueError), match=error):
+            run_operator("decoders.audio", [wav(noise((9, 1)))], **constants)
+    for data in (np.zeros((2, 3), np.uint8), np.zeros(9, np.int8)):
+        with pytest.raises(ValueError, match="1-D UINT8"):
+            run_operator("decoders.audio", [data])
+    with pytest.raises(SampleError, match="sample_rate"):
+        run_operator("decoders.audio", [wav(noise((9, 1)))], sample_rate=PerSample([np.float32(np.nan)]))
+
+
+def test_the_old_name():
+    sounds = [np.frombuffer(wav(noise((9, 1))), np.uint8)] * 3
+    with pytest.warns(DeprecationWarning, match="audio_decoder"):
+        pipeline = pipeline_of(lambda: fn.audio_decoder(fn.external_source(lambda: sounds))[1])
+    with pipeline:
+        assert [float(np.asarray(rate)) for rate in pipeline.run()[0]] == [8000.0] * 3
