@@ -17,6 +17,16 @@ from . import reductions as reductions
 from . import segmentation as segmentation
 from . import transforms as transforms
 
+def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = ..., in_rate: float | DataNode | None = ..., out_length: int | DataNode | None = ..., out_rate: float | DataNode | None = ..., quality: float | None = ..., scale: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+
+    Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
+    `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
+
+    Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
+    0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+    """
+
 def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
@@ -33,6 +43,13 @@ def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = 
     """Moves boxes as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
+    """
+
+def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Moves boxes as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
+
+    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
+    which less than `remove_threshold` is left (nor those without area), and their labels.
     """
 
 def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:

@@ -7,6 +7,7 @@ import importlib
 from .base import REGISTRY, Operator, Schema
 
 MODULES = (
+    "operators.audio.audio_resample",
     "operators.audio.mel",
     "operators.audio.signal",
     "operators.audio.spectrum",
@@ -24,6 +25,7 @@ MODULES = (
     "operators.decode.audio_decoder",
     "operators.decode.decoders",
     "operators.detection.bbox_paste",
+    "operators.detection.bbox_rotate",
     "operators.detection.box_encoder",
     "operators.detection.random_bbox_crop",
     "operators.detection.random_mask_pixel",

@@ -18,6 +18,19 @@ from . import reductions as reductions
 from . import segmentation as segmentation
 from . import transforms as transforms
 
+class AudioResample:
+    """Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+
+    Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
+    `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
+
+    Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
+    0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., in_rate: float | DataNode | None = ..., out_length: int | DataNode | None = ..., out_rate: float | DataNode | None = ..., quality: float | None = ..., scale: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class BatchPermutation:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
@@ -43,6 +56,16 @@ class BBoxPaste:
     """
 
     def __init__(self, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class BBoxRotate:
+    """Moves boxes as ``rotate`` with the same `angle`, `keep_size` and `size` moves their image.
+
+    Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
+    which less than `remove_threshold` is left (nor those without area), and their labels.
+    """
+
+    def __init__(self, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class BoxEncoder:

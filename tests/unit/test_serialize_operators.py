@@ -55,6 +55,7 @@ CALLS = {
     "infinite constant": lambda: numbers(3) < float("inf"),
     "subscript": lambda: image()[1:, ::-1, fn.cast(scalar(), dtype=types.INT32) - 1],
     "permute_batch": lambda: fn.permute_batch(image(), indices=fn.batch_permutation()),
+    "audio_resample": lambda: fn.audio_resample(numbers(600), in_rate=scalar(), out_rate=2.0, quality=30.0, dtype=types.INT16),
     "decoders.audio": lambda: fn.decoders.audio(sound(), sample_rate=16000.0, quality=20.0, dtype=types.INT16, downmix=True)[0],
     "bb_flip": lambda: fn.bb_flip(boxes(), horizontal=1),
     "bbox_paste": lambda: fn.bbox_paste(boxes(), paste_x=0.1, paste_y=0.2, ratio=2.0),
@@ -128,6 +129,7 @@ CALLS = {
     "segmentation.random_mask_pixel": lambda: fn.segmentation.random_mask_pixel(fn.cast(numbers(5, 5), dtype=types.INT32)),
     "sequence_rearrange": lambda: fn.sequence_rearrange(fn.reshape(image(), layout="FHW"), new_order=[5, 0, 0, 2]),
     "shapes": lambda: fn.cat(fn.shapes(image()), image().shape()),
+    "bbox_rotate": lambda: fn.bbox_rotate(boxes(), fn.constant(idata=[1, 2]), angle=scalar(), input_shape=[30, 40], keep_size=True)[0],
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]

@@ -20,6 +20,9 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     CPU. On the host device the same kernel runs on the processor.
     """
 
+def audio_resample(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.audio_resample``."""
+
 def filter(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.filter``."""
 

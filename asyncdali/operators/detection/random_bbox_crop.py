@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
+from .rows import first_rows, rows_batch
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
-
-
 
 
 @register
@@ -104,16 +103,17 @@ class RandomBBoxCrop(StreamOperator):
             raise ValueError(f"expected boxes as FLOAT of shape [n, 4] or [n, 6], got {source.ndim}-D {source.dtype.name}")
         axes = self._axes(source.shapes[:, 1])
         layout = self._box_layout(axes)
-        firsts = np.concatenate([[0], np.cumsum(source.shapes[:, 0])]).astype(np.int64)
+        firsts = first_rows(source.shapes[:, 0])
         boxes = self._corners(np.concatenate([source.sample(i) for i in range(len(source))]), layout, axes, firsts)
         windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
-        outputs = [Batch.from_values(anchors), Batch.from_values(windows[:, 1] - anchors), _parts(moved, firsts, kept)]
+        left = rows_batch(moved, firsts, kept, DALIDataType.FLOAT)
+        outputs = [Batch.from_values(anchors), Batch.from_values(windows[:, 1] - anchors), left]
         if len(inputs) == 2:
-            outputs.append(_parts(self._labels(inputs[1], source, firsts, kept, indices), firsts, kept, inputs[1].dtype))
+            outputs.append(rows_batch(self._labels(inputs[1], source, firsts, kept, indices), firsts, kept, inputs[1].dtype))
         if self.spec.constant("output_bbox_indices"):
-            outputs.append(_parts(indices, firsts, kept))
+            outputs.append(rows_batch(indices, firsts, kept, DALIDataType.INT32))
         return Planned(outputs)
 
     # --- boxes
@@ -222,13 +222,3 @@ class RandomBBoxCrop(StreamOperator):
 
 def _at(array: np.ndarray | None) -> int:
     return 0 if array is None else address_of(array)
-
-
-def _parts(values: np.ndarray, firsts: np.ndarray, counts: np.ndarray, dtype: DALIDataType | None = None) -> Batch:
-    """A batch of `counts` rows each of `values`, which begin at `firsts`."""
-    values = np.ascontiguousarray(values)
-    tail = np.broadcast_to(np.array(values.shape[1:], np.int64), (len(counts), values.ndim - 1))
-    shapes = np.concatenate([counts[:, None], tail], axis=1).astype(np.int64)
-    kind = dtype if dtype is not None else DALIDataType.FLOAT if values.dtype == np.float32 else DALIDataType.INT32
-    row = int(np.prod(values.shape[1:])) * storage_dtype(kind).itemsize
-    return Batch(shapes, kind, "", address_of(values) + row * firsts[:-1], values)
