@@ -12,3 +12,10 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..
     With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
     for the same seed.
     """
+
+def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
+    """The polygons of the masks that are named, in the order of their names, and their vertices.
+
+    Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
+    [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.
+    """

@@ -29,6 +29,7 @@ MODULES = (
     "operators.detection.box_encoder",
     "operators.detection.random_bbox_crop",
     "operators.detection.random_mask_pixel",
+    "operators.detection.select_masks",
     "operators.dims",
     "operators.masks.erase",
     "operators.arrays.filled",

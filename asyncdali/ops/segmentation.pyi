@@ -15,3 +15,13 @@ class RandomMaskPixel:
 
     def __init__(self, *, foreground: int | DataNode | None = ..., threshold: float | DataNode | None = ..., value: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class SelectMasks:
+    """The polygons of the masks that are named, in the order of their names, and their vertices.
+
+    Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
+    [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.
+    """
+
+    def __init__(self, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...

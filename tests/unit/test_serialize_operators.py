@@ -130,6 +130,8 @@ CALLS = {
     "sequence_rearrange": lambda: fn.sequence_rearrange(fn.reshape(image(), layout="FHW"), new_order=[5, 0, 0, 2]),
     "shapes": lambda: fn.cat(fn.shapes(image()), image().shape()),
     "bbox_rotate": lambda: fn.bbox_rotate(boxes(), fn.constant(idata=[1, 2]), angle=scalar(), input_shape=[30, 40], keep_size=True)[0],
+    "segmentation.select_masks": lambda: fn.segmentation.select_masks(
+        fn.constant(idata=[2]), fn.constant(idata=[1, 0, 2, 2, 1, 3], shape=[2, 3]), numbers(3, 2), reindex_masks=True)[1],
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]

@@ -18,6 +18,13 @@ def rows_batch(values: np.ndarray, firsts: np.ndarray, counts: np.ndarray, dtype
     return Batch(shapes, dtype, layout, address_of(values) + row * firsts[: len(counts)], values)
 
 
+def elements_batch(values: np.ndarray, shapes: np.ndarray, dtype: DALIDataType, layout: str = "") -> Batch:
+    """A batch of samples of `shapes`, whose elements lie one after another in `values`."""
+    values = np.ascontiguousarray(values)
+    begins = first_rows(shapes.prod(axis=1))[:-1]
+    return Batch(shapes, dtype, layout, address_of(values) + begins * storage_dtype(dtype).itemsize, values)
+
+
 def first_rows(counts: np.ndarray) -> np.ndarray:
     """int64[samples + 1]: where the rows of each sample begin, and the number of all."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
