@@ -56,19 +56,22 @@ def make_step(
 
     All int64[samples], but `ratios`: input samples per output sample, float64[samples]. `types` are the names of the element types.
     """
-    from .resampling_kernels import resample_step
+    from .resampling_kernels import resample_launch, resample_step
 
     lobes = lobes_of(quality)
-    columns = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
-    table, keep = context_table([sources, targets, *columns, np.ascontiguousarray(ratios, np.float64), window(lobes), lobes])
-    return Step(resample_step(*types).address, table, no_explanation, keep=keep)
+    lengths, counts, channels = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
+    values = (sources, targets, lengths, counts, channels, np.ascontiguousarray(ratios, np.float64), window(lobes), lobes)
+    table, keep = context_table(values)
+    step = Step(resample_step(*types).address, table, no_explanation, keep=keep)
+    step.launches = lambda: [resample_launch(values, counts, channels, types)]
+    return step
 
 
-def compile_kernels() -> None:
-    """Bring in now what :func:`resample` needs."""
+def compile_kernels(in_dtype: str = "float32", out_dtype: str = "float32") -> None:
+    """Bring in now what resampling of one type to another needs."""
     from .resampling_kernels import resample_step
 
-    resample_step("float32", "float32").compile()
+    resample_step(in_dtype, out_dtype).compile()
 
 
 def resample(samples: np.ndarray, source: float, target: float, quality: float) -> np.ndarray:

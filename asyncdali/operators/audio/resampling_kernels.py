@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smaller, view_f32
 from ...compiled.step import Compiled, contracted, inlined, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
+
+_SOURCE = Path(__file__).with_suffix(".cu")
 
 PER_LOBE = 32
 """Entries of a window's table from one zero of the sinc to the next."""
@@ -27,31 +32,28 @@ def _place_weights(weights, position, first, last, table, lobes):
         weights[k - first] = table[cell] + (table[cell + 1] - table[cell]) * part
 
 
+def _mapping(in_dtype: str, out_dtype: str) -> tuple[float, float]:
+    """(factor, offset) that make a number of the output's range of the input's: FLOAT is [-1, 1], integers have their type's."""
+
+    def ends(dtype: str) -> tuple[float, float]:
+        """What silence and 1.0 are."""
+        largest = 1.0 if dtype == "float32" else float(np.iinfo(dtype).max)
+        return (largest / 2 if dtype.startswith("u") else 0.0), largest
+
+    if in_dtype == out_dtype:
+        return 1.0, 0.0
+    (in_silence, in_largest), (out_silence, out_largest) = ends(in_dtype), ends(out_dtype)
+    factor = (out_largest - out_silence) / (in_largest - in_silence)
+    return factor, out_silence - in_silence * factor
+
+
 @cache
-def _loader(in_dtype: str, normalized: bool) -> Any:
-    """``value(element)``: the number itself, or (`normalized`) the type's range as [-1, 1]."""
-    if in_dtype == "float32" or not normalized:
+def _loader(in_dtype: str, out_dtype: str) -> Any:
+    """``value(element)``: the number in the output's range, float32."""
+    if in_dtype == out_dtype:
         return inlined(lambda element: np.float32(element))
-    largest = np.iinfo(in_dtype).max
-    if in_dtype.startswith("u"):
-        scale = np.float32(2 / largest)
-        return inlined(lambda element: np.float32(element) * scale - np.float32(1))
-    scale = np.float32(1 / largest)
-    return inlined(lambda element: np.float32(element) * scale)
-
-
-@cache
-def _storer(out_dtype: str, normalized: bool) -> Any:
-    """``element(value)``: what :func:`_loader` does, backwards, rounded and saturated."""
-    convert = converter("float32", out_dtype)
-    if out_dtype == "float32" or not normalized:
-        return convert
-    largest = np.iinfo(out_dtype).max
-    if out_dtype.startswith("u"):
-        half = np.float32(largest / 2)
-        return inlined(lambda value: convert((value + np.float32(1)) * half))
-    full = np.float32(largest)
-    return inlined(lambda value: convert(value * full))
+    factor, offset = map(np.float32, _mapping(in_dtype, out_dtype))
+    return inlined(lambda element: np.float32(element) * factor + offset)
 
 
 @cache
@@ -59,10 +61,10 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Context: 0 input addresses, 1 output addresses, 2 input and 3 output samples in time int64[samples], 4 channels int64[samples],
     5 input samples per output sample float64[samples], 6 window float32[2 * lobes * PER_LOBE + 2], 7 lobes on each side.
 
-    Samples are [time, channels]. What is before and after the input is 0; another type takes the range of the first as its own.
+    Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there.
     """
-    view_in, view_out, normalized = view(in_dtype), view(out_dtype), in_dtype != out_dtype
-    load, store = _loader(in_dtype, normalized), _storer(out_dtype, normalized)
+    view_in, view_out = view(in_dtype), view(out_dtype)
+    load, store = _loader(in_dtype, out_dtype), converter("float32", out_dtype)
 
     @contracted
     def weighted(weights, source, taps, channels):
@@ -101,3 +103,15 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
         return 0
 
     return resample
+
+
+def resample_launch(values: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
+    """The same for a GPU; `values` are the entries of the table."""
+    factor, offset = _mapping(*types)
+    macros = (
+        ("IN", element_type(np.dtype(types[0]))), ("OUT", element_type(np.dtype(types[1]))), ("FACTOR", str(factor)),
+        ("OFFSET", str(offset)), ("PER_LOBE", PER_LOBE),
+    )  # fmt: skip
+    return Launch(
+        Kernel(_SOURCE, "resample", macros), (*values, len(counts)), grid_of(int((counts * channels).max(initial=0)), len(counts))
+    )

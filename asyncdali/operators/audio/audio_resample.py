@@ -1,0 +1,121 @@
+"""audio_resample: sound at another sampling rate, or of another length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from . import resampling
+
+_TYPES = (
+    DALIDataType.INT8, DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.INT32, DALIDataType.UINT32,
+    DALIDataType.FLOAT,
+)  # fmt: skip
+_LONGEST = 2.0**40
+
+
+def _check_type(which: str, dtype: DALIDataType) -> None:
+    if dtype not in _TYPES:
+        raise ValueError(f"Unsupported {which} type: {dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
+
+
+@register
+class AudioResample(Operator):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="audio_resample",
+        aliases=("experimental.audio_resample",),
+        doc="""Resamples sound with a sinc in a Hann window; the band is not limited when the rate goes down.
+
+        Input: 1-D, or (time, channels); INT8, UINT8, INT16, UINT16, INT32, UINT32 or FLOAT. The factor is given in one of three ways:
+        `in_rate` and `out_rate`, `scale`, or `out_length`. The output has ``ceil(length * factor)`` samples in time.
+
+        Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
+        0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),
+            Arg("in_rate", "float", None, "Sampling rate of the input, positive.", tensor=True),
+            Arg("out_length", "int", None, "Samples of the output.", tensor=True),
+            Arg("out_rate", "float", None, "Sampling rate of the output, not negative.", tensor=True),
+            Arg("quality", "float", 50.0, "0 to 100: 3, 16 (50) or 64 (100) lobes of the sinc on each side."),
+            Arg("scale", "float", None, "Samples of the output per sample of the input, not negative.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.given("in_rate") != spec.given("out_rate"):
+            raise ValueError("`in_rate` and `out_rate` must be specified together")
+        ways = [name for name in ("in_rate", "scale", "out_length") if spec.given(name)]
+        if len(ways) != 1:
+            raise ValueError(
+                f"the factor is given by `in_rate` and `out_rate`, `scale`, or `out_length`: one of them; given: {ways or 'none'}"
+            )
+        self._way = ways[0]
+        resampling.check_quality(spec.constant("quality"))
+        if spec.constant("dtype") is not None:
+            _check_type("output", spec.constant("dtype"))
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source, wanted = dtypes[0], self.spec.constant("dtype")
+        if source is None or source in _TYPES:
+            known = DALIDataType.FLOAT if source is None else source
+            resampling.compile_kernels(*self._names(known, known if wanted is None else wanted))
+        return [source if wanted is None else wanted]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        _check_type("input", source.dtype)
+        if source.ndim not in (1, 2):
+            raise ValueError(f"Audio resampling supports only time series, 1-D or 2-D with channels; got {source.ndim}-D")
+        wanted = self.spec.constant("dtype")
+        wanted = source.dtype if wanted is None else wanted
+        lengths = source.shapes[:, 0]
+        before, after = self._rates(lengths, arguments)
+        shapes = source.shapes.copy()
+        shapes[:, 0] = counts = _counts(lengths, before, after)
+        output = Batch(shapes, wanted, source.layout, device=source.device, source_info=source.source_info)
+        channels = source.shapes[:, 1] if source.ndim == 2 else np.ones_like(lengths)
+        ratios = np.divide(before, after, out=np.zeros_like(before), where=after > 0)
+        step = resampling.make_step(
+            source.addresses, output.addresses, lengths, counts, channels, ratios, self.spec.constant("quality"),
+            self._names(source.dtype, wanted),
+        )  # fmt: skip
+        return Planned([output], [step])
+
+    def _names(self, source: DALIDataType, wanted: DALIDataType) -> tuple[str, str]:
+        return storage_dtype(source).name, storage_dtype(wanted).name
+
+    def _rates(self, lengths: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """Sampling rates, or what stands in the same relation, before and after: float64[samples]."""
+        if self._way == "out_length":
+            counts = arguments.scalars("out_length", np.int64)
+            _refuse(counts < 0, counts, "`out_length` must not be negative")
+            _refuse((lengths == 0) & (counts > 0), counts, "Cannot produce a non-empty signal from an empty input; `out_length`")
+            return np.maximum(lengths, 1).astype(np.float64), np.where(lengths > 0, counts, 0).astype(np.float64)
+        if self._way == "scale":
+            scales = arguments.scalars("scale").astype(np.float64)
+            _refuse(~((scales >= 0) & (scales < np.inf)), scales, "`scale` must be a number that is not negative")
+            return np.ones_like(scales), scales
+        before, after = (arguments.scalars(name).astype(np.float64) for name in ("in_rate", "out_rate"))
+        _refuse(~((before > 0) & (before < np.inf)), before, "`in_rate` must be positive")
+        _refuse(~((after >= 0) & (after < np.inf)), after, "`out_rate` must not be negative")
+        return before, after
+
+
+def _refuse(wrong: np.ndarray, values: np.ndarray, message: str) -> None:
+    if wrong.any():
+        sample = int(np.argmax(wrong))
+        raise SampleError(sample, f"{message}; got {values[sample]:g}")
+
+
+def _counts(lengths: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Samples in time of the outputs, int64[samples]."""
+    counts = np.ceil(lengths * after / before)
+    _refuse(counts > _LONGEST, counts, "the output would have more than 2^40 samples")
+    return counts.astype(np.int64)
