@@ -160,6 +160,8 @@ def test_audio():
     compare(lambda x: fn.mel_filter_bank(x, nfilter=40, sample_rate=16000.0), spectra, "ft")
     compare(lambda x: fn.mfcc(x, lifter=22.0), spectra, "ft")
     compare(lambda x: fn.to_decibels(x), spectra, "ft", most_ulps=2)
+    compare(lambda x: fn.audio_resample(x, scale=1.3), sound, relative=1e-6)
+    compare(lambda x: fn.audio_resample(x, out_length=5000, quality=20.0, dtype=types.INT16), sound, steps=1)
     for window, interval in ((512, 2048), (100, -1)):
         compare(lambda x: list(fn.nonsilent_region(x, cutoff_db=-8.0, window_length=window, reset_interval=interval)), sound)  # noqa: B023
 

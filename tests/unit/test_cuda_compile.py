@@ -42,6 +42,7 @@ MACROS = {
         (("RESIZED", 0),),
         *[(("RESIZED", 1), ("RESIZED_IN", "uint8"), ("CHANNELS", channels), ("SIGNED", channels % 2)) for channels in (3, 1, 2, 4)],
     ],
+    "resampling_kernels.cu": [(("FACTOR", "127.5"), ("OFFSET", "-1.0"), ("PER_LOBE", 32))],
     "resize_kernels.cu": [
         (("VOLUME", volume), ("CHANNELS", channels), ("SIGNED", channels % 2)) for volume in (0, 1) for channels in (0, 2, 3)
     ],
