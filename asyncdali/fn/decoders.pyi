@@ -61,3 +61,11 @@ def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adju
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
+
+def numpy(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
+
+    Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
+    floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
+    converted to it as by `cast`. Broken files are an error that names the sample and its source.
+    """

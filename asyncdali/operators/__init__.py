@@ -24,6 +24,7 @@ MODULES = (
     "operators.geometry.crop_mirror_normalize",
     "operators.decode.audio_decoder",
     "operators.decode.decoders",
+    "operators.decode.numpy_decoder",
     "operators.detection.bbox_paste",
     "operators.detection.bbox_rotate",
     "operators.detection.box_encoder",

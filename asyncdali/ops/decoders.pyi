@@ -76,3 +76,14 @@ class ImageSlice:
 
     def __init__(self, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Numpy:
+    """Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
+
+    Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
+    floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
+    converted to it as by `cast`. Broken files are an error that names the sample and its source.
+    """
+
+    def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -22,6 +22,7 @@ from ..operators.base import (
     context_table,
     register,
 )
+from ..operators.decode.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ..operators.geometry.window_rules import slice_windows
 from ..types.saturate import saturated
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
@@ -29,7 +30,6 @@ from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN, advise
 from .listed import ListedReader, listing_args
 
-_KINDS = ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
 _POLICIES = ("error", "pad", "trim_to_shape")
 _ROI = ("roi_start", "rel_roi_start", "roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape")
 
@@ -152,7 +152,7 @@ class NumpyReader(ListedReader):
         output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         output.place(self.environment.allocate(int(output.sizes().sum())))
         self._outputs = [output]
-        strides = np.where(rows[:, 2:3] != 0, _fortran_strides(shapes, width), _c_strides(shapes, width))
+        strides = np.where(rows[:, 2:3] != 0, fortran_strides(shapes, width), _c_strides(shapes, width))
         low = np.clip(anchors, 0, shapes)
         extents = np.clip(anchors + windows, 0, shapes) - low
         empty = (extents <= 0).any(1)
@@ -226,19 +226,15 @@ class NumpyReader(ListedReader):
         return found[order], int(dimensions[0])
 
     def _dtype(self, code: int, indices: np.ndarray, kinds: np.ndarray) -> np.dtype:
-        order, letter, size = chr(code >> 16), chr(code >> 8 & 0xFF), code & 0xFF
-        sample = int(np.argmax(kinds == code))
-        if f"{letter}{size}" not in _KINDS:
-            raise SampleError(sample, f"Unknown Numpy type string: {letter}{size}. File: {self._path(indices, sample)}")
-        if order == ">" and size > 1:
-            raise SampleError(sample, f"Big Endian files are not supported. File: {self._path(indices, sample)}")
-        return np.dtype(f"{letter}{size}")
+        try:
+            return element_dtype(code)
+        except ValueError as error:
+            sample = int(np.argmax(kinds == code))
+            raise SampleError(sample, f"{error}. File: {self._path(indices, sample)}") from None
 
     def _check_sizes(self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, width: int) -> None:
-        volume = shapes.astype(np.float64).prod(1) * width  # in floats, because a hostile shape overflows integers
-        # An empty array may still have extents beyond all measure, which strides are made of.
-        largest = np.maximum(shapes, 1).astype(np.float64).prod(1) * width
-        wrong = (volume > rows[:, 5] - rows[:, 4]) | (largest > 2.0**60)
+        volume, absurd = data_bytes(shapes, width)
+        wrong = absurd | (volume > rows[:, 5] - rows[:, 4])
         if wrong.any():
             sample = int(np.argmax(wrong))
             raise SampleError(
@@ -274,17 +270,10 @@ class NumpyReader(ListedReader):
         return self.table.path(int(indices[sample]))
 
     def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]
-        kernels = self._kernels
-        reasons = {
-            kernels.NOT_NUMPY: "it is not a NumPy file of a known version",
-            kernels.BAD_HEADER: "Error extracting header: it is not the dictionary that NumPy writes",
-            kernels.STRUCTURED: "arrays of structures are not supported",
-            kernels.TOO_LONG: "its header is absurdly long",
-            self._reading.SHORT_READ: "the file ends before its data does",
-        }
+        known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
 
         def explain(code: int, text: str, sample: int) -> str:
-            return f"Failed to read file: {self._path(indices, sample)}: {reasons.get(code) or os.strerror(code)}"
+            return f"Failed to read file: {self._path(indices, sample)}: {known.get(code) or os.strerror(code)}"
 
         return explain
 
@@ -303,13 +292,6 @@ def _c_strides(shapes: np.ndarray, width: int) -> np.ndarray:
     strides = np.full(shapes.shape, width, np.int64)
     if shapes.shape[1] > 1:
         strides[:, :-1] = np.cumprod(shapes[:, :0:-1], 1)[:, ::-1] * width
-    return strides
-
-
-def _fortran_strides(shapes: np.ndarray, width: int) -> np.ndarray:
-    strides = np.full(shapes.shape, width, np.int64)
-    if shapes.shape[1] > 1:
-        strides[:, 1:] = np.cumprod(shapes[:, :-1], 1) * width
     return strides
 
 

@@ -28,7 +28,8 @@ ALLOWED = {
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
         "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
-        "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats", "types", "_notices",
+        "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
+        "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "types", "_notices",
     },
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},

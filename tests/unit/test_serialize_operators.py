@@ -50,12 +50,20 @@ def sound():
     return fn.constant(idata=list(wav), dtype=types.UINT8, shape=[len(wav)])
 
 
+def array_file():
+    """A NumPy file of three numbers."""
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"
+    data = b"\x93NUMPY\x01\0" + bytes([len(text), 0]) + text + np.float32([1.5, -2.5, 7]).tobytes()
+    return fn.constant(idata=list(data), dtype=types.UINT8, shape=[len(data)])
+
+
 CALLS = {
     "arithmetic": lambda: (image() * 0.7 + 3) // 2 > scalar(),
     "infinite constant": lambda: numbers(3) < float("inf"),
     "subscript": lambda: image()[1:, ::-1, fn.cast(scalar(), dtype=types.INT32) - 1],
     "permute_batch": lambda: fn.permute_batch(image(), indices=fn.batch_permutation()),
     "audio_resample": lambda: fn.audio_resample(numbers(600), in_rate=scalar(), out_rate=2.0, quality=30.0, dtype=types.INT16),
+    "decoders.numpy": lambda: fn.decoders.numpy(array_file(), dtype=types.INT16),
     "decoders.audio": lambda: fn.decoders.audio(sound(), sample_rate=16000.0, quality=20.0, dtype=types.INT16, downmix=True)[0],
     "bb_flip": lambda: fn.bb_flip(boxes(), horizontal=1),
     "bbox_paste": lambda: fn.bbox_paste(boxes(), paste_x=0.1, paste_y=0.2, ratio=2.0),

@@ -1,0 +1,131 @@
+"""decoders.numpy: NumPy files in memory as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, from_numpy_dtype, storage_dtype
+from ...types import DALIDataType
+from ..arrays.strided import Pieces, dense_strides
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from .npy_headers import data_bytes, element_dtype, fortran_strides, reasons
+
+_TYPES = tuple(from_numpy_dtype(np.dtype(kind)) for kind in ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"))
+
+
+@register
+class DecodeNumpy(Operator):
+    """See the schema."""
+
+    reads = (0,)
+    schema = Schema(
+        name="decoders.numpy",
+        doc="""Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
+
+        Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
+        floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
+        converted to it as by `cast`. Broken files are an error that names the sample and its source.""",
+        args=(Arg("dtype", "dtype", None, "Element type of the output; by default that of the files."),),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._dtype: DALIDataType | None = spec.constant("dtype")
+        if self._dtype is not None and self._dtype not in _TYPES:
+            raise ValueError(f"Unsupported output type: {self._dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
+        from ..arrays import cast_kernels, strided_kernels
+        from . import npy_header_kernels
+
+        self._headers, self._moving, self._casting = npy_header_kernels, strided_kernels, cast_kernels
+        npy_header_kernels.read_headers.compile()
+        strided_kernels.copy_step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected NumPy files as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        rows = self._read_headers(source)
+        types = _element_types(rows)
+        shapes, fortran = _shapes(rows), rows[:, 2] != 0
+        _check_sizes(rows, shapes, types)
+        found = {dtype: np.array([own == dtype for own in types]) for dtype in dict.fromkeys(types)}
+        if self._dtype is None and len(found) > 1:
+            other = next(k for k, own in enumerate(types) if own != types[0])
+            raise SampleError(
+                other, f"All samples must have the same type unless `dtype` is given: {types[other]}, sample 0 has {types[0]}"
+            )
+        wanted = from_numpy_dtype(types[0]) if self._dtype is None else self._dtype
+        output = Batch(shapes, wanted, source_info=source.source_info)
+        data = source.addresses + rows[:, 4]
+        return Planned([output], [step for dtype, own in found.items() for step in self._steps(output, dtype, data, own, fortran, source)])
+
+    def _read_headers(self, source: Batch) -> np.ndarray:
+        """A row per sample, int64[samples, HEADER_FIELDS]; SampleError for what is no NumPy file."""
+        kernels, count = self._headers, len(source)
+        rows, sizes = np.zeros((count, kernels.HEADER_FIELDS), np.int64), np.ascontiguousarray(source.shapes[:, 0])
+        kernels.read_headers(source.addresses.ctypes.data, sizes.ctypes.data, rows.ctypes.data, count)
+        wrong = rows[:, 0] != 1
+        if wrong.any():
+            sample = int(np.argmax(wrong))
+            raise SampleError(sample, "the sample is empty" if not sizes[sample] else reasons()[int(rows[sample, 0])])
+        return rows
+
+    def _steps(self, output: Batch, dtype: np.dtype, data: np.ndarray, own: np.ndarray, fortran: np.ndarray, source: Batch) -> list[Step]:
+        """Steps for the samples whose elements are of `dtype` (`own`: bool[samples])."""
+        stored = Batch(output.shapes, from_numpy_dtype(dtype), "", data, source)
+        target = storage_dtype(output.dtype)
+        if dtype == target:
+            return [self._moved(stored, output, own, fortran)]
+        counts = np.where(own, output.shapes.prod(axis=1), 0)
+        if not (own & fortran).any():
+            return [self._casting.make_cast_step(data, output.addresses, counts, dtype, target)]
+        ordered = Batch(output.shapes, stored.dtype)
+        ordered.place(self.environment.allocate(int(ordered.sizes().sum())))
+        cast = self._casting.make_cast_step(ordered.addresses, output.addresses, counts, dtype, target)
+        cast.keep = [*cast.keep, ordered]
+        return [self._moved(stored, ordered, own, fortran), cast]
+
+    def _moved(self, stored: Batch, output: Batch, own: np.ndarray, fortran: np.ndarray) -> Step:
+        """The step that puts elements of the samples `own` in C order."""
+        width = stored.itemsize
+        strides = np.where(fortran[:, None], fortran_strides(stored.shapes, width), dense_strides(stored.shapes, width))
+        pieces = Pieces(output)
+        if output.ndim:
+            pieces.add(stored, np.where(own[:, None], output.shapes, 0), strides)
+        else:  # scalars: an axis of extent 1
+            steps = np.full((len(output), 1), width)
+            pieces.add(stored, own[:, None].astype(np.int64), steps, targets=steps)
+        return pieces.step(self._moving.copy_step)
+
+
+def _element_types(rows: np.ndarray) -> list[np.dtype]:
+    """The element type of each array."""
+    known: dict[int, np.dtype] = {}
+    for code in np.unique(rows[:, 1]).tolist():
+        try:
+            known[code] = element_dtype(code)
+        except ValueError as error:
+            raise SampleError(int(np.argmax(rows[:, 1] == code)), str(error)) from None
+    return [known[code] for code in rows[:, 1].tolist()]
+
+
+def _shapes(rows: np.ndarray) -> np.ndarray:
+    """int64[samples, ndim]; SampleError unless all have as many dimensions."""
+    dimensions = rows[:, 3]
+    other = dimensions != dimensions[0]
+    if other.any():
+        sample = int(np.argmax(other))
+        raise SampleError(sample, f"it has {dimensions[sample]} dimensions, sample 0 has {dimensions[0]}: all must have as many")
+    return rows[:, 6 : 6 + int(dimensions[0])].copy()
+
+
+def _check_sizes(rows: np.ndarray, shapes: np.ndarray, types: list[np.dtype]) -> None:
+    volumes, absurd = data_bytes(shapes, np.array([dtype.itemsize for dtype in types]))
+    there = rows[:, 5] - rows[:, 4]
+    wrong = absurd | (volumes != there)
+    if wrong.any():
+        sample = int(np.argmax(wrong))
+        raise SampleError(sample, f"its header speaks of {volumes[sample]:.0f} bytes of data, it has {there[sample]}")
