@@ -13,6 +13,14 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..
     for the same seed.
     """
 
+def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = ..., cache_objects: bool | None = ..., class_weights: float | Sequence[float] | DataNode | None = ..., classes: int | Sequence[int] | DataNode | None = ..., foreground_prob: float | DataNode | None = ..., format: str | None = ..., ignore_class: bool | None = ..., k_largest: int | None = ..., output_class: bool | None = ..., threshold: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
+    """The box of an object that is picked at random from a mask of labels, INT32; of the whole mask if there is none.
+
+    Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
+    another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
+    background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+    """
+
 def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
     """The polygons of the masks that are named, in the order of their names, and their vertices.
 

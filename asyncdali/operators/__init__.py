@@ -30,6 +30,7 @@ MODULES = (
     "operators.detection.box_encoder",
     "operators.detection.random_bbox_crop",
     "operators.detection.random_mask_pixel",
+    "operators.detection.random_object_bbox",
     "operators.detection.select_masks",
     "operators.dims",
     "operators.masks.erase",

@@ -140,6 +140,7 @@ CALLS = {
     "bbox_rotate": lambda: fn.bbox_rotate(boxes(), fn.constant(idata=[1, 2]), angle=scalar(), input_shape=[30, 40], keep_size=True)[0],
     "segmentation.select_masks": lambda: fn.segmentation.select_masks(
         fn.constant(idata=[2]), fn.constant(idata=[1, 0, 2, 2, 1, 3], shape=[2, 3]), numbers(3, 2), reindex_masks=True)[1],
+    "segmentation.random_object_bbox": lambda: fn.segmentation.random_object_bbox(image(), output_class=True, class_weights=[1.0] * 200)[2],
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]

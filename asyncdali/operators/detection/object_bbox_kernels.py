@@ -1,0 +1,307 @@
+"""Picking objects of labelled masks at random: connected regions, their boxes, and which of them is drawn."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numba import types
+
+from ...compiled.intrinsics import c_function, larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64, view_i32
+from ...compiled.step import Compiled, inlined, step_variant
+from ..arrays.convert_kernels import view
+from ..random.random_distributions_kernels import canonical64, new_stream, up_to
+from ..random.random_streams_kernels import open_stream
+
+_U, _F = np.uint64, np.float32
+_SAMPLE_STRIDE = _U(65537)
+MOST_AXES = 6
+OUT_OF_MEMORY = 1
+SCRATCH_FIELD = 18
+"""Entry of the context table with the offset of the scratch: int32 for each element of the largest mask."""
+
+_axes_array = local_array(np.int64, MOST_AXES)
+# The number of objects is known only when they have been found, and the worst case (every pixel one) is too much to set aside.
+_allocate = c_function("malloc", types.int64, types.int64)
+_release = c_function("free", types.int64, types.int64)
+
+# Context table: 0 mask addresses, 1 shapes int64[samples, axes], 2 axes, 3-4 output addresses: begins, ends or extents (4: 0 where one
+# output has both), 5 those of classes (or 0), 6 whether the second are extents, 7 probabilities of the foreground float32[samples],
+# 8 backgrounds int64[samples], 9 classes int64 (or 0), 10 their weights float32, 11 first class of each sample int64[samples + 1],
+# 12 thresholds int64[samples, axes] (or 0), 13 objects that count (or 0: all), 14-17 key, hi, lo, phase, 18 scratch, 19 whether classes
+# are ignored.
+#
+# Objects: a table of records of 1 + 2 * axes int64: class, begin of the box, end of the box.
+
+
+@inlined
+def _root(parents, i):
+    while parents[i] != i:
+        parents[i] = parents[parents[i]]
+        i = parents[i]
+    return i
+
+
+@inlined
+def _next(coordinates, shape, axes):
+    """The coordinates of the next element in memory."""
+    k = axes - 1
+    coordinates[k] += 1
+    while k > 0 and coordinates[k] == load_i64(shape + 8 * k):
+        coordinates[k] = 0
+        k -= 1
+        coordinates[k] += 1
+
+
+@inlined
+def _number(parents, count):
+    """Regions numbered by their first element: parents become -1 (none) or -2 - number; how many there are."""
+    found = 0
+    for i in range(count):
+        parent = parents[i]
+        if parent == i:
+            parents[i] = -2 - found
+            found += 1
+        elif parent >= 0:
+            parents[i] = parents[parent]
+    return found
+
+
+@inlined
+def _fits(record, axes, least):
+    if least != 0:
+        for k in range(axes):
+            if load_i64(record + 8 * (1 + axes + k)) - load_i64(record + 8 * (1 + k)) < load_i64(least + 8 * k):
+                return False
+    return True
+
+
+@inlined
+def _volume(record, axes):
+    volume = 1
+    for k in range(axes):
+        volume *= load_i64(record + 8 * (1 + axes + k)) - load_i64(record + 8 * (1 + k))
+    return volume
+
+
+@inlined
+def _counts(record, axes, any_class, label, least):
+    """Whether an object may be picked."""
+    return (any_class or load_i64(record) == label) and _fits(record, axes, least)
+
+
+@inlined
+def _pick(stream, objects, number, axes, any_class, label, least, largest):
+    """The address of the record drawn among objects that may be picked, of the `largest` ones (0: all); 0 if there is none."""
+    size, able = 8 * (1 + 2 * axes), 0
+    for k in range(number):
+        able += 1 if _counts(objects + size * k, axes, any_class, label, least) else 0
+    if able == 0:
+        return 0
+    if not 0 < largest < able:
+        left, k = up_to(stream, able - 1), np.int64(-1)
+        while left >= 0:
+            k += 1
+            left -= 1 if _counts(objects + size * k, axes, any_class, label, least) else 0
+        return objects + size * k
+    rank = up_to(stream, largest - 1)
+    last, last_volume = np.int64(-1), np.int64(-1)
+    for _ in range(rank + 1):  # the next largest; of equal ones the first
+        best, best_volume = np.int64(-1), np.int64(-1)
+        for k in range(number):
+            record = objects + size * k
+            if _counts(record, axes, any_class, label, least):
+                volume = _volume(record, axes)
+                behind = last < 0 or volume < last_volume or (volume == last_volume and k > last)
+                if behind and volume > best_volume:
+                    best, best_volume = k, volume
+        last, last_volume = best, best_volume
+    return objects + size * last
+
+
+@inlined
+def _sift(values, first, count):
+    """Restore the heap order of int64 at address `values` below `first`."""
+    while 2 * first + 1 < count:
+        child = 2 * first + 1
+        if child + 1 < count and load_i64(values + 8 * child) < load_i64(values + 8 * child + 8):
+            child += 1
+        above, below_it = load_i64(values + 8 * first), load_i64(values + 8 * child)
+        if above >= below_it:
+            return
+        store_i64(values + 8 * first, below_it)
+        store_i64(values + 8 * child, above)
+        first = child
+
+
+@inlined
+def _classes_found(objects, number, axes, classes):
+    """The classes of all objects, sorted, each once, into int64 at `classes`; how many."""
+    size = 8 * (1 + 2 * axes)
+    for k in range(number):
+        store_i64(classes + 8 * k, load_i64(objects + size * k))
+    for k in range(number // 2 - 1, -1, -1):
+        _sift(classes, k, number)
+    for end in range(number - 1, 0, -1):
+        last = load_i64(classes + 8 * end)
+        store_i64(classes + 8 * end, load_i64(classes))
+        store_i64(classes, last)
+        _sift(classes, 0, end)
+    kept = 0
+    for k in range(number):
+        value = load_i64(classes + 8 * k)
+        if kept == 0 or load_i64(classes + 8 * kept - 8) != value:
+            store_i64(classes + 8 * kept, value)
+            kept += 1
+    return kept
+
+
+@inlined
+def _is_there(objects, number, axes, label):
+    size, there = 8 * (1 + 2 * axes), False
+    for k in range(number):
+        there = there or load_i64(objects + size * k) == label
+    return there
+
+
+@inlined
+def _pick_class(stream, objects, number, axes, classes, weights, count, least, largest):
+    """Draw a class by its weight until one has an object that may be picked: that object's record, or 0. Weights are used up."""
+    while True:
+        total = 0.0
+        for k in range(count):
+            total += np.float64(load_f32(weights + 4 * k))
+        if not total > 0.0:
+            return 0
+        position, sum_before = canonical64(stream) * np.float64(_F(total)), 0.0
+        chosen = np.int64(-1)
+        for k in range(count):
+            sum_before += np.float64(load_f32(weights + 4 * k))
+            if np.float64(_F(sum_before)) >= position and load_f32(weights + 4 * k) != _F(0):
+                chosen = k
+                break
+        if chosen < 0:
+            return 0
+        found = _pick(stream, objects, number, axes, False, load_i64(classes + 8 * chosen), least, largest)
+        if found != 0:
+            return found
+        store_f32(weights + 4 * chosen, _F(0))
+
+
+@inlined
+def _draw(context, sample, stream, objects, number, classes, weights):
+    """The record of the object that is drawn, or 0; `classes` and `weights` have room for all there may be."""
+    axes, largest, least = load_i64(context + 16), load_i64(context + 104), load_i64(context + 96)
+    least = least + 8 * axes * sample if least != 0 else 0
+    if load_i64(context + 152) != 0:
+        return _pick(stream, objects, number, axes, True, 0, least, largest)
+    if load_i64(context + 72) == 0:
+        count = _classes_found(objects, number, axes, classes)
+        for k in range(count):
+            store_f32(weights + 4 * k, _F(1))
+    else:
+        first = load_i64(load_i64(context + 88) + 8 * sample)
+        count = load_i64(load_i64(context + 88) + 8 * sample + 8) - first
+        for k in range(count):
+            label = load_i64(load_i64(context + 72) + 8 * (first + k))
+            store_i64(classes + 8 * k, label)
+            there = _is_there(objects, number, axes, label)
+            store_f32(weights + 4 * k, load_f32(load_i64(context + 80) + 4 * (first + k)) if there else _F(0))
+    return _pick_class(stream, objects, number, axes, classes, weights, count, least, largest)
+
+
+@inlined
+def _write(context, sample, shape, record):
+    """The box of a record, or of the whole mask (0)."""
+    axes, extents = load_i64(context + 16), load_i64(context + 48) != 0
+    begins = load_i64(load_i64(context + 24) + 8 * sample)
+    ends = begins + 4 * axes if load_i64(context + 32) == 0 else load_i64(load_i64(context + 32) + 8 * sample)
+    for k in range(axes):
+        begin, end = np.int64(0), load_i64(shape + 8 * k)
+        if record != 0:
+            begin, end = load_i64(record + 8 * (1 + k)), load_i64(record + 8 * (1 + axes + k))
+        store_i32(begins + 4 * k, np.int32(begin))
+        store_i32(ends + 4 * k, np.int32(end - begin if extents else end))
+    if load_i64(context + 40) != 0:
+        label = load_i64(record) if record != 0 else load_i64(load_i64(context + 64) + 8 * sample)
+        store_i32(load_i64(load_i64(context + 40) + 8 * sample), np.int32(label))
+
+
+@cache
+def object_bbox_step(dtype: str) -> Compiled:
+    """The step for the numpy name of a mask's dtype."""
+    elements = view(dtype)
+
+    @inlined
+    def regions(mask, parents, count, shape, axes, background):
+        """Elements of one value that touch at a face get one root, the first of them; -1 where the value is `background`."""
+        coordinates, strides = _axes_array(), _axes_array()
+        stride = np.int64(1)
+        for k in range(axes - 1, -1, -1):
+            coordinates[k], strides[k] = 0, stride
+            stride *= load_i64(shape + 8 * k)
+        for i in range(count):
+            value = mask[i]
+            parents[i] = -1
+            if np.int64(value) != background:
+                parents[i] = i
+                for k in range(axes):
+                    if coordinates[k] > 0 and mask[i - strides[k]] == value:
+                        a, b = _root(parents, i), _root(parents, i - strides[k])
+                        parents[larger(a, b)] = smaller(a, b)
+            _next(coordinates, shape, axes)
+
+    @inlined
+    def collect(mask, numbers, count, shape, axes, objects):
+        """The table of objects; `numbers` as :func:`_number` leaves them."""
+        coordinates, size = _axes_array(), 8 * (1 + 2 * axes)
+        for k in range(axes):
+            coordinates[k] = 0
+        found = 0
+        for i in range(count):
+            number = -2 - np.int64(numbers[i])
+            if number >= 0:
+                record = objects + size * number
+                if number == found:
+                    found += 1
+                    store_i64(record, np.int64(mask[i]))
+                    for k in range(axes):
+                        store_i64(record + 8 * (1 + k), coordinates[k])
+                        store_i64(record + 8 * (1 + axes + k), coordinates[k] + 1)
+                else:
+                    for k in range(axes):
+                        store_i64(record + 8 * (1 + k), smaller(load_i64(record + 8 * (1 + k)), coordinates[k]))
+                        store_i64(record + 8 * (1 + axes + k), larger(load_i64(record + 8 * (1 + axes + k)), coordinates[k] + 1))
+            _next(coordinates, shape, axes)
+
+    @step_variant("object_bbox", dtype)
+    def object_bbox(context, sample, thread):
+        axes = load_i64(context + 16)
+        shape = load_i64(context + 8) + 8 * axes * sample
+        stream = new_stream()
+        hi = _U(load_i64(context + 120)) + _SAMPLE_STRIDE * _U(sample)
+        open_stream(stream, _U(load_i64(context + 112)), hi, _U(load_i64(context + 128)), _U(load_i64(context + 136)))
+        count = np.int64(1)
+        for k in range(axes):
+            count *= load_i64(shape + 8 * k)
+        if not canonical64(stream) < np.float64(load_f32(load_i64(context + 56) + 4 * sample)) or count == 0:
+            _write(context, sample, shape, 0)
+            return 0
+        mask = elements(load_i64(load_i64(context) + 8 * sample), count)
+        numbers = view_i32(load_i64(thread) + load_i64(context + 8 * SCRATCH_FIELD), count)
+        regions(mask, numbers, count, shape, axes, load_i64(load_i64(context + 64) + 8 * sample))
+        number = _number(numbers, count)
+        given = np.int64(0)
+        if load_i64(context + 72) != 0:
+            given = load_i64(load_i64(context + 88) + 8 * sample + 8) - load_i64(load_i64(context + 88) + 8 * sample)
+        most, size = larger(number, given), 8 * (1 + 2 * axes)
+        objects = _allocate(size * number + 12 * most + 8)
+        if objects == 0:
+            return OUT_OF_MEMORY
+        collect(mask, numbers, count, shape, axes, objects)
+        classes = objects + size * number
+        _write(context, sample, shape, _draw(context, sample, stream, objects, number, classes, classes + 8 * most))
+        _release(objects)
+        return 0
+
+    return object_bbox

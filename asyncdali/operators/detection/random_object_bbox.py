@@ -1,0 +1,152 @@
+"""segmentation.random_object_bbox: the box of an object of a labelled mask, picked at random."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, context_table, register
+from ..random.random import StreamOperator
+from .rows import first_rows
+
+_TYPES = (
+    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
+    DALIDataType.BOOL,
+)  # fmt: skip
+_FORMATS = ("anchor_shape", "start_end", "box")
+_LARGEST_MASK = 2**31 - 2
+
+
+@register
+class RandomObjectBBox(StreamOperator):
+    """See the schema."""
+
+    schema = Schema(
+        name="segmentation.random_object_bbox",
+        doc="""The box of an object that is picked at random from a mask of labels, INT32; of the whole mask if there is none.
+
+        Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
+        another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
+        background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.""",
+        seeded=True,
+        outputs=lambda constants: (1 if constants.get("format") == "box" else 2) + bool(constants.get("output_class")),
+        args=(
+            Arg(
+                "background", "int", 0, "Label of what is no object; by default 0, or the number below all `classes` if 0 is one.",
+                tensor=True, stream=True,
+            ),
+            Arg("cache_objects", "bool", False, "Accepted; there is no cache: one pass over a mask finds the objects of all classes."),
+            Arg(
+                "class_weights", "float_list", None, "How likely the classes are; without `classes` those of the labels from 1 on.",
+                tensor=True, stream=True,
+            ),
+            Arg("classes", "int_list", None, "Labels of objects; by default all but the background.", tensor=True, stream=True),
+            Arg("foreground_prob", "float", 1.0, "How likely an object is picked, not the whole mask.", tensor=True, stream=True),
+            Arg(
+                "format", "str", "anchor_shape", '"anchor_shape": two outputs; "start_end": two outputs; "box": one of both start and end.',
+            ),
+            Arg("ignore_class", "bool", False, "Any object, whatever its class.", stream=True),
+            Arg("k_largest", "int", None, "Only so many objects count, those with the largest boxes (of the class drawn).", stream=True),
+            Arg("output_class", "bool", False, "One more output: the label."),
+            Arg("threshold", "int_list", None, "Least extents of a box: one, or one per axis.", tensor=True, stream=True),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("format") not in _FORMATS:
+            raise ValueError(f"`format` is {spec.constant('format')!r}; supported are {', '.join(_FORMATS)}")
+        if spec.constant("ignore_class"):
+            both = [name for name in ("classes", "class_weights", "output_class") if spec.given(name) and spec.constant(name) is not False]
+            if both:
+                raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: classes are not told apart")
+        if spec.given("k_largest") and spec.constant("k_largest") < 1:
+            raise ValueError(f"`k_largest` must be at least 1, got {spec.constant('k_largest')}")
+        from . import object_bbox_kernels
+
+        self._kernels: Any = object_bbox_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self._kernels.object_bbox_step(storage_dtype(source).name).compile()
+        return [DALIDataType.INT32] * self.spec.output_count
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source, position, count = inputs[0], self.position, arguments.count
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Unsupported mask type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        if not 1 <= source.ndim <= self._kernels.MOST_AXES:
+            raise ValueError(f"masks must have 1 to {self._kernels.MOST_AXES} axes, got {source.ndim}")
+        sizes = source.shapes.prod(axis=1)
+        if (sizes > _LARGEST_MASK).any():
+            raise SampleError(int(np.argmax(sizes)), f"the mask has {int(sizes.max())} elements; up to {_LARGEST_MASK} are possible")
+        backgrounds, classes, weights, firsts = self._classes(arguments)
+        threshold = 0
+        if arguments.given("threshold"):
+            threshold = np.ascontiguousarray(arguments.vectors("threshold", source.ndim, np.int64))
+        joined, labelled = self.spec.constant("format") == "box", self.spec.constant("output_class")
+        boxes = [self._output(count, 2 * source.ndim)] if joined else [self._output(count, source.ndim) for _ in range(2)]
+        outputs = boxes + [self._output(count, None)] * bool(labelled)
+        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
+        context, keep = context_table([
+            source.addresses, np.ascontiguousarray(source.shapes), source.ndim, boxes[0].addresses, 0 if joined else boxes[1].addresses,
+            outputs[-1].addresses if labelled else 0, self.spec.constant("format") == "anchor_shape",
+            arguments.scalars("foreground_prob"), backgrounds, classes, weights, firsts, threshold, self.spec.constant("k_largest") or 0,
+            *words, 0, bool(self.spec.constant("ignore_class")),
+        ])  # fmt: skip
+        kernel = self._kernels.object_bbox_step(storage_dtype(source.dtype).name)
+        scratch = 4 * int(sizes.max(initial=0))
+        return Planned(outputs, [Step(kernel.address, context, self._explain, scratch, self._kernels.SCRATCH_FIELD, keep)])
+
+    @staticmethod
+    def _output(count: int, length: int | None) -> Batch:
+        return Batch(np.full((count, 0 if length is None else 1), length or 0, np.int64), DALIDataType.INT32)
+
+    @staticmethod
+    def _explain(code: int, text: str, sample: int) -> str:
+        return "there is not enough memory for the table of objects"
+
+    def _classes(self, arguments: Arguments) -> tuple[np.ndarray, Any, Any, Any]:
+        """Backgrounds int64[samples]; classes int64 and weights float32 of all samples, and where each one's begin (0: not given)."""
+        backgrounds = arguments.scalars("background", np.int64)
+        if not arguments.given("classes") and not arguments.given("class_weights"):
+            return backgrounds, 0, 0, 0
+        classes = self._lists("classes", np.int64, arguments)
+        weights = self._lists("class_weights", np.float32, arguments)
+        if classes is None:
+            assert weights is not None
+            classes = [_labels(len(row), int(background)) for row, background in zip(weights, backgrounds, strict=True)]
+        elif not arguments.given("background"):
+            backgrounds = np.array([row.min() - 1 if (row == 0).any() else 0 for row in classes], np.int64)
+        if weights is None:
+            weights = [np.ones(len(row), np.float32) for row in classes]
+        for i, (labels, likely) in enumerate(zip(classes, weights, strict=True)):
+            if len(labels) != len(likely):
+                raise SampleError(i, f"`classes` and `class_weights` must be of one length, got {len(labels)} and {len(likely)}")
+            if (labels == backgrounds[i]).any():
+                raise SampleError(i, f"the label {int(backgrounds[i])} is in `classes`, but it is the background")
+            if not ((likely >= 0) & np.isfinite(likely)).all():
+                raise SampleError(i, f"`class_weights` must be finite and not negative, got {likely.tolist()}")
+        firsts = first_rows(np.array([len(row) for row in classes], np.int64))
+        # One more element: empty lists have an address, too.
+        return backgrounds, np.concatenate([*classes, [0]]).astype(np.int64), np.concatenate([*weights, [0]]).astype(np.float32), firsts
+
+    @staticmethod
+    def _lists(name: str, dtype: Any, arguments: Arguments) -> list[np.ndarray] | None:
+        """The list of each sample; None: not given."""
+        if not arguments.given(name):
+            return None
+        if not arguments.is_input(name):
+            return [np.array(arguments.constant(name), dtype)] * arguments.count
+        batch = arguments.batch(name)
+        return [batch.sample(i).reshape(-1).astype(dtype) for i in range(len(batch))]
+
+
+def _labels(count: int, background: int) -> np.ndarray:
+    """The first `count` labels from 0 on that are not the background."""
+    labels = np.arange(count, dtype=np.int64)
+    return labels + (labels >= background) if background >= 0 else labels
