@@ -210,6 +210,12 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
+def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
+
+    Layouts HWC and FHWC, UINT8, three channels (RGB).
+    """
+
 def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 

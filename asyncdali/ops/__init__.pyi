@@ -310,6 +310,15 @@ class Hue:
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class JpegCompressionDistortion:
+    """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
+
+    Layouts HWC and FHWC, UINT8, three channels (RGB).
+    """
+
+    def __init__(self, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Laplacian:
     """The Laplacian of images or volumes: the sum of second derivatives along the data axes.
 

@@ -141,6 +141,7 @@ CALLS = {
     "segmentation.select_masks": lambda: fn.segmentation.select_masks(
         fn.constant(idata=[2]), fn.constant(idata=[1, 0, 2, 2, 1, 3], shape=[2, 3]), numbers(3, 2), reindex_masks=True)[1],
     "segmentation.random_object_bbox": lambda: fn.segmentation.random_object_bbox(image(), output_class=True, class_weights=[1.0] * 200)[2],
+    "jpeg_compression_distortion": lambda: fn.jpeg_compression_distortion(picture(), quality=20),
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]
