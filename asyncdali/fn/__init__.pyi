@@ -424,6 +424,12 @@ def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: s
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
     """
 
+def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Images as seen in a sphere.
+
+    Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.
+    """
+
 def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Removes axes of extent 1, given by number or by letter; the data are not copied."""
 
@@ -432,6 +438,14 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
+    """
+
+def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., alignment: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., mode: str | None = ..., scales: float | Sequence[float] | DataNode | None = ..., size_rounding: str | None = ..., sizes: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Resizes some axes of a tensor, by linear or other interpolation (see `resize`).
+
+    The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
+    a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
+    between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.
     """
 
 def to_decibels(input_0: Any, /, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -446,6 +460,12 @@ def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
     output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
     Layouts: HWC, FHWC, DHWC, FDHWC.
+    """
+
+def water(input_0: Any, /, *, ampl_x: float | None = ..., ampl_y: float | None = ..., fill_value: float | None = ..., freq_x: float | None = ..., freq_y: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., phase_x: float | None = ..., phase_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Images as seen under water.
+
+    Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).
     """
 
 def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:

@@ -62,6 +62,7 @@ CALLS = {
     "infinite constant": lambda: numbers(3) < float("inf"),
     "subscript": lambda: image()[1:, ::-1, fn.cast(scalar(), dtype=types.INT32) - 1],
     "permute_batch": lambda: fn.permute_batch(image(), indices=fn.batch_permutation()),
+    "tensor_resize": lambda: fn.tensor_resize(numbers(4, 5, 6), axes=[0, 2], scales=[1.5, 0.7], alignment=[0.25], size_rounding="ceil"),
     "audio_resample": lambda: fn.audio_resample(numbers(600), in_rate=scalar(), out_rate=2.0, quality=30.0, dtype=types.INT16),
     "decoders.numpy": lambda: fn.decoders.numpy(array_file(), dtype=types.INT16),
     "decoders.audio": lambda: fn.decoders.audio(sound(), sample_rate=16000.0, quality=20.0, dtype=types.INT16, downmix=True)[0],
@@ -142,6 +143,7 @@ CALLS = {
         fn.constant(idata=[2]), fn.constant(idata=[1, 0, 2, 2, 1, 3], shape=[2, 3]), numbers(3, 2), reindex_masks=True)[1],
     "segmentation.random_object_bbox": lambda: fn.segmentation.random_object_bbox(image(), output_class=True, class_weights=[1.0] * 200)[2],
     "jpeg_compression_distortion": lambda: fn.jpeg_compression_distortion(picture(), quality=20),
+    "sphere": lambda: fn.sphere(fn.water(picture(), ampl_x=2.0, phase_y=1.0, mask=fn.random.coin_flip()), interp_type=types.INTERP_LINEAR),
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]

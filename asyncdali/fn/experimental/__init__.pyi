@@ -28,3 +28,6 @@ def filter(*inputs: Any, **arguments: Any) -> DataNode:
 
 def peek_image_shape(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.peek_image_shape``."""
+
+def tensor_resize(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.tensor_resize``."""

@@ -107,7 +107,7 @@ def _offset(x, y, height, width, channels, clamp):
 
 
 @cache
-def _make_edge(in_dtype: str, out_dtype: str) -> Any:
+def make_edge(in_dtype: str, out_dtype: str) -> Any:
     """``edge(source, px, py, height, width, channels, fill, clamp, linear, out)``: one pixel of a plane, every tap checked.
 
     px, py are positions less a half for linear, plain for nearest.
@@ -143,7 +143,7 @@ def _make_edge(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def _make_voxel(in_dtype: str, out_dtype: str) -> Any:
-    """As :func:`_make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
+    """As :func:`make_edge` for a voxel: ``voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)``."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
 
@@ -223,7 +223,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
 @cache
 def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Step for planes (depth 1 or frames); see the table at the top. Types: what ``rotate`` accepts."""
-    inside, edge = _make_inside(in_dtype, out_dtype), _make_edge(in_dtype, out_dtype)
+    inside, edge = _make_inside(in_dtype, out_dtype), make_edge(in_dtype, out_dtype)
     view_out = view(out_dtype)
     convert = converter("float32", out_dtype)
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize

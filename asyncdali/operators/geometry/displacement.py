@@ -1,0 +1,98 @@
+"""sphere and water: every pixel comes from somewhere else."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType, DALIInterpType
+from ..arrays.strided import fill_values, like
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..layouts import input_layout
+
+_TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
+_ARGS = (
+    Arg("fill_value", "float", 0.0, "Value outside the image; UINT8: without its fraction, the low 8 bits."),
+    Arg("interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR."),
+    Arg("mask", "int", 1, "0: the image stays as it is.", tensor=True),
+)
+
+
+class _Displacement(Operator):
+    """What both have in common; they differ in their parameters and in the kernel of their name."""
+
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        interpolation = spec.constant("interp_type")
+        if interpolation not in (DALIInterpType.INTERP_NN, DALIInterpType.INTERP_LINEAR):
+            raise ValueError(f"Only nearest and linear interpolation is supported, got {interpolation.name}")
+        self._linear = interpolation == DALIInterpType.INTERP_LINEAR
+        from . import displacement_kernels
+
+        self._kernels: Any = displacement_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self._kernel(source).compile()
+        return dtypes
+
+    def _kernel(self, dtype: DALIDataType) -> Any:
+        return self._kernels.displacement_step(self.schema.name, storage_dtype(dtype).name)
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, ("HWC",))
+        if source.dtype not in _TYPES:
+            raise ValueError(f"{self.schema.name} works on {' and '.join(kind.name for kind in _TYPES)}, got {source.dtype.name}")
+        output = like(source, layout=layout)
+        numbers = np.array([self.spec.constant(name) for name in self.parameters], np.float32)
+        fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
+        shapes, masks = np.ascontiguousarray(source.shapes), arguments.scalars("mask", np.int64)
+        table, keep = context_table((source.addresses, output.addresses, shapes, masks, fill, self._linear, 0, numbers))
+        scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
+        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, self._kernels.SCRATCH_FIELD, keep)
+        return Planned([output], [step])
+
+
+@register
+class Sphere(_Displacement):
+    """See the schema."""
+
+    schema = Schema(
+        name="sphere",
+        doc="""Images as seen in a sphere.
+
+        Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.""",
+        devices=("cpu", "gpu"),
+        args=_ARGS,
+    )
+
+
+@register
+class Water(_Displacement):
+    """See the schema."""
+
+    parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
+    schema = Schema(
+        name="water",
+        doc="""Images as seen under water.
+
+        Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("ampl_x", "float", 10.0, "Amplitude of the wave along x, in pixels."),
+            Arg("ampl_y", "float", 10.0, "Amplitude of the wave along y, in pixels."),
+            *_ARGS[:1],
+            Arg("freq_x", "float", round(math.tau / 128, 9), "Radians per row of the wave along x."),
+            Arg("freq_y", "float", round(math.tau / 128, 9), "Radians per column of the wave along y."),
+            *_ARGS[1:],
+            Arg("phase_x", "float", 0.0, "Radians at row 0 of the wave along x."),
+            Arg("phase_y", "float", 0.0, "Radians at column 0 of the wave along y."),
+        ),
+    )

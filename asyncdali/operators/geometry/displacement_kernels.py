@@ -1,0 +1,100 @@
+"""Images warped by a displacement of every pixel: where a pixel comes from, and what lies there. Positions are float32."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from ...compiled.intrinsics import c_function, copy_bytes, larger, load_f32, load_i64, view_f32
+from ...compiled.step import Compiled, inlined, step_variant
+from ..arrays.convert_kernels import view
+from .rotate_kernels import make_edge
+
+_F = np.float32
+_sinf = c_function("sinf", types.float32, types.float32)
+_cosf = c_function("cosf", types.float32, types.float32)
+SCRATCH_FIELD = 6
+ROWS_OF_SCRATCH = 3
+"""float32 for each column of the widest image, so many times."""
+
+# Context table: 0 input addresses, 1 output addresses, 2 shapes int64[samples, 3], 3 masks int64[samples] (0: the image as it is), 4 fill
+# value float32, 5 linear (0: nearest), 6 scratch, 7 parameters float32: amplitudes, frequencies and phases of x and y.
+
+
+@inlined
+def _nothing(row, height, width, parameters, kept):
+    pass
+
+
+@inlined
+def _sphere(y, height, width, parameters, kept, xs, ys):
+    """Positions, pixel centres at halves: the further from the centre, the more a pixel is drawn from the outside."""
+    half = _F(larger(width // 2, height // 2))
+    middle_x, middle_y = _F(width) / _F(2), _F(height) / _F(2)
+    dy = _F(_F(y) + _F(0.5)) - middle_y
+    for x in range(width):
+        dx = _F(_F(x) + _F(0.5)) - middle_x
+        part = _F(_F(np.sqrt(_F(_F(dx * dx) + _F(dy * dy)))) / half)
+        xs[x] = _F(middle_x + _F(part * dx))
+        ys[x] = _F(middle_y + _F(part * dy))
+
+
+@inlined
+def _water_columns(row, height, width, parameters, kept):
+    """What all rows share: the displacement along y of each column."""
+    amplitude, frequency, phase = load_f32(parameters + 4), load_f32(parameters + 12), load_f32(parameters + 20)
+    for x in range(width):
+        kept[x] = _F(amplitude * _cosf(_F(_F(frequency * _F(x)) + phase)))
+
+
+@inlined
+def _water(y, height, width, parameters, kept, xs, ys):
+    amplitude, frequency, phase = load_f32(parameters), load_f32(parameters + 8), load_f32(parameters + 16)
+    shift = _F(amplitude * _sinf(_F(_F(frequency * _F(y)) + phase)))
+    for x in range(width):
+        xs[x] = _F(_F(x) + shift)
+        ys[x] = _F(_F(y) + kept[x])
+
+
+_WARPS: dict[str, Any] = {"sphere": (_nothing, _sphere), "water": (_water_columns, _water)}
+
+
+@cache
+def displacement_step(warp: str, dtype: str) -> Compiled:
+    """The step of "sphere" or "water" for the numpy name of a dtype."""
+    begin, positions = _WARPS[warp]
+    edge, elements = make_edge(dtype, dtype), view(dtype)
+    size = np.dtype(dtype).itemsize
+
+    @step_variant(warp, dtype)
+    def displace(context, sample, thread):
+        shape = load_i64(context + 16) + 24 * sample
+        height, width, channels = load_i64(shape), load_i64(shape + 8), load_i64(shape + 16)
+        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        if load_i64(load_i64(context + 24) + 8 * sample) == 0:
+            copy_bytes(out, source, height * width * channels * size)
+            return 0
+        fill, linear, parameters = load_f32(load_i64(context + 32)), load_i64(context + 40) != 0, load_i64(context + 56)
+        scratch = load_i64(thread) + load_i64(context + 8 * SCRATCH_FIELD)
+        xs, ys, kept = view_f32(scratch, width), view_f32(scratch + 4 * width, width), view_f32(scratch + 8 * width, width)
+        begin(0, height, width, parameters, kept)
+        # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.
+        reach = _F(0.5) if linear else _F(0)
+        right, bottom = _F(width) + reach, _F(height) + reach
+        for y in range(height):
+            positions(y, height, width, parameters, kept, xs, ys)
+            for x in range(width):
+                px, py = xs[x], ys[x]
+                if -reach <= px < right and -reach <= py < bottom:
+                    edge(source, px - reach, py - reach, height, width, channels, fill, False, linear, out)
+                else:
+                    to = elements(out, channels)
+                    for c in range(channels):
+                        to[c] = fill
+                out += channels * size
+        return 0
+
+    return displace
