@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...batch import Batch, storage_dtype
@@ -141,7 +143,7 @@ class Resize(Operator):
         start = end = None
         if arguments.given("roi_start"):
             start, end = arguments.vectors("roi_start", axes), arguments.vectors("roi_end", axes)
-        size = self._requested(axes, arguments)
+        size = self._requested(spatial, arguments)
         wrong = ~np.isfinite(size).all(axis=1) | (np.abs(size).max(axis=1, initial=0) > 2**31)
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
@@ -149,11 +151,16 @@ class Resize(Operator):
         return rules.geometry(
             spatial, size, mode=self._mode, max_size=None if limits is None else np.resize(np.asarray(limits, np.float32), axes),
             roi_start=start, roi_end=end, roi_relative=self.spec.constant("roi_relative"),
-            subpixel_scale=self.spec.constant("subpixel_scale"),
+            subpixel_scale=self.spec.constant("subpixel_scale"), **self._rounding(axes, arguments),
         )  # fmt: skip
 
-    def _requested(self, axes: int, arguments: Arguments) -> np.ndarray:
+    def _rounding(self, axes: int, arguments: Arguments) -> dict[str, Any]:
+        """How sizes become whole, by the names of :func:`asyncdali.operators.geometry.resize_rules.geometry`, where that can be chosen."""
+        return {}
+
+    def _requested(self, spatial: np.ndarray, arguments: Arguments) -> np.ndarray:
         """Requested lengths float32[samples, axes], 0 where none."""
+        axes = spatial.shape[1]
         for name in ("resize_shorter", "resize_longer"):
             if arguments.given(name):
                 return np.repeat(arguments.scalars(name)[:, None], axes, axis=1)

@@ -14,6 +14,7 @@ import numpy as np
 LAYOUTS = ("HWC", "FHWC", "CHW", "FCHW", "CFHW", "DHWC", "FDHWC", "CDHW", "FCDHW", "CFDHW")
 """Layouts that resize accepts; without a layout the first one of the same length is meant."""
 MODES = ("default", "stretch", "not_larger", "not_smaller")
+ROUNDINGS = ("round", "truncate", "ceil")
 SMALLEST_EXTENT = np.float32(1e-3)
 """A region of interest narrower than this is treated as being this wide when an aspect ratio is taken from it."""
 
@@ -41,6 +42,15 @@ def spatial_axes(layout: str) -> tuple[int, int]:
 def round_half_up(values: np.ndarray) -> np.ndarray:
     """Nearest integer of non-negative `values`, halves upwards, as int64."""
     return np.floor(values.astype(np.float64) + 0.5).astype(np.int64)
+
+
+def rounded(lengths: np.ndarray, how: str) -> np.ndarray:
+    """Whole extents, at least 1; `how` is one of ROUNDINGS."""
+    if how == "round":
+        extents = round_half_up(lengths)
+    else:
+        extents = (np.floor if how == "truncate" else np.ceil)(lengths).astype(np.int64)
+    return np.maximum(extents, 1)
 
 
 def axis_lengths(region: np.ndarray, given: np.ndarray, mode: str, max_size: np.ndarray | None) -> np.ndarray:
@@ -120,15 +130,18 @@ def geometry(
     roi_end: np.ndarray | None = None,
     roi_relative: bool = False,
     subpixel_scale: bool = True,
+    rounding: str = "round",
+    alignment: np.ndarray | None = None,
 ) -> Geometry:
     """Output extents and source intervals of a batch.
 
     shape      int64[samples, axes], spatial extents of the inputs
     size       float32[samples, axes], requested lengths; 0 = not requested, negative flips the axis
+    rounding   how extents become whole, one of ROUNDINGS; they are at least 1
+    alignment  float32[samples, axes], the point of the source interval that stays where it is, 0 its begin, 1 its end; None: its middle
     others     as the arguments of ``fn.resize``; roi_start and roi_end float32[samples, axes], max_size float32[axes]
 
-    Extents are rounded half up and are at least 1. With `subpixel_scale` the source interval is stretched about its middle by
-    rounded / exact length, so that the scale stays what was asked for.
+    With `subpixel_scale` the source interval is stretched by rounded / exact length, so that the scale stays what was asked for.
     """
     lo, hi = source_region(shape, roi_start, roi_end, roi_relative)
     region = np.maximum(np.abs(hi - lo), SMALLEST_EXTENT)
@@ -139,12 +152,12 @@ def geometry(
     # An absent axis takes its sign from the region, which turns a flipped region back.
     flip = np.where(absent, hi < lo, np.signbit(size))
     lengths = axis_lengths(region, np.abs(size), mode, max_size)
-    extents = np.maximum(round_half_up(lengths), 1)
+    extents = rounded(lengths, rounding)
     lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
     if subpixel_scale:
         with np.errstate(divide="ignore", invalid="ignore"):
             stretch = np.where(lengths > 0, extents / lengths, 1).astype(np.float32)
-        middle = (lo + hi) * np.float32(0.5)
+        fixed = (lo + hi) * np.float32(0.5) if alignment is None else lo + (hi - lo) * alignment
         exact = stretch == 1
-        lo, hi = np.where(exact, lo, middle + (lo - middle) * stretch), np.where(exact, hi, middle + (hi - middle) * stretch)
+        lo, hi = np.where(exact, lo, fixed + (lo - fixed) * stretch), np.where(exact, hi, fixed + (hi - fixed) * stretch)
     return Geometry(extents, lo.astype(np.float64), hi.astype(np.float64))
