@@ -63,7 +63,7 @@ def test_too_many_axes():
 
 
 def test_the_same_as_resize():
-    pictures = [RNG.integers(0, 256, (h, w, 3), np.uint8) for h, w in ((20, 30), (9, 7))]
+    pictures = [RNG.random((h, w, 3)).astype(np.float32) for h, w in ((20, 30), (9, 7))]
     sizes = np.float32([[11, 13], [-5, 20]])
     for kind in (types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_LANCZOS3):
         ours = run(pictures, "HWC", {"sizes": sizes}, axes=[0, 1], interp_type=kind)
