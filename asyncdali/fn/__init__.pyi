@@ -433,6 +433,15 @@ def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALI
 def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Removes axes of extent 1, given by number or by letter; the data are not copied."""
 
+def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
+    """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
+
+    Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
+    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
+    union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
+    for the same seed.
+    """
+
 def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Joins the inputs along a new axis.
 

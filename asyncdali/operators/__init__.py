@@ -33,6 +33,7 @@ MODULES = (
     "operators.detection.random_mask_pixel",
     "operators.detection.random_object_bbox",
     "operators.detection.select_masks",
+    "operators.detection.ssd_random_crop",
     "operators.dims",
     "operators.masks.erase",
     "operators.geometry.displacement",

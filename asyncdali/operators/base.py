@@ -171,7 +171,8 @@ SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by defau
 
 
 _PROPER_NAMES = {
-    "bbox": "BBox", "coco": "COCO", "dl": "DL", "mfcc": "MFCC", "mxnet": "MXNet", "rms": "RMS", "roi": "ROI", "tfrecord": "TFRecord",
+    "bbox": "BBox", "coco": "COCO", "dl": "DL", "mfcc": "MFCC", "mxnet": "MXNet", "rms": "RMS", "roi": "ROI", "ssd": "SSD",
+    "tfrecord": "TFRecord",
 }  # fmt: skip
 
 

@@ -638,6 +638,18 @@ class Squeeze:
     def __init__(self, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class SSDRandomCrop:
+    """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
+
+    Inputs: images (HWC), boxes, FLOAT [n, 4], left, top, right, bottom, relative to the image; their labels [n, ...]. Outputs: the
+    cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
+    union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
+    for the same seed.
+    """
+
+    def __init__(self, *, num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
+
 class Stack:
     """Joins the inputs along a new axis.
 

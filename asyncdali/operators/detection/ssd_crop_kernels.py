@@ -1,0 +1,111 @@
+"""The crop of single-shot detectors: windows drawn until one overlaps all boxes enough. Roundings are those of the draws: float32, but
+for the window's corners."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f64, store_i32, store_i64
+from ...compiled.step import compiled, inlined
+from ..random.random_distributions_kernels import new_stream, up_to
+from ..random.random_streams_kernels import open_stream, range32
+
+_U, _F = np.uint64, np.float32
+_SAMPLE_STRIDE = _U(65537)
+_UNCHANGED = 6
+"""The choice not to crop; those before it are least overlaps."""
+
+_corners = local_array(np.float64, 4)
+
+# Table of draw_ssd_crops: 0 key, 1 hi, 2 lo, 3 phase, 4 samples, 5 boxes float32[all, 4] (left, top, right, bottom), 6 first box of each
+# sample int64[samples + 1], 7 attempts for each choice; results: 8 windows float64[samples, 4], 9 boxes kept int64[samples], 10 their
+# indices int32[all], 11 whether it was cropped int64[samples].
+
+
+@inlined
+def _least_overlap(choice):
+    return _F(-1) if choice == 0 else _F(0.1) if choice == 1 else _F(0.3) if choice == 2 else _F(0.5) if choice == 3 else (
+        _F(0.7) if choice == 4 else _F(0.9)
+    )  # fmt: skip
+
+
+@inlined
+def _propose(stream, window):
+    """Draw a window into float64[4]; False where it is too narrow or too flat, which draws no place."""
+    width, height = range32(stream, _F(0.3), _F(1)), range32(stream, _F(0.3), _F(1))
+    shape = _F(width / height)
+    if shape < _F(0.5) or shape > _F(2):
+        return False
+    window[0] = np.float64(range32(stream, _F(0), _F(1.0 - np.float64(width))))
+    window[1] = np.float64(range32(stream, _F(0), _F(1.0 - np.float64(height))))
+    window[2], window[3] = window[0] + np.float64(width), window[1] + np.float64(height)
+    return True
+
+
+@inlined
+def _overlaps(window, box, least):
+    """Whether the intersection by the union is not less than `least`."""
+    left, top, right, bottom = load_f32(box), load_f32(box + 4), load_f32(box + 8), load_f32(box + 12)
+    begin_x, begin_y, end_x, end_y = _F(window[0]), _F(window[1]), _F(window[2]), _F(window[3])
+    shared_x = larger(_F(0), _F(smaller(right, end_x) - larger(left, begin_x)))
+    shared_y = larger(_F(0), _F(smaller(bottom, end_y) - larger(top, begin_y)))
+    shared = _F(shared_x * shared_y)
+    both = _F(_F(_F(bottom - top) * _F(right - left)) + _F(_F(end_y - begin_y) * _F(end_x - begin_x)))
+    return not _F(shared / _F(both - shared)) < least
+
+
+@inlined
+def _keep(window, boxes, count, indices):
+    """Write the indices of the boxes whose centre is in the window; how many."""
+    kept = 0
+    for k in range(count):
+        box = boxes + 16 * k
+        x = 0.5 * np.float64(_F(load_f32(box) + load_f32(box + 8)))
+        y = 0.5 * np.float64(_F(load_f32(box + 4) + load_f32(box + 12)))
+        if window[0] <= x <= window[2] and window[1] <= y <= window[3]:
+            store_i32(indices + 4 * kept, np.int32(k))
+            kept += 1
+    return kept
+
+
+@inlined
+def _search(stream, window, boxes, count, attempts, indices):
+    """Draw until a window is found, whose number of boxes is given, or no crop is chosen: -1."""
+    while True:
+        choice = up_to(stream, _UNCHANGED)
+        if choice == _UNCHANGED:
+            return -1
+        for _ in range(attempts):
+            if not _propose(stream, window):
+                continue
+            enough = True
+            for k in range(count):
+                enough = enough and _overlaps(window, boxes + 16 * k, _least_overlap(choice))
+            kept = _keep(window, boxes, count, indices) if enough else 0
+            if kept > 0:
+                return kept
+
+
+@compiled(1)
+def draw_ssd_crops(table):
+    """ssd_random_crop of a batch."""
+    stream, window = new_stream(), _corners()
+    sample_hi = _U(load_i64(table + 8))
+    for i in range(load_i64(table + 32)):
+        open_stream(stream, _U(load_i64(table)), sample_hi, _U(load_i64(table + 16)), _U(load_i64(table + 24)))
+        first = load_i64(load_i64(table + 48) + 8 * i)
+        count = load_i64(load_i64(table + 48) + 8 * i + 8) - first
+        indices = load_i64(table + 80) + 4 * first
+        kept = _search(stream, window, load_i64(table + 40) + 16 * first, count, load_i64(table + 56), indices)
+        store_i64(load_i64(table + 88) + 8 * i, 0 if kept < 0 else 1)
+        if kept < 0:
+            window[0] = window[1] = 0.0
+            window[2] = window[3] = 1.0
+            kept = count
+            for k in range(count):
+                store_i32(indices + 4 * k, np.int32(k))
+        for k in range(4):
+            store_f64(load_i64(table + 64) + 8 * (4 * i + k), window[k])
+        store_i64(load_i64(table + 72) + 8 * i, kept)
+        sample_hi += _SAMPLE_STRIDE
+    return 0
