@@ -153,6 +153,12 @@ def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: 
     The input must have a layout that begins with F, or none, and at least two dimensions.
     """
 
+def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+
+    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+    """
+
 def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Fills regions of each sample with a value.
 

@@ -220,6 +220,15 @@ class ElementExtract:
     def __init__(self, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class Equalize:
+    """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+
+    Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+    """
+
+    def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Erase:
     """Fills regions of each sample with a value.
 

@@ -23,6 +23,9 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
 def audio_resample(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.audio_resample``."""
 
+def equalize(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.equalize``."""
+
 def filter(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.filter``."""
 

@@ -1,0 +1,51 @@
+"""equalize: images whose histograms are flat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..arrays.strided import like
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..layouts import input_layout
+
+_LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
+
+
+@register
+class Equalize(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="equalize",
+        aliases=("experimental.equalize",),
+        doc="""Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
+
+        Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.""",
+        devices=("cpu", "gpu"),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import equalize_kernels
+
+        self._step: Any = equalize_kernels.equalize_step
+        self._step.compile()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, _LAYOUTS)
+        if source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"equalize works on UINT8 images, got {source.dtype.name}")
+        output = like(source, layout=layout)
+        total, pixels = source.shapes.prod(axis=1), source.shapes[:, [layout.index("H"), layout.index("W")]].prod(axis=1)
+        planes = source.shapes[:, -1] if layout.endswith("C") else np.ones(len(source), np.int64)
+        groups = total // np.maximum(pixels * planes, 1)
+        table, keep = context_table((source.addresses, output.addresses, np.stack([groups, planes, pixels], axis=1)))
+        return Planned([output], [Step(self._step.address, table, no_explanation, keep=keep)])
