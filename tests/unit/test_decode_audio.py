@@ -76,7 +76,7 @@ def test_the_window_against_the_formula():
     lobes, times = 16, 3
     data = noise((200, 1)).astype(np.float32)
     found = resample(data, 1, times, 50.0)
-    assert found.shape == (600, 1) and len(window(lobes)) == 64 * lobes + 2
+    assert found.shape == (600, 1) and len(window(lobes)) == 64 * lobes + 1
     place = np.arange(600)[:, None] / times - np.arange(200)
     weights = np.where(abs(place) <= lobes, np.sinc(place) * (0.5 + 0.5 * np.cos(np.pi * place / lobes)), 0)
     np.testing.assert_allclose(found, weights @ data, atol=2e-3 * 2**15)

@@ -25,7 +25,7 @@ def lobes_of(quality: float) -> int:
 
 @cache
 def window(lobes: int) -> np.ndarray:
-    """A sinc in a Hann window as a table to interpolate in, float32[2 * lobes * PER_LOBE + 2]; the last entry is 0.
+    """A sinc in a Hann window, float32[2 * lobes * PER_LOBE + 1], to be interpolated in.
 
     (Found by resampling impulses with DALI 2.4: 32 entries per lobe, and an envelope wider by half an entry on each side.)
     """
@@ -34,7 +34,20 @@ def window(lobes: int) -> np.ndarray:
     entries = 2 * lobes * PER_LOBE + 1
     place = np.arange(entries) - lobes * PER_LOBE
     envelope = 0.5 + 0.5 * np.cos(2 * np.pi * place / entries)
-    return np.append(np.sinc(place / PER_LOBE) * envelope, 0).astype(np.float32)
+    return (np.sinc(place / PER_LOBE) * envelope).astype(np.float32)
+
+
+@cache
+def _weights(lobes: int) -> np.ndarray:
+    """The window by rows, float32[PER_LOBE + 2, taps]: row p has its entries p, p + PER_LOBE, ... and zeros up to a multiple of LANES."""
+    from .resampling_kernels import LANES, PER_LOBE
+
+    taps = -(-2 * lobes // LANES) * LANES
+    rows = np.zeros((PER_LOBE + 2, taps), np.float32)
+    padded = np.append(window(lobes), np.zeros(PER_LOBE, np.float32))
+    for row in range(PER_LOBE + 2):
+        rows[row, : 2 * lobes] = padded[row : row + 2 * lobes * PER_LOBE : PER_LOBE]
+    return rows
 
 
 def resampled_length(length: int, source: float, target: float) -> int:
@@ -60,7 +73,9 @@ def make_step(
 
     lobes = lobes_of(quality)
     lengths, counts, channels = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
-    values = (sources, targets, lengths, counts, channels, np.ascontiguousarray(ratios, np.float64), window(lobes), lobes)
+    weights = _weights(lobes)
+    ratios = np.ascontiguousarray(ratios, np.float64)
+    values = (sources, targets, lengths, counts, channels, ratios, weights, lobes, weights.shape[1])
     table, keep = context_table(values)
     step = Step(resample_step(*types).address, table, no_explanation, keep=keep)
     step.launches = lambda: [resample_launch(values, counts, channels, types)]

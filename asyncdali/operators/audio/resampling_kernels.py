@@ -18,18 +18,41 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 
 PER_LOBE = 32
 """Entries of a window's table from one zero of the sinc to the next."""
-MOST_LOBES = 64
-_weights = local_array(np.float32, 2 * MOST_LOBES + 2)
+LANES = 8
+"""Sums that are made side by side."""
+_WINDOW = 4096  # input samples that are looked at together, at least the taps of one output
+_window = local_array(np.float32, _WINDOW)
 
 
-@inlined
-def _place_weights(weights, position, first, last, table, lobes):
-    """Weights of input samples first..last for an output at `position` (in input samples)."""
-    for k in range(first, last + 1):
-        at = (np.float64(k) - position + lobes) * PER_LOBE
-        cell = np.int64(at)
-        part = np.float32(at - cell)
-        weights[k - first] = table[cell] + (table[cell + 1] - table[cell]) * part
+@contracted
+def _weighted(first, second, part, source, taps):
+    """The sum of `taps` samples (a multiple of LANES) with weights between those of two rows; in eight sums, which become vectors."""
+    a0, a1, a2, a3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    a4, a5, a6, a7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    b0, b1, b2, b3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    b4, b5, b6, b7 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    k = 0
+    while k < taps:
+        a0 += first[k] * source[k]
+        a1 += first[k + 1] * source[k + 1]
+        a2 += first[k + 2] * source[k + 2]
+        a3 += first[k + 3] * source[k + 3]
+        a4 += first[k + 4] * source[k + 4]
+        a5 += first[k + 5] * source[k + 5]
+        a6 += first[k + 6] * source[k + 6]
+        a7 += first[k + 7] * source[k + 7]
+        b0 += second[k] * source[k]
+        b1 += second[k + 1] * source[k + 1]
+        b2 += second[k + 2] * source[k + 2]
+        b3 += second[k + 3] * source[k + 3]
+        b4 += second[k + 4] * source[k + 4]
+        b5 += second[k + 5] * source[k + 5]
+        b6 += second[k + 6] * source[k + 6]
+        b7 += second[k + 7] * source[k + 7]
+        k += 8
+    a = ((a0 + a4) + (a1 + a5)) + ((a2 + a6) + (a3 + a7))
+    b = ((b0 + b4) + (b1 + b5)) + ((b2 + b6) + (b3 + b7))
+    return a + (b - a) * part
 
 
 def _mapping(in_dtype: str, out_dtype: str) -> tuple[float, float]:
@@ -59,27 +82,21 @@ def _loader(in_dtype: str, out_dtype: str) -> Any:
 @cache
 def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Context: 0 input addresses, 1 output addresses, 2 input and 3 output samples in time int64[samples], 4 channels int64[samples],
-    5 input samples per output sample float64[samples], 6 window float32[2 * lobes * PER_LOBE + 2], 7 lobes on each side.
+    5 input samples per output sample float64[samples], 6 weights float32[PER_LOBE + 2, taps], 7 lobes on each side, 8 taps.
 
-    Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there.
+    Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there. An output between
+    two input samples takes `lobes` of them on each side; rows of weights are for places a PER_LOBE-th apart, from the later sample back.
     """
     view_in, view_out = view(in_dtype), view(out_dtype)
     load, store = _loader(in_dtype, out_dtype), converter("float32", out_dtype)
 
-    @contracted
-    def weighted(weights, source, taps, channels):
-        """The weighted sum of `taps` elements, `channels` apart: four sums, so that one does not wait for the other."""
-        a, b, c, d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        whole = taps & -4
-        for k in range(0, whole, 4):
-            at = k * channels
-            a += weights[k] * load(source[at])
-            b += weights[k + 1] * load(source[at + channels])
-            c += weights[k + 2] * load(source[at + 2 * channels])
-            d += weights[k + 3] * load(source[at + 3 * channels])
-        for k in range(whole, taps):
-            a += weights[k] * load(source[k * channels])
-        return (a + b) + (c + d)
+    @inlined
+    def fill(window, source, begin, span, length, channels, channel):
+        """Samples begin.. of a channel, silence where there are none."""
+        for k in range(span):
+            window[k] = np.float32(0)
+        for k in range(larger(-begin, 0), smaller(span, length - begin)):
+            window[k] = load(source[(begin + k) * channels + channel])
 
     @step_variant(in_dtype, out_dtype)
     def resample(context, sample, thread):
@@ -87,19 +104,27 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
         length, count = load_i64(load_i64(context + 16) + at), load_i64(load_i64(context + 24) + at)
         channels = load_i64(load_i64(context + 32) + at)
         ratio = load_f64(load_i64(context + 40) + at)
-        lobes = load_i64(context + 56)
-        table = view_f32(load_i64(context + 48), 2 * lobes * PER_LOBE + 2)
+        weights, lobes, taps = load_i64(context + 48), load_i64(context + 56), load_i64(context + 64)
         source = view_in(load_i64(load_i64(context) + at), length * channels)
         out = view_out(load_i64(load_i64(context + 8) + at), count * channels)
-        weights = _weights()
-        for i in range(count):
-            position = np.float64(i) * ratio
-            first = larger(np.int64(np.ceil(position - lobes)), 0)
-            last = smaller(np.int64(np.floor(position + lobes)), length - 1)
-            _place_weights(weights, position, first, last, table, lobes)
-            taps = larger(last - first + 1, 0)
+        window = _window()
+        # Outputs whose inputs fit into the window, one at least.
+        together = np.int64(larger(np.float64(_WINDOW - taps - 2) / larger(ratio, 1e-6), 1.0))
+        for start in range(0, count, together):
+            stop = smaller(start + together, count)
+            begin = np.int64(np.floor(np.float64(start) * ratio)) - lobes + 1
+            end = np.int64(np.floor(np.float64(stop - 1) * ratio)) - lobes + 1 + taps
             for channel in range(channels):
-                out[i * channels + channel] = store(weighted(weights, source[first * channels + channel :], taps, channels))
+                fill(window, source, begin, end - begin, length, channels, channel)
+                for i in range(start, stop):
+                    position = np.float64(i) * ratio
+                    whole = np.floor(position)
+                    place = PER_LOBE * (1 - (position - whole))
+                    row = np.int64(place)
+                    first = view_f32(weights + 4 * taps * row, taps)
+                    second = view_f32(weights + 4 * taps * (row + 1), taps)
+                    inputs = window[np.int64(whole) - lobes + 1 - begin :]
+                    out[i * channels + channel] = store(_weighted(first, second, np.float32(place - row), inputs, taps))
         return 0
 
     return resample

@@ -55,13 +55,22 @@ def decode_audio(
     else:
         samples = sound.read(first, count, _FLOAT)
         if mixes:
-            samples = samples.mean(axis=1, keepdims=True, dtype=_FLOAT)
+            samples = _mixed(samples)
         if resamples:
             samples = resample(samples, sound.rate, rate, quality)
         samples = _as_type(samples, dtype)
     if len(samples) < count and not resamples:
         raise ValueError(f"it ends after {len(samples)} of {count} samples")
     return np.ascontiguousarray(samples[:, 0] if downmix else samples), sound.rate
+
+
+def _mixed(samples: np.ndarray) -> np.ndarray:
+    """The mean of the channels, float32[time, 1]; a column at a time, which is much faster than along rows of two."""
+    total = samples[:, :1].copy()
+    for channel in range(1, samples.shape[1]):
+        total += samples[:, channel : channel + 1]
+    total *= _FLOAT.type(1 / samples.shape[1])
+    return total
 
 
 class _Sound(Protocol):
