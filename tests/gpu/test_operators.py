@@ -84,6 +84,11 @@ CASES = {
     "cat": lambda x: fn.cat(x, fn.flip(x), axis=1),
     "stack": lambda x: fn.stack(x, x),
     "slice": lambda x: fn.slice(x, rel_start=[0.1, 0.2], rel_end=[0.7, 0.9], axes=[0, 1]),
+    "multi_paste": lambda x: fn.multi_paste(
+        fn.rotate(x, angle=20.0, keep_size=True), in_ids=[3, 0, 3],
+        shapes_rel=types.Constant(np.array([[0.5, 0.5], [0.9, 0.4], [0.3, 0.3]], np.float32)),
+        out_anchors=types.Constant(np.array([[3, 5], [0, 0], [40, 11]], np.int32)), output_size=[300, 320], dtype=types.FLOAT,
+    ),
     "reshape": lambda x: fn.reshape(x, shape=[-1]),
     "subscript": lambda x: x[5:20, 3:30:2],
     "uniform": lambda x: fn.random.uniform(x, device="gpu" if x.device == "gpu" else "cpu"),

@@ -227,6 +227,9 @@ def test_pieces():
     assert_close(*both("stack", samples, "HWC", more=(samples,), axis=0))
     window = {"start": [-2], "shape": [9], "axes": [0], "out_of_bounds_policy": "pad", "fill_values": [1.0, 2.0, 3.0]}
     assert_close(*both("slice", samples, "HWC", **window, dtype=types.FLOAT16))
+    places = {"in_ids": np.array([[3, 0], [1, 1], [2, 3], [0, 2]], np.int32), "shapes": np.full((4, 2, 2), 3, np.int32)}
+    targets = {"out_anchors": np.array([[[0, 1], [2, 2]]] * 4, np.int32)}
+    assert_close(*both("multi_paste", samples, "HWC", {**places, **targets}, output_size=[7, 6], dtype=types.FLOAT))
 
 
 @pytest.mark.slow

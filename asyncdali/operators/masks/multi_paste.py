@@ -22,6 +22,7 @@ _PLACES = ("in_anchors", "shapes", "out_anchors")
 class MultiPaste(Operator):
     """See the schema."""
 
+    on_cuda = True
     schema = Schema(
         name="multi_paste",
         doc="""Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
@@ -61,8 +62,8 @@ class MultiPaste(Operator):
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
-        # The samples that `in_ids` names must be there before any is pasted.
-        return (0,) if spec.given("in_ids") else ()
+        # The samples that `in_ids` names must be there before any is pasted; a launch comes behind all of them.
+        return (0,) if spec.given("in_ids") and not on_cuda else ()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = next((dtype for dtype in dtypes if dtype is not None), None)
