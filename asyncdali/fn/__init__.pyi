@@ -87,6 +87,13 @@ def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | 
     the first input.
     """
 
+def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Contrast limited adaptive histogram equalization.
+
+    Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
+    blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+    """
+
 def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Converts images between RGB, BGR, GRAY and YCbCr.
 

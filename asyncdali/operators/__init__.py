@@ -13,6 +13,7 @@ MODULES = (
     "operators.audio.spectrum",
     "operators.arrays.cast",
     "operators.arrays.cast_like",
+    "operators.color.clahe",
     "operators.color.color",
     "operators.color.color_space",
     "operators.color.color_twist",

@@ -121,6 +121,16 @@ class Cat:
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Clahe:
+    """Contrast limited adaptive histogram equalization.
+
+    Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
+    blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+    """
+
+    def __init__(self, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class ColorSpaceConversion:
     """Converts images between RGB, BGR, GRAY and YCbCr.
 

@@ -146,6 +146,7 @@ CALLS = {
     "sphere": lambda: fn.sphere(fn.water(picture(), ampl_x=2.0, phase_y=1.0, mask=fn.random.coin_flip()), interp_type=types.INTERP_LINEAR),
     "ssd_random_crop": lambda: fn.ssd_random_crop(picture(), boxes(), fn.constant(idata=[1, 2]), num_attempts=3)[0],
     "equalize": lambda: fn.equalize(picture()),
+    "clahe": lambda: fn.clahe(picture(), tiles_x=2, tiles_y=2, clip_limit=3.0),
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]

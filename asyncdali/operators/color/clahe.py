@@ -1,0 +1,64 @@
+"""clahe: histograms made flat tile by tile, with limited contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...batch import Batch
+from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
+from .opencv_images import OpenCVImages
+
+_BINS = 256
+
+
+@register
+class Clahe(OpenCVImages):
+    """See the schema."""
+
+    channels = (1, 3)
+    schema = Schema(
+        name="clahe",
+        doc="""Contrast limited adaptive histogram equalization.
+
+        Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
+        blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("bins", "int", _BINS, f"Bins of the histograms; {_BINS}, one for each value, is what there is."),
+            Arg("clip_limit", "float", REQUIRED, "Highest bin by the mean one; 0 or less: no limit."),
+            Arg("luma_only", "bool", True, "Of three channels only the lightness (L of CIELAB); otherwise each by itself."),
+            Arg("tiles_x", "int", REQUIRED, "Tiles along the width."),
+            Arg("tiles_y", "int", REQUIRED, "Tiles along the height."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        for name in ("tiles_x", "tiles_y"):
+            if spec.constant(name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {spec.constant(name)}")
+        if spec.constant("bins") != _BINS:
+            raise ValueError(f"`bins` is {spec.constant('bins')}; only {_BINS} is supported, one for each value")
+
+    def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
+        limit, grid = self.spec.constant("clip_limit"), (self.spec.constant("tiles_x"), self.spec.constant("tiles_y"))
+        luma_only = self.spec.constant("luma_only")
+        return lambda sample, target, i: _equalize(sample, target, limit, grid, luma_only)
+
+
+def _equalize(source: np.ndarray, target: np.ndarray, limit: float, grid: tuple[int, int], luma_only: bool) -> None:
+    """uint8[height, width, channels] into `target`."""
+    import cv2
+
+    if not source.size:
+        return
+    tables = cv2.createCLAHE(limit, grid)  # not for use by several threads at once
+    if source.shape[2] == 3 and luma_only:
+        lab = cv2.cvtColor(source, cv2.COLOR_RGB2LAB)
+        lab[..., 0] = tables.apply(np.ascontiguousarray(lab[..., 0]))
+        cv2.cvtColor(lab, cv2.COLOR_LAB2RGB, dst=target)
+        return
+    for channel in range(source.shape[2]):
+        target[..., channel] = tables.apply(np.ascontiguousarray(source[..., channel]))
