@@ -141,6 +141,18 @@ def test_broken_data(data, message):
         run_operator("decoders.audio", [data])
 
 
+def test_a_damaged_file_that_leads_before_its_begin():
+    """libsndfile seeks to a negative place: that is no exception in its callback, which would be printed and lost."""
+    soundfile = pytest.importorskip("soundfile")
+    memory = io.BytesIO()
+    soundfile.write(memory, np.zeros((300, 2)), 8000, format="AIFF", subtype="PCM_16")
+    for value in (0, 128, 255):
+        data = bytearray(memory.getvalue())
+        data[38] = value
+        with pytest.raises(SampleError):
+            run_operator("decoders.audio", [bytes(data)])
+
+
 def test_truncated_flac():
     soundfile = pytest.importorskip("soundfile")
     memory = io.BytesIO()

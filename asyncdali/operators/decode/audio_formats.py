@@ -100,7 +100,7 @@ def _open(file: BinaryIO) -> _Sound:
         raise ValueError(f"{missing}; install `soundfile` for others, FLAC, OGG and MP3 (asyncdali[audio])") from None
     file.seek(0)
     try:
-        return _Other(soundfile.SoundFile(file))
+        return _Other(soundfile.SoundFile(_Forgiving(file)))
     except soundfile.LibsndfileError as error:
         raise ValueError(f"Failed to open encoded data: {error.error_string}") from None
 
@@ -158,7 +158,8 @@ class _Wav:
 
     def _converted(self, data: bytes, dtype: np.dtype) -> np.ndarray:
         if self.kind == _KIND_FLOAT:
-            return _as_type(np.frombuffer(data, f"<f{self.bits // 8}").astype(_FLOAT), dtype)
+            with np.errstate(over="ignore"):  # what is too large for FLOAT is infinite
+                return _as_type(np.frombuffer(data, f"<f{self.bits // 8}").astype(_FLOAT), dtype)
         if self.bits == 8:
             stored = (np.frombuffer(data, np.uint8) ^ 0x80).view(np.int8)
         elif self.bits == 24:
@@ -187,6 +188,21 @@ def _chunks(file: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
         name, length = struct.unpack("<4sI", file.read(8))
         yield name, at + 8, min(length, size - at - 8)
         at += 8 + length + (length & 1)
+
+
+class _Forgiving:
+    """A file that stays where it is when it is sent to no place, as damaged files make libsndfile do, whose callbacks must not raise."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self.tell, self.readinto = file.tell, file.readinto  # type: ignore[attr-defined]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """The place after that."""
+        try:
+            return self._file.seek(offset, whence)
+        except (OSError, ValueError):
+            return self._file.tell()
 
 
 class _Other:
