@@ -618,7 +618,7 @@ def test_nemo_asr(speech, arguments):
 
 @pytest.mark.parametrize("rate, quality", [(5000, 50), (11025, 80), (16000, 0), (8000, 50), (12345.6, 100)])
 def test_resampled_speech(speech, rate, quality):
-    """The same filter, looked up in a table by DALI and computed by us."""
+    """The same filter, at places that drift in DALI."""
     columns = []
     for lib in LIBRARIES:
         arguments = {"manifest_filepaths": [f"{speech}/b.json"], "sample_rate": rate, "quality": quality}
