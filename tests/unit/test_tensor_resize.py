@@ -147,8 +147,8 @@ def test_in_a_pipeline_and_by_its_old_name():
     with pytest.warns(DeprecationWarning, match="tensor_resize"):
         pipeline = pipeline_of(
             lambda: (
-                fn.tensor_resize(fn.external_source(lambda: [FIVE] * 3, layout="DHWCX"), axis_names="HW", sizes=[3, 3]),
-                fn.experimental.tensor_resize(fn.external_source(lambda: [FIVE] * 3).gpu(), axes=[1, 2], sizes=[3, 3]),
+                fn.tensor_resize(fn.external_source(lambda: [FIVE] * 3, layout="DHWCX", dtype=types.FLOAT), axis_names="HW", sizes=[3, 3]),
+                fn.experimental.tensor_resize(fn.external_source(lambda: [FIVE] * 3, dtype=types.FLOAT).gpu(), axes=[1, 2], sizes=[3, 3]),
             )
         )
     with pipeline:
