@@ -62,6 +62,8 @@ CASES = {
     "resize floats": lambda x: fn.resize(fn.cast(x, dtype=types.FLOAT), size=[70.0, 50.0]),
     "resize gray": lambda x: fn.resize(fn.color_space_conversion(x, image_type=types.RGB, output_type=types.GRAY), size=[70.0, -50.0]),
     "resize volumes": lambda x: fn.resize(fn.stack(x, fn.flip(x), x, axis=0, axis_name="D"), size=[5.0, 30.0, 40.0]),
+    "tensor_resize": lambda x: fn.tensor_resize(x, sizes=[70.0, 50.0], axes=[0, 1]),
+    "tensor_resize, to floats": lambda x: fn.tensor_resize(x, scales=[0.7, 1.3], axes=[0, 1], alignment=[0.0], dtype=types.FLOAT),
     "resize and normalize": lambda x: fn.crop_mirror_normalize(
         fn.resize(x, resize_longer=301.0, interp_type=types.INTERP_CUBIC), crop=[180, 310], out_of_bounds_policy="pad", fill_values=[2.0],
         mirror=fn.random.coin_flip(), mean=[100.0, 110.0, 120.0], std=[250.0], dtype=types.FLOAT,
