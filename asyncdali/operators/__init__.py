@@ -78,6 +78,7 @@ MODULES = (
     "operators.geometry.transforms",
     "operators.arrays.transpose",
     "operators.geometry.warp_affine",
+    "operators.geometry.warp_perspective",
     "operators.expressions.subscript",
     "readers.caffe",
     "readers.caffe2",

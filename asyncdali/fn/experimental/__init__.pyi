@@ -20,6 +20,14 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     CPU. On the host device the same kernel runs on the processor.
     """
 
+def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Warps images by a perspective transform, as OpenCV's warpPerspective.
+
+    The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps
+    positions in the output to positions in the input, or with ``inverse_map=False`` the other way round.
+    Layouts: HW, HWC, FHWC, CHW, FCHW, up to 4 channels; types: UINT8, UINT16, INT16, FLOAT.
+    """
+
 def audio_resample(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.audio_resample``."""
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from ...batch import Batch
 from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
-from .opencv_images import OpenCVImages
+from ..opencv_images import OpenCVColors
 
 _BINS = 256
 
 
 @register
-class Clahe(OpenCVImages):
+class Clahe(OpenCVColors):
     """See the schema."""
 
     channels = (1, 3)

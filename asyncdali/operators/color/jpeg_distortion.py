@@ -8,14 +8,14 @@ import numpy as np
 
 from ...batch import Batch
 from ..base import Arg, Arguments, SampleError, Schema, register
-from .opencv_images import OpenCVImages
+from ..opencv_images import OpenCVColors
 
 _LARGEST = 65500
 """Most rows and columns that libjpeg writes."""
 
 
 @register
-class JpegCompressionDistortion(OpenCVImages):
+class JpegCompressionDistortion(OpenCVColors):
     """See the schema."""
 
     layouts = ("HWC", "FHWC")

@@ -23,6 +23,17 @@ class NumbaFunction:
     def __init__(self, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., device: str | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., *, name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class WarpPerspective:
+    """Warps images by a perspective transform, as OpenCV's warpPerspective.
+
+    The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps
+    positions in the output to positions in the input, or with ``inverse_map=False`` the other way round.
+    Layouts: HW, HWC, FHWC, CHW, FCHW, up to 4 channels; types: UINT8, UINT16, INT16, FLOAT.
+    """
+
+    def __init__(self, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class AudioResample:
     """Deprecated name of ``ops.AudioResample``."""
 

@@ -1,0 +1,168 @@
+"""experimental.warp_perspective: images through a perspective transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType, DALIInterpType
+from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
+from ..layouts import input_layout
+from ..opencv_images import OpenCVOperator, Work
+from ..unfolding import Frames, agreed, is_sequence, named_arguments, unfolded
+
+_LAYOUTS = ("HW", "HWC", "FHWC", "CHW", "FCHW")
+_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
+_INTERPOLATIONS = {
+    DALIInterpType.INTERP_NN: "INTER_NEAREST", DALIInterpType.INTERP_LINEAR: "INTER_LINEAR", DALIInterpType.INTERP_CUBIC: "INTER_CUBIC",
+}  # fmt: skip
+_BORDERS = ("constant", "replicate", "reflect", "reflect_101", "wrap")
+_ORIGINS = ("corner", "center")
+_MOST_CHANNELS = 4
+
+
+@register
+class WarpPerspective(OpenCVOperator):
+    """See the schema."""
+
+    reads = (0, 1)
+    schema = Schema(
+        name="experimental.warp_perspective",
+        doc="""Warps images by a perspective transform, as OpenCV's warpPerspective.
+
+        The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps
+        positions in the output to positions in the input, or with ``inverse_map=False`` the other way round.
+        Layouts: HW, HWC, FHWC, CHW, FCHW, up to 4 channels; types: UINT8, UINT16, INT16, FLOAT.""",
+        inputs=(1, 2),
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("border_mode", "str", "constant", f"What lies outside the input: {', '.join(_BORDERS)}."),
+            Arg("fill_value", "float_list", [], "Value outside the input for `constant`: one (by default 0), or one per channel of HWC."),
+            Arg("interp_type", "interp", DALIInterpType.INTERP_LINEAR, "INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
+            Arg("inverse_map", "bool", True, "Whether the transform maps from the output to the input."),
+            Arg("matrix", "float_list", [], "The transform, row by row.", tensor=True),
+            Arg("pixel_origin", "str", "corner", 'Where 0, 0 is in the first pixel: its "corner", or its "center" (as in OpenCV).'),
+            Arg("size", "float_list", [], "Output extents (H, W), rounded; by default the input's.", tensor=True),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        for name, allowed in (("border_mode", _BORDERS), ("pixel_origin", _ORIGINS)):
+            if spec.constant(name) not in allowed:
+                raise ValueError(f"`{name}` is {spec.constant(name)!r}; supported are {', '.join(allowed)}")
+        if spec.constant("interp_type") not in _INTERPOLATIONS:
+            raise ValueError(f"Only nearest, linear and cubic interpolation is supported, got {spec.constant('interp_type').name}")
+        if (spec.input_count == 2) == spec.given("matrix"):
+            raise ValueError("exactly one of `matrix` and a second input must be given")
+        if "matrix" in spec.constants and len(spec.constant("matrix")) != 9:
+            raise ValueError(f"`matrix` must be 9 numbers, three rows of three, got {len(spec.constant('matrix'))}")
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes[:1]
+
+    def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
+        source = inputs[0]
+        layout = input_layout(source, _LAYOUTS)
+        if source.dtype not in _TYPES:
+            raise ValueError(f"Unsupported input type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        if source.layout != layout:
+            source = Batch.alias(source, source.shapes, source.dtype, layout)
+        named = [(f"input {k}", batch) for k, batch in enumerate([source, *inputs[1:]])]
+        frames = agreed(named, named_arguments(arguments), True)
+        maps = self._maps(inputs, arguments, frames)
+        shapes = source.shapes.copy()
+        at = layout.index("H")
+        if arguments.given("size"):
+            shapes[:, at : at + 2] = self._size(arguments)
+        channels = shapes[:, layout.index("C")] if "C" in layout else np.ones(len(shapes), np.int64)
+        fill = self._fill(channels, layout.endswith("CHW"))
+        expanded = frames is not None and not is_sequence(source)
+        if expanded:
+            assert frames is not None
+            shapes, layout = np.concatenate([frames.counts[:, None], shapes], axis=1), "F" + layout
+        output = Batch(shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
+        first = np.arange(len(source)) if frames is None else frames.first
+        flags, border = self._flags()
+
+        def work(target: np.ndarray, i: int) -> None:
+            sample, sequence = source.sample(i), target if frames is not None else target[None]
+            for k, out in enumerate(sequence):
+                image = sample if frames is None or expanded else sample[k]
+                _warp(image, out, maps[first[i] + k], flags, border, fill[i], layout, i)
+
+        return output, work
+
+    def _maps(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> np.ndarray:
+        """float64[all frames, 3, 3] for pixels whose centres are whole numbers, as OpenCV has them."""
+        count = arguments.count if frames is None else frames.total
+        if len(inputs) == 2 or arguments.is_input("matrix"):
+            batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
+            if batch.dtype != DALIDataType.FLOAT:
+                raise ValueError(f"the transforms must be FLOAT, got {batch.dtype.name}")
+            rows = batch if frames is None else unfolded(batch, frames)
+            wrong = np.ones(count, bool) if rows.ndim != 2 else (rows.shapes != 3).any(axis=1)
+            if wrong.any():
+                k = int(np.argmax(wrong))
+                i = k if frames is None else int(frames.sample[k])
+                raise SampleError(i, f"the transform must have shape (3, 3), got {tuple(rows.shapes[k].tolist())}")
+            matrices = np.stack([rows.sample(k) for k in range(count)]) if count else np.zeros((0, 3, 3), np.float32)
+        else:
+            matrices = np.broadcast_to(np.array(arguments.constant("matrix"), np.float32).reshape(3, 3), (count, 3, 3))
+        if self.spec.constant("pixel_origin") == "corner":  # in FLOAT, as DALI
+            half = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]], np.float32)
+            back = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]], np.float32)
+            matrices = back @ (matrices @ half)
+        return matrices.astype(np.float64)
+
+    @staticmethod
+    def _size(arguments: Arguments) -> np.ndarray:
+        size = np.floor(arguments.vectors("size", 2).astype(np.float64) + 0.5)
+        wrong = ~((size >= 1) & (size < 2**31)).all(axis=1)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"Output size must be positive, got {size[i].tolist()}")
+        return size.astype(np.int64)
+
+    def _fill(self, channels: np.ndarray, planar: bool) -> list[tuple[float, ...]]:
+        """The fill values of each sample, four, of which OpenCV takes as many as there are channels."""
+        values = self.spec.constant("fill_value") or [0.0]
+        wrong = (channels < 1) | (channels > _MOST_CHANNELS)
+        if wrong.any() and not planar:
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"images must have 1 to {_MOST_CHANNELS} channels, got {int(channels[i])}")
+        if len(values) == 1:
+            return [(values[0],) * _MOST_CHANNELS] * len(channels)
+        wrong = channels != len(values)
+        if planar or wrong.any():
+            i = int(np.argmax(wrong))
+            what = "planes that follow each other take one" if planar else f"there are {int(channels[i])} channels"
+            raise SampleError(i, f"`fill_value` has {len(values)} values; {what}")
+        return [tuple([*values, 0.0, 0.0, 0.0][:_MOST_CHANNELS])] * len(channels)
+
+    def _flags(self) -> tuple[int, int]:
+        import cv2
+
+        flags = getattr(cv2, _INTERPOLATIONS[self.spec.constant("interp_type")])
+        border = getattr(cv2, "BORDER_" + self.spec.constant("border_mode").upper())
+        return flags | (cv2.WARP_INVERSE_MAP if self.spec.constant("inverse_map") else 0), border
+
+
+def _warp(image: np.ndarray, out: np.ndarray, matrix: Any, flags: int, border: int, fill: tuple[float, ...], layout: str, i: int) -> None:
+    """One image, or one plane after another, into `out`."""
+    import cv2
+
+    if not out.size:
+        return
+    if layout.endswith("CHW"):
+        planes = list(zip(image, out, strict=True))
+    else:  # OpenCV has one channel without an axis
+        planes = [(image[..., 0], out[..., 0])] if out.ndim == 3 and out.shape[-1] == 1 else [(image, out)]
+    try:
+        for source, target in planes:
+            size = (target.shape[1], target.shape[0])
+            target[...] = cv2.warpPerspective(source, matrix, size, flags=flags, borderMode=border, borderValue=fill)
+    except cv2.error as error:
+        raise SampleError(i, f"OpenCV cannot warp an image of shape {image.shape} to {out.shape}: {str(error).strip()}") from None

@@ -1,0 +1,72 @@
+"""What operators share whose images OpenCV makes: one call of Python for each sample, in which the interpreter is not held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from ..batch import Batch
+from ..types import DALIDataType
+from .arrays.strided import like
+from .base import Arguments, Environment, Iteration, Operator, Planned, PythonJob, SampleError, Spec
+from .layouts import input_layout
+
+Work = Callable[[np.ndarray, int], None]
+"""``f(target, index)`` writes the result of one sample into `target`; called on several threads."""
+
+
+class OpenCVOperator(Operator):
+    """Operators implement :meth:`results`; the first input is what their images are made of."""
+
+    # It is done before anything is planned, so the images must be there, and the results are.
+    reads = (0,)
+    eager = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._output: Batch | None = None
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob]:
+        output, work = self.results(inputs, arguments)
+        output.place(self.environment.allocate(int(output.sizes().sum())))
+        self._output = output
+        yield PythonJob(range(len(output)), lambda i: work(output.sample(i), i))
+
+    def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
+        """The output, without memory, and what fills it."""
+        raise TypeError("abstract")
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        output, self._output = self._output, None
+        assert output is not None, "prepare comes first"
+        return Planned([output])
+
+
+class OpenCVColors(OpenCVOperator):
+    """UINT8 images that become images of the same shape. Operators implement :meth:`work`."""
+
+    layouts: ClassVar[tuple[str, ...]] = ("HWC",)
+    channels: ClassVar[tuple[int, ...]] = (3,)
+    """Numbers of channels that it takes."""
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
+        source = inputs[0]
+        layout = input_layout(source, self.layouts)
+        if source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"{self.schema.name} works on UINT8 images, got {source.dtype.name}")
+        wrong = ~np.isin(source.shapes[:, -1], self.channels)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            allowed = " or ".join(map(str, self.channels))
+            raise SampleError(i, f"the image must have {allowed} channels, got shape {tuple(source.shapes[i].tolist())}")
+        work = self.work(source, arguments)
+        return like(source, layout=layout), lambda target, i: work(source.sample(i), target, i)
+
+    def work(self, source: Batch, arguments: Arguments) -> Callable[[np.ndarray, np.ndarray, int], None]:
+        """``f(sample, target, index)``, called on several threads."""
+        raise TypeError("abstract")
