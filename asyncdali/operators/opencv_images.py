@@ -21,7 +21,7 @@ class OpenCVOperator(Operator):
     """Operators implement :meth:`results`; the first input is what their images are made of."""
 
     # It is done before anything is planned, so the images must be there, and the results are.
-    reads = (0,)
+    reads: ClassVar[tuple[int, ...]] = (0,)
     eager = True
 
     def __init__(self, spec: Spec, environment: Environment):

@@ -44,4 +44,6 @@ def _through_jpeg(source: np.ndarray, target: np.ndarray, quality: int) -> None:
 
     for image, out in zip(source.reshape(-1, *source.shape[-3:]), target.reshape(-1, *target.shape[-3:]), strict=True):
         _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
-        cv2.cvtColor(cv2.imdecode(encoded, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB, dst=out)
+        decoded = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
+        assert decoded is not None, "what it wrote"
+        cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB, dst=out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...batch import Batch
@@ -65,7 +67,8 @@ class BBoxRotate(Operator):
         return "size" in spec.argument_inputs or bool(spec.constant("size"))
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [DALIDataType.FLOAT, DALIDataType.INT32][: self.spec.output_count]
+        dtypes = [DALIDataType.FLOAT, DALIDataType.INT32]
+        return dtypes[: self.spec.output_count]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -148,7 +151,7 @@ class BBoxRotate(Operator):
         return matrices, spatial[:, ::-1], canvas[:, ::-1]
 
 
-def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
+def _refuse(wrong: Any, message: str, values: np.ndarray) -> None:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise SampleError(i, f"{message} {values[i].tolist()}")

@@ -99,15 +99,15 @@ def _pick(stream, objects, number, axes, any_class, label, least, largest):
     if able == 0:
         return 0
     if not 0 < largest < able:
-        left, k = up_to(stream, able - 1), np.int64(-1)
+        left, k = up_to(stream, able - 1), -1
         while left >= 0:
             k += 1
             left -= 1 if _counts(objects + size * k, axes, any_class, label, least) else 0
         return objects + size * k
     rank = up_to(stream, largest - 1)
-    last, last_volume = np.int64(-1), np.int64(-1)
+    last, last_volume = -1, -1
     for _ in range(rank + 1):  # the next largest; of equal ones the first
-        best, best_volume = np.int64(-1), np.int64(-1)
+        best, best_volume = -1, -1
         for k in range(number):
             record = objects + size * k
             if _counts(record, axes, any_class, label, least):
@@ -174,7 +174,7 @@ def _pick_class(stream, objects, number, axes, classes, weights, count, least, l
         if not total > 0.0:
             return 0
         position, sum_before = canonical64(stream) * np.float64(_F(total)), 0.0
-        chosen = np.int64(-1)
+        chosen = -1
         for k in range(count):
             sum_before += np.float64(load_f32(weights + 4 * k))
             if np.float64(_F(sum_before)) >= position and load_f32(weights + 4 * k) != _F(0):

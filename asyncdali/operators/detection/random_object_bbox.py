@@ -85,7 +85,7 @@ class RandomObjectBBox(StreamOperator):
         if (sizes > _LARGEST_MASK).any():
             raise SampleError(int(np.argmax(sizes)), f"the mask has {int(sizes.max())} elements; up to {_LARGEST_MASK} are possible")
         backgrounds, classes, weights, firsts = self._classes(arguments)
-        threshold = 0
+        threshold: Any = 0
         if arguments.given("threshold"):
             threshold = np.ascontiguousarray(arguments.vectors("threshold", source.ndim, np.int64))
         joined, labelled = self.spec.constant("format") == "box", self.spec.constant("output_class")
