@@ -10,7 +10,6 @@ from asyncdali import Pipeline, fn
 
 dali = pytest.importorskip("nvidia.dali")
 dali_fn = pytest.importorskip("nvidia.dali.fn")
-pytestmark = pytest.mark.filterwarnings("ignore:.*ssd_random_crop:DeprecationWarning")
 
 
 def runs(make, functions, inputs, **constants):

@@ -147,7 +147,7 @@ CALLS = {
     "ssd_random_crop": lambda: fn.ssd_random_crop(picture(), boxes(), fn.constant(idata=[1, 2]), num_attempts=3)[0],
     "equalize": lambda: fn.equalize(picture()),
     "clahe": lambda: fn.clahe(picture(), tiles_x=2, tiles_y=2, clip_limit=3.0),
-    "experimental.warp_perspective": lambda: fn.experimental.warp_perspective(picture(), matrix=[1.0, 0.1, 2, 0, 1, 1, 0, 0, 1], size=[5, 5]),
+    "experimental.warp_perspective": lambda: fn.experimental.warp_perspective(picture(), matrix=[1, 0.1, 2, 0, 1, 1, 0, 0, 1]),
     "there and back": lambda: image().gpu().cpu(),
     "transforms, the others": lambda: fn.transforms.translation(
         fn.transforms.crop(fn.transforms.rotation(angle=20.0), to_end=[2.0, 3.0]), offset=[1.0, 2.0]
