@@ -11,16 +11,16 @@ from .._notices import warn
 from ..batch import Batch
 from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
 from ..operators.decode.image_formats import convert
+from ..operators.decode.video_formats import load_av
+from ..operators.decode.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
 from .files import FileTable, scan_classes
 from .remote import Opener
-from .video_files import MAX_IDLE, VideoIndex, VideoPool, index_video, load_av
+from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
 from .video_sequences import (
-    MISSING,
-    PAD_MODES,
     ListedVideo,
     Pattern,
     all_sequences,
@@ -95,7 +95,7 @@ class _VideoReader(ReaderOperator):
         """How frames are taken."""
         raise TypeError("abstract")
 
-    def bounds(self, listed: ListedVideo, video: VideoIndex) -> tuple[int, int]:
+    def bounds(self, listed: ListedVideo, video: VideoFile) -> tuple[int, int]:
         """First and end frame of a line of `file_list`; ValueError if there are none."""
         raise TypeError("abstract")
 
@@ -111,7 +111,7 @@ class _VideoReader(ReaderOperator):
         listed = self._list_videos()
         if not listed:
             raise RuntimeError("No files were read.")
-        self._videos: list[VideoIndex] = []
+        self._videos: list[VideoFile] = []
         self._unreadable: list[str] = []
         known: dict[str, int] = {}
         parts = []
@@ -155,7 +155,7 @@ class _VideoReader(ReaderOperator):
                 known[path] = -1
         return known[path] if known[path] >= 0 else None
 
-    def _part(self, listed: ListedVideo, video: VideoIndex) -> tuple[int, int]:
+    def _part(self, listed: ListedVideo, video: VideoFile) -> tuple[int, int]:
         try:
             start, stop = self.bounds(listed, video) if listed.where else (0, len(video))
         except ValueError as error:
@@ -202,20 +202,8 @@ class _VideoReader(ReaderOperator):
         self._output = output
 
     def _decode(self, video: int, frames: np.ndarray, target: np.ndarray, open_file: Opener) -> None:
-        places: dict[int, list[int]] = {}
-        for place, number in enumerate(frames.tolist()):
-            places.setdefault(number, []).append(place)
-        for place in places.pop(MISSING, []):
-            target[place] = np.array(self.fill, np.uint8)
-
-        def put(number: int, image: np.ndarray) -> None:
-            first, *others = places[number]
-            self.convert(image, target[first])
-            for place in others:
-                target[place] = target[first]
-
         with self._pool.borrow(video, open_file) as opened:
-            opened.read(sorted(places), put)
+            opened.read(frames, target, self.fill, self.convert)
 
     def convert(self, image: np.ndarray, target: np.ndarray) -> None:
         """Write an RGB frame (uint8 HWC) into its place."""
@@ -285,17 +273,13 @@ class ExperimentalVideoReader(_VideoReader):
 
     def __init__(self, spec: Spec, environment: Environment):
         constant = spec.constant
-        if constant("pad_mode") not in PAD_MODES:
-            raise ValueError(f"Invalid pad_mode: {constant('pad_mode')}. Valid options are: {', '.join(PAD_MODES)}")
+        check_pad_mode(constant("pad_mode"))
         if constant("file_list_format") not in ("timestamps", "frames"):
             raise ValueError(f"Invalid file_list_format: {constant('file_list_format')}; it is 'timestamps' or 'frames'")
         if constant("file_list_rounding") not in _ROUNDING:
             raise ValueError(f"Invalid file_list_rounding: {constant('file_list_rounding')}; it is one of {', '.join(_ROUNDING)}")
         self.fill = constant("fill_value")
-        if len(self.fill) not in (1, 3):
-            raise ValueError(f"Fill value size must be 1 or equal to the number of channels (3), got {len(self.fill)} values")
-        if min(self.fill) < 0 or max(self.fill) > 255:
-            raise ValueError(f"`fill_value` must be in range [0, 255], got {self.fill}")
+        check_fill_value(self.fill)
         for name in ("stride", "step", "pad_mode"):
             if constant("uniform_sample") and spec.given(name):
                 warn(f"uniform_sample=True: the `{name}` argument is ignored.", UserWarning)
@@ -306,7 +290,7 @@ class ExperimentalVideoReader(_VideoReader):
         length, stride, uniform = constant("sequence_length"), constant("stride"), constant("uniform_sample")
         return Pattern(length, stride, constant("step"), PAD_MODES[constant("pad_mode")], length * stride, uniform=uniform)
 
-    def bounds(self, listed: ListedVideo, video: VideoIndex) -> tuple[int, int]:
+    def bounds(self, listed: ListedVideo, video: VideoFile) -> tuple[int, int]:
         rounding = _ROUNDING[self.spec.constant("file_list_rounding")]
         if self.spec.constant("file_list_format") == "frames":
             return frame_bounds(listed.start, listed.stop, len(video), rounding)
@@ -376,7 +360,7 @@ class VideoReader(_VideoReader):
             _refuse_variable_rate(self._videos[number])
         return number
 
-    def bounds(self, listed: ListedVideo, video: VideoIndex) -> tuple[int, int]:
+    def bounds(self, listed: ListedVideo, video: VideoFile) -> tuple[int, int]:
         if self.spec.constant("file_list_frame_num"):
             return frame_bounds(listed.start, listed.stop, len(video), _ROUNDING["start_up_end_down"])
         if not video.rate:
@@ -389,7 +373,7 @@ class VideoReader(_VideoReader):
             target *= np.float32(1 / 255)
 
 
-def _refuse_variable_rate(video: VideoIndex) -> None:
+def _refuse_variable_rate(video: VideoFile) -> None:
     """RuntimeError if frames are not equally far apart, but for one tick that rounding may cost."""
     gaps = np.diff(video.times).tolist()
     if gaps and max(gaps) - min(gaps) > 1:

@@ -1,24 +1,16 @@
-"""Which frames make a sequence: parts of videos, where sequences start in them, and what stands in for frames behind the end."""
+"""Which frames make a sequence: parts of videos, and where sequences start in them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from ..operators.decode.video_padding import padded
 from .indices import read_bytes
-
-PAD_MODES = {
-    "none": "none", "constant": "constant", "edge": "edge", "repeat": "edge", "reflect_1001": "symmetric", "symmetric": "symmetric",
-    "reflect_101": "reflect", "reflect": "reflect",
-}  # fmt: skip
-"""Names of the ways to pad a sequence -> the way."""
-
-MISSING = -1
-"""The number of a frame that the fill value stands for."""
 
 
 @dataclass(frozen=True)
@@ -147,29 +139,7 @@ class Pattern:
         """Numbers of the frames of one sequence, int64[length]; MISSING for those that the fill value stands for."""
         if self.uniform:
             return np.floor(np.linspace(start, stop - 1, self.length) + 0.5).astype(np.int64)
-        return _PADDING[self.padded](first + self.stride * np.arange(self.length), stop)
-
-
-def _reflect(wanted: np.ndarray, stop: int) -> np.ndarray:
-    """Back from the part's last frame, as far as the video's first, and so on; neither is shown twice in a row."""
-    period = max(2 * (stop - 1), 1)
-    place = wanted % period
-    return np.minimum(place, period - place)
-
-
-def _symmetric(wanted: np.ndarray, stop: int) -> np.ndarray:
-    """As :func:`_reflect`, but each end is shown twice."""
-    place = wanted % (2 * stop)
-    return np.minimum(place, 2 * stop - 1 - place)
-
-
-_PADDING: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-    "none": lambda wanted, stop: wanted,
-    "constant": lambda wanted, stop: np.where(wanted < stop, wanted, MISSING),
-    "edge": lambda wanted, stop: np.minimum(wanted, stop - 1),
-    "symmetric": _symmetric,
-    "reflect": _reflect,
-}
+        return padded(first + self.stride * np.arange(self.length), stop, self.padded)
 
 
 def all_sequences(parts: Sequence[tuple[int, int, int, int]], pattern: Pattern) -> Sequences:

@@ -29,7 +29,8 @@ ALLOWED = {
     "readers": {
         "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
-        "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "types", "_notices",
+        "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "operators.decode.video_formats",
+        "operators.decode.video_padding", "types", "_notices",
     },
     "graph": {"batch", "data_node", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
