@@ -57,6 +57,7 @@ MODULES = (
     "operators.arrays.pad",
     "operators.masks.paste",
     "operators.decode.peek_image_shape",
+    "operators.decode.video_decoder",
     "operators.arrays.permutation",
     "operators.arrays.properties",
     "operators.python.python_function",

@@ -87,3 +87,17 @@ class Numpy:
 
     def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Video:
+    """Decodes videos, all their frames or some.
+
+    Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). Which ones: all; those that `frames` lists; or every
+    `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` of them. What stands for frames that a video does not
+    have, `pad_mode` says.
+
+    Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
+    source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.
+    """
+
+    def __init__(self, *, frames: int | Sequence[int] | DataNode | None = ..., start_frame: int | DataNode | None = ..., end_frame: int | DataNode | None = ..., sequence_length: int | DataNode | None = ..., stride: int | DataNode | None = ..., pad_mode: str | None = ..., fill_value: int | Sequence[int] | None = ..., build_index: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

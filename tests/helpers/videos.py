@@ -41,3 +41,11 @@ def write_video(
 def frame_numbers(frames: np.ndarray, first: int = 0) -> list[int]:
     """Which frames of :func:`write_video` these are (uint8[frames, height, width, channels])."""
     return [round((int(frame[8, 8, 0]) - first) / STEP) for frame in np.asarray(frames)]
+
+
+def photographs(count: int, height: int = 48, width: int = 66) -> np.ndarray:
+    """Frames with edges and colours, that move: uint8[count, height, width, 3]."""
+    rows, columns = np.mgrid[:height, :width]
+    frames = [np.stack([(columns * 3 + 9 * k) % 256, (rows * 5 + columns * k) % 256, ((rows // 7 + columns // 9 + k) % 2) * 200], -1)
+              for k in range(count)]  # fmt: skip
+    return np.array(frames, np.uint8)

@@ -11,21 +11,13 @@ pytest.importorskip("nvidia.dali", reason="parity with DALI needs DALI")
 pytest.importorskip("av", reason="reading videos takes PyAV")
 
 import nvidia.dali as dali
-from helpers.videos import write_video
+from helpers.videos import photographs, write_video
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncdali
 
 LENGTHS = (7, 20, 1)
-
-
-def photographs(count, height=48, width=66):
-    """Frames with edges and colours, that move."""
-    rows, columns = np.mgrid[:height, :width]
-    frames = [np.stack([(columns * 3 + 9 * k) % 256, (rows * 5 + columns * k) % 256, ((rows // 7 + columns // 9 + k) % 2) * 200], -1)
-              for k in range(count)]  # fmt: skip
-    return np.array(frames, np.uint8)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import numpy as np
@@ -54,6 +55,12 @@ def array_file():
     """A NumPy file of three numbers."""
     text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"
     data = b"\x93NUMPY\x01\0" + bytes([len(text), 0]) + text + np.float32([1.5, -2.5, 7]).tobytes()
+    return fn.constant(idata=list(data), dtype=types.UINT8, shape=[len(data)])
+
+
+def video():
+    """Three grey frames without compression."""
+    data = b"YUV4MPEG2 W2 H2 F1:1 C444\n" + b"".join(b"FRAME\n" + bytes([grey] * 4 + [128] * 8) for grey in (40, 80, 120))
     return fn.constant(idata=list(data), dtype=types.UINT8, shape=[len(data)])
 
 
@@ -162,6 +169,9 @@ DECODES = {
     "peek_image_shape": lambda data: fn.peek_image_shape(data, dtype=types.INT32),
     "mixed": lambda data: fn.decoders.image(data, device="mixed", output_type=types.GRAY),
 }
+
+if importlib.util.find_spec("av"):
+    CALLS["decoders.video"] = lambda: fn.decoders.video(video(), frames=[2, 0, 4], pad_mode="constant", fill_value=[7, 8, 9])
 
 OF_PYTHON = {"dl_tensor_python_function", "experimental.numba_function", "jax_function", "python_function"}
 """What holds Python objects; an `external_source` without `source` does not."""
@@ -275,4 +285,4 @@ def test_every_operator_has_its_case(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         found |= operators_in(pipeline(EVERY_KIND[name], EVERY_KIND[name].write(folder)))
-    assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", "experimental.readers.video", "readers.video"}
+    assert set(load_registry()) - OF_PYTHON - found <= {"_transfer", "decoders.video", "experimental.readers.video", "readers.video"}

@@ -17,3 +17,6 @@ def image_random_crop(*inputs: Any, **arguments: Any) -> DataNode:
 
 def image_slice(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.decoders.image_slice``."""
+
+def video(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.video``."""

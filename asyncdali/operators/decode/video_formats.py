@@ -55,7 +55,7 @@ def read_index(source: BinaryIO) -> VideoIndex:
     """Find the frames of a video without decoding them; ValueError that says what is wrong with it."""
     av = load_av()
     try:
-        with av.open(source) as container:
+        with _open(source) as container:
             return _index(container, _video_stream(container))
     except av.FFmpegError as error:
         raise ValueError(_reason(error)) from error
@@ -84,10 +84,17 @@ def _index(container: Any, stream: Any) -> VideoIndex:
     return VideoIndex(order, numbers, stream.time_base, float(rate or 0), context.height, context.width)
 
 
+def _open(source: BinaryIO) -> Any:
+    return load_av().open(source, metadata_errors="replace")  # titles and the like may be in any encoding
+
+
 def _video_stream(container: Any) -> Any:
     if not container.streams.video:
         raise ValueError("it has no video stream")
-    return container.streams.video[0]
+    stream = container.streams.video[0]
+    if stream.codec_context is None:
+        raise ValueError("its codec is unknown, or there is no decoder for it")
+    return stream
 
 
 def _packet_times(container: Any, stream: Any) -> tuple[list[int | None], list[int | None]]:
@@ -116,7 +123,7 @@ class OpenVideo:
         self._convert = av.video.reformatter.VideoReformatter()
         self._source = source
         try:
-            self._container = av.open(source)
+            self._container = _open(source)
             self._stream = _video_stream(self._container)
         except av.FFmpegError as error:
             raise ValueError(_reason(error)) from error

@@ -1,0 +1,181 @@
+"""decoders.video: frames of encoded videos."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..base import (  # fmt: skip
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    register,
+)
+from .video_formats import OpenVideo, VideoIndex, load_av, read_index
+from .video_padding import PAD_MODES, check_fill_value, check_pad_mode, padded
+
+_RANGE = ("start_frame", "end_frame", "sequence_length", "stride")
+
+
+@register
+class DecodeVideo(Operator):
+    """See the schema. For a GPU frames are decoded by the CPU and uploaded."""
+
+    reads = (0,)
+    eager = True
+    on_cuda = True
+    schema = Schema(
+        name="decoders.video",
+        aliases=("experimental.decoders.video",),
+        doc="""Decodes videos, all their frames or some.
+
+        Input: encoded bytes (1-D UINT8). Output: frames in RGB (UINT8, FHWC). Which ones: all; those that `frames` lists; or every
+        `stride`-th from `start_frame` on, up to `end_frame` or `sequence_length` of them. What stands for frames that a video does not
+        have, `pad_mode` says.
+
+        Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
+        source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.""",
+        devices=("cpu", "mixed"),
+        args=(
+            Arg("frames", "int_list", None,
+                "Numbers of the frames, in any order, any number of times; without the arguments of a range.",
+                tensor=True),
+            Arg("start_frame", "int", None, "The first frame; default 0. A negative one lies before the video.", tensor=True),
+            Arg("end_frame", "int", None, "The first frame behind the range; default: the end. Not with `sequence_length`.", tensor=True),
+            Arg("sequence_length", "int", None, "How many frames there are.", tensor=True),
+            Arg("stride", "int", None, "Frames between two of the output; default 1.", tensor=True),
+            Arg("pad_mode", "str", "constant",
+                'What stands for frames that are not there: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
+                '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.'),
+            Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
+            Arg("build_index", "bool", True, "No effect: frames are always looked for before any is decoded."),
+            Arg("affine", "bool", True, "For a GPU's decoder: no effect."),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        constant = spec.constant
+        ranged = [name for name in _RANGE if spec.given(name)]
+        if spec.given("frames") and ranged:
+            raise ValueError(f"Cannot specify both `frames` and any of {', '.join(f'`{name}`' for name in _RANGE)}; got `{ranged[0]}`")
+        if spec.given("sequence_length") and spec.given("end_frame"):
+            raise ValueError("Cannot specify both `sequence_length` and `end_frame`")
+        check_pad_mode(constant("pad_mode"))
+        self._way, self._fill = PAD_MODES[constant("pad_mode")], constant("fill_value")
+        check_fill_value(self._fill)
+        load_av()
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [DALIDataType.UINT8]
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+        source = inputs[0]
+        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected encoded videos as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        wanted = self._selection(arguments)
+        videos: list[tuple[io.BytesIO, VideoIndex]] = [None] * len(source)  # type: ignore[list-item]
+
+        def index(i: int) -> None:
+            data = io.BytesIO(source.sample(i).data)
+            try:
+                videos[i] = data, read_index(data)
+            except ValueError as error:
+                raise SampleError(i, f"broken video: {error}" if len(source.sample(i)) else "the sample is empty") from None
+
+        yield PythonJob(range(len(source)), index)
+        frames = [wanted.frames(i, len(found)) for i, (_, found) in enumerate(videos)]
+        extents = [(len(numbers), found.height, found.width, 3) for numbers, (_, found) in zip(frames, videos, strict=True)]
+        output = Batch(np.array(extents, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC", source_info=source.source_info)
+        output.place(self.environment.allocate(int(output.sizes().sum())))
+
+        def decode(i: int) -> None:
+            data, found = videos[i]
+            data.seek(0)
+            try:
+                opened = OpenVideo(found, data)
+                try:
+                    opened.read(frames[i], output.sample(i), self._fill, _store)
+                finally:
+                    opened.close()
+            except ValueError as error:
+                raise SampleError(i, f"broken video: {error}") from None
+
+        yield PythonJob(range(len(source)), decode)
+        self._output = output
+
+    def _selection(self, arguments: Arguments) -> _Selection:
+        for name in ("frames", *_RANGE):
+            if arguments.is_input(name) and storage_dtype(arguments.batch(name).dtype).kind not in "iu":
+                raise ValueError(f"argument '{name}' expects integers, got {arguments.batch(name).dtype.name}")
+        bounds = {name: arguments.scalars(name, np.int64) for name in _RANGE if arguments.given(name)}
+        return _Selection(arguments, bounds, self._way)
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        output = self._output
+        del self._output
+        return Planned([output])
+
+
+def _store(image: np.ndarray, target: np.ndarray) -> None:
+    target[...] = image
+
+
+class _Selection:
+    """Which frames of each video are wanted; `bounds`: arguments of _RANGE -> int64[samples]."""
+
+    def __init__(self, arguments: Arguments, bounds: dict[str, np.ndarray], way: str):
+        self._arguments, self._bounds, self._way = arguments, bounds, way
+        if "stride" in bounds and (bounds["stride"] < 1).any():
+            sample = int(np.argmax(bounds["stride"] < 1))
+            raise SampleError(sample, f"`stride` must be positive, got {bounds['stride'][sample]}")
+
+    def frames(self, sample: int, count: int) -> np.ndarray:
+        """Numbers of the frames of a video that has `count`, int64, MISSING for the fill value; SampleError."""
+        if self._arguments.given("frames"):
+            wanted = self._listed(sample)
+        else:
+            wanted = self._range(sample, count)
+        outside = (wanted < 0) | (wanted >= count)
+        if self._way == "none" and outside.any():
+            raise SampleError(sample, f'there is no frame {wanted[outside][0]}: the video has {count}, and `pad_mode` is "none"')
+        return padded(wanted, count, self._way)
+
+    def _listed(self, sample: int) -> np.ndarray:
+        if not self._arguments.is_input("frames"):
+            return np.array(self._arguments.constant("frames"), np.int64)
+        numbers = self._arguments.batch("frames").sample(sample)
+        if numbers.ndim > 1:
+            raise SampleError(sample, f"argument 'frames' expects a list of numbers, got shape {tuple(numbers.shape)}")
+        return np.atleast_1d(numbers).astype(np.int64)
+
+    def _range(self, sample: int, count: int) -> np.ndarray:
+        start, stride = self._bound("start_frame", sample, 0), self._bound("stride", sample, 1)
+        if start >= count:
+            raise SampleError(sample, f"`start_frame` is {start}, the video has {count} frames")
+        if "sequence_length" in self._bounds:
+            length = self._bound("sequence_length", sample, 0)
+            if length < 0:
+                raise SampleError(sample, f"`sequence_length` must not be negative, got {length}")
+            wanted = start + stride * np.arange(length)
+        else:
+            end = self._bound("end_frame", sample, count)
+            if end <= start:
+                raise SampleError(sample, f"`end_frame` ({end}) must be greater than `start_frame` ({start})")
+            wanted = np.arange(start, end, stride)
+        return wanted[wanted < count] if self._way == "none" else wanted
+
+    def _bound(self, name: str, sample: int, default: int) -> int:
+        return int(self._bounds[name][sample]) if name in self._bounds else default
