@@ -101,6 +101,7 @@ WRONG = [
     ({"start_frame": 4, "end_frame": 4}, 0, "must be greater"),
     ({"sequence_length": -1}, 0, "`sequence_length` must not be negative, got -1"),
     ({"stride": PerSample([np.int32(1), np.int32(0)])}, 1, "`stride` must be positive, got 0"),
+    ({"stride": 2**62, "sequence_length": 3}, 0, "`stride` is 4611686018427387904; it must fit into 32 bits"),
     ({"frames": PerSample([np.int32([[1]]), np.int32([[1]])])}, 0, "a list of numbers, got shape"),
 ]
 

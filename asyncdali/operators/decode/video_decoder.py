@@ -138,6 +138,10 @@ class _Selection:
 
     def __init__(self, arguments: Arguments, bounds: dict[str, np.ndarray], way: str):
         self._arguments, self._bounds, self._way = arguments, bounds, way
+        for name, values in bounds.items():
+            if (np.abs(values) >= 2**31).any():
+                sample = int(np.argmax(np.abs(values) >= 2**31))
+                raise SampleError(sample, f"`{name}` is {values[sample]}; it must fit into 32 bits")
         if "stride" in bounds and (bounds["stride"] < 1).any():
             sample = int(np.argmax(bounds["stride"] < 1))
             raise SampleError(sample, f"`stride` must be positive, got {bounds['stride'][sample]}")
