@@ -85,7 +85,10 @@ def _index(container: Any, stream: Any) -> VideoIndex:
 
 
 def _open(source: BinaryIO) -> Any:
-    return load_av().open(source, metadata_errors="replace")  # titles and the like may be in any encoding
+    av = load_av()
+    # Titles and the like may be in any encoding; from PyAV 19 on that is no error anyway.
+    tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+    return av.open(source, **tolerant)
 
 
 def _video_stream(container: Any) -> Any:
