@@ -409,8 +409,11 @@ def test_tensor():
     assert [tensor.get_property(name) for name in ("layout", "source_info", "other")] == ["HW", None, None]
     with pytest.raises(TypeError):
         tensor.get_property(5)
-    for call in (len, iter, lambda t: t[0], int, float):
+    for call in (len, iter, lambda t: t[0]):
         with pytest.raises(TypeError):
+            call(tensor)
+    for call in (int, float):
+        with pytest.raises(TypeError if sys.version_info < (3, 12) else ValueError):  # then a buffer is text to them, as DALI's tensors are
             call(tensor)
 
 
