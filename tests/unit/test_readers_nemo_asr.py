@@ -67,7 +67,8 @@ def test_wav_dialects(tmp_path):
         head = struct.pack("<HHIIHH", kind, 1, 8000, 0, 0, bits) + more
         body = b"WAVELIST\x03\0\0\0abc\0fmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data)) + data
         (tmp_path / "a.wav").write_bytes(b"RIFF" + struct.pack("<I", len(body)) + body)
-        samples, rate = decode_audio(open(tmp_path / "a.wav", "rb"), np.dtype(np.float32))
+        with open(tmp_path / "a.wav", "rb") as file:
+            samples, rate = decode_audio(file, np.dtype(np.float32))
         np.testing.assert_array_equal(samples[:, 0], numbers, err_msg=f"{kind} {bits}")
         assert rate == 8000
 

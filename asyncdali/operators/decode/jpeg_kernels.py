@@ -235,7 +235,7 @@ NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
 
 
 @inlined
-def _big(at):
+def big_endian(at):
     """Big-endian 16-bit number at address `at`."""
     return np.int64(load_u8(at)) << 8 | np.int64(load_u8(at + 1))
 
@@ -243,13 +243,13 @@ def _big(at):
 @inlined
 def _word(at, little):
     """16-bit number at address `at`."""
-    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else _big(at)
+    return np.int64(load_u8(at + 1)) << 8 | np.int64(load_u8(at)) if little else big_endian(at)
 
 
 @inlined
 def _exif_orientation(at, stop):
     """EXIF orientation (1-8) in an APP1 segment at addresses at..stop, or 1. TIFF 6.0 section 2; tag 0x0112."""
-    if stop - at < 14 or _big(at) != 0x4578 or _big(at + 2) != 0x6966:  # "Exif"
+    if stop - at < 14 or big_endian(at) != 0x4578 or big_endian(at + 2) != 0x6966:  # "Exif"
         return 1
     base = at + 6
     little = load_u8(base) == 0x49
@@ -279,8 +279,8 @@ def _frame(at, stop, marker, fields):
     for k in range(components):
         unit = larger(unit, np.int64(load_u8(at + 6 + 3 * k + 1)) >> 4)
     store_i64(fields + 8 * _FOUND, IS_JPEG if usual else UNUSUAL)
-    store_i64(fields + 8 * _HH, _big(at + 1))
-    store_i64(fields + 8 * _HW, _big(at + 3))
+    store_i64(fields + 8 * _HH, big_endian(at + 1))
+    store_i64(fields + 8 * _HW, big_endian(at + 3))
     store_i64(fields + 8 * _COMPONENTS, components)
     # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
     store_i64(fields + 8 * _MARGIN, (32 if marker & 3 == 2 else 8) * unit)
@@ -304,7 +304,7 @@ def _scan(data, size, fields):
     for k in range(HEADER_FIELDS):
         store_i64(fields + 8 * k, 0)
     stop = data + size
-    if size < 4 or _big(data) != 0xFFD8:
+    if size < 4 or big_endian(data) != 0xFFD8:
         return
     store_i64(fields + 8 * _FOUND, UNUSUAL)
     orientation = 1
@@ -320,7 +320,7 @@ def _scan(data, size, fields):
         if marker == 0xD9:
             break
         start = at + 4
-        at += 2 + _big(at + 2)
+        at += 2 + big_endian(at + 2)
         if at < start or at > stop:
             break
         if marker == 0xDA:

@@ -10,15 +10,11 @@ import numpy as np
 
 from ...compiled.intrinsics import load_u8
 from ...compiled.step import inlined
+from .jpeg_kernels import big_endian
 
 _DC, _AC = 0, 1
 _MOST_DC, _MOST_AC = 12, 162  # symbols of 8-bit pictures
 _LARGEST_DC = 11  # bits of a difference
-
-
-@inlined
-def _length(at):
-    return np.int64(load_u8(at)) << 8 | np.int64(load_u8(at + 1))
 
 
 @inlined
@@ -107,7 +103,7 @@ def is_sound(data, size):
         if marker == 0xFF:  # a fill byte
             at += 1
             continue
-        start, length = at + 4, _length(at + 2)
+        start, length = at + 4, big_endian(at + 2)
         at += 2 + length
         if length < 2 or at > stop:
             return False

@@ -9,7 +9,7 @@ from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
-from .rows import first_rows, rows_batch
+from .rows import all_rows, first_rows, rows_batch
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
@@ -104,7 +104,7 @@ class RandomBBoxCrop(StreamOperator):
         axes = self._axes(source.shapes[:, 1])
         layout = self._box_layout(axes)
         firsts = first_rows(source.shapes[:, 0])
-        boxes = self._corners(np.concatenate([source.sample(i) for i in range(len(source))]), layout, axes, firsts)
+        boxes = self._corners(all_rows(source), layout, axes, firsts)
         windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
@@ -166,7 +166,7 @@ class RandomBBoxCrop(StreamOperator):
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(source.shapes[i, 0])} boxes")
-        together = np.concatenate([labels.sample(i) for i in range(len(labels))])
+        together = all_rows(labels)
         out = together.copy()
         for first, count in zip(firsts[:-1].tolist(), kept.tolist(), strict=True):
             out[first : first + count] = together[first + indices[first : first + count]]
