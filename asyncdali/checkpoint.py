@@ -125,14 +125,14 @@ def describe_graph(plan: Any, sizes: dict[str, int]) -> dict[str, Any]:
     home: dict[int, str] = {}
     for planned in plan.operators:
         for index, edge in enumerate(planned.outputs):
-            if planned.spec.schema.name == "_transfer":
+            if planned.is_transfer:
                 home[edge] = home[planned.inputs[0]]
             else:
                 home[edge] = planned.spec.name if len(planned.outputs) == 1 else f"{planned.spec.name}[{index}]"
     operators = {}
     for planned in plan.operators:
         spec = planned.spec
-        if spec.schema.name == "_transfer":
+        if planned.is_transfer:
             continue
         entry: dict[str, Any] = {"op": spec.schema.name}
         wiring = [home[edge] for edge in planned.inputs]

@@ -36,6 +36,8 @@ from .memory import address_of
 WORD = 8
 """Bytes of a word."""
 
+_named: Any = namedtuple  # mypy wants to know the fields
+
 Offsets: TypeAlias = Any
 """A named tuple of integers, one for each word of a table."""
 
@@ -77,7 +79,7 @@ class Table:
             raise ValueError(f"table {name} declares a word twice, or one called 'words' or 'size': {', '.join(sorted(names))}")
         self.words = len(names)
         self.size = WORD * self.words
-        made: Any = namedtuple(name, [*names, "words", "size"])  # type: ignore[misc]
+        made = _named(name, [*names, "words", "size"])
         self.word: Offsets = made(*range(self.words), self.words, self.size)
         self.at: Offsets = made(*range(0, self.size, WORD), self.words, self.size)
         self._names = tuple(names)

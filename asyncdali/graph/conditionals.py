@@ -23,12 +23,6 @@ from . import node as nodes
 SCOPE_ARGUMENT = "_scope"
 """Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
 
-MACHINERY = "_conditional."
-"""What the names of the operators begin with that split and merge batches, and check conditions."""
-
-PER_BATCH = frozenset({"batch_permutation"})
-"""These operators."""
-
 
 class Scope:
     """Some of the samples: those of `parent` for which `predicate` is (`side`), or is not, true; see `cut`.
@@ -87,7 +81,7 @@ class Conditionals:
         """The inputs of an operator about to be made in the current scope."""
         if self._home is not None:
             return inputs, arguments
-        if not inputs and not arguments and schema.name in PER_BATCH and self.current is not self.root:
+        if not inputs and not arguments and schema.looks_across and self.current is not self.root:
             return inputs, {SCOPE_ARGUMENT: self._any_node()}
         return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
 

@@ -18,6 +18,7 @@ State is a position: a stateful operator keeps ``self.position`` (immutable), ne
 
 from __future__ import annotations
 
+import enum
 import numbers
 import operator as _op
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -181,6 +182,23 @@ def camel_case(name: str) -> str:
     return "".join(_PROPER_NAMES.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
+class Role(enum.Enum):
+    """What an operator is for the graph and the runtime, where that is more than to compute outputs from inputs."""
+
+    WORK = "computes outputs from inputs"
+    TRANSFER = "moves a batch between CPU and GPU"
+    INPUT = "hands on a batch that was fed from outside"
+    CONSTANT = "gives every sample the same data"
+    SPLIT = "divides a batch between the branches of a conditional"
+    MERGE = "joins the batches of the branches of a conditional"
+    LOGIC = "checks or negates the condition of a conditional"
+
+    @property
+    def is_branching(self) -> bool:
+        """Whether conditional execution made the operator, not the user."""
+        return self in (Role.SPLIT, Role.MERGE, Role.LOGIC)
+
+
 @dataclass(frozen=True)
 class Schema:
     """The declaration of an operator; see the module docstring.
@@ -194,6 +212,8 @@ class Schema:
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
+    role           see :class:`Role`; operators are told apart by it, never by their names
+    looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     positional     arguments that its class in ``ops`` takes by position, too
     hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
@@ -216,6 +236,8 @@ class Schema:
     positional: tuple[str, ...] = ()
     hand_written: str = ""
     output_per_optional_input: bool = False
+    role: Role = Role.WORK
+    looks_across: bool = False
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
 """Bytes below which contents that are known while planning are copied, so that they stay known."""
@@ -125,6 +125,7 @@ class Split(Operator):
         outputs=2,
         devices=("cpu", "gpu"),
         args=(_PREDICATE,),
+        role=Role.SPLIT,
     )
 
     on_cuda = True
@@ -161,6 +162,7 @@ class Merge(Operator):
         inputs=(2, 2),
         devices=("cpu", "gpu"),
         args=(_PREDICATE,),
+        role=Role.MERGE,
     )
 
     on_cuda = True
@@ -253,6 +255,7 @@ _LOGICAL = Schema(
     name="_conditional.not_",
     doc="Whether a number is zero: one per sample.",
     devices=("cpu",),
+    role=Role.LOGIC,
 )
 
 
@@ -285,6 +288,7 @@ class ValidateLogical(Operator):
             Arg("expression_side", "str", "left", "The side of it: left, right."),
         ),
         devices=("cpu",),
+        role=Role.LOGIC,
     )
 
     reads = (0,)

@@ -23,13 +23,10 @@ from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
 from ..device.cuda.place_kernels import lay_out
 from ..device.launch import Launch
-from ..graph.plan import TRANSFER
-from ..operators.base import Arguments, Iteration, Planned, Step
+from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
-
-_EXTERNAL = "external_source"
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -62,7 +59,7 @@ class DeviceSegmentRun(SegmentRun):
     # --- planning
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
-        if built.planned.spec.schema.name == TRANSFER:
+        if built.planned.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
         if built.operator.hands_out_samples:
@@ -82,7 +79,7 @@ class DeviceSegmentRun(SegmentRun):
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
                 self._find_place(batch)
-        if built.planned.spec.schema.name == _EXTERNAL:
+        if built.planned.spec.schema.role is Role.INPUT:
             self._order(planned.outputs[0])
         return planned
 

@@ -21,7 +21,7 @@ from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan, cut_for_gpu
-from ..operators.base import Environment
+from ..operators.base import Environment, Role
 from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
@@ -146,7 +146,7 @@ class Session:
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
-        inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
+        inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
         sources = Sources(
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu
         )

@@ -41,8 +41,8 @@ ALLOWED = {
         "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
-        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
-        "tooling.doctor", "types",
+        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "operators.base", "options", "runtime", "sources",
+        "tensors", "tooling.doctor", "types",
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},

@@ -23,6 +23,7 @@ class BatchPermutation(StreamOperator):
         Streams are DALI's for the same seed.""",
         inputs=(0, 0),
         seeded=True,
+        looks_across=True,
         args=(
             Arg("allow_repetitions", "bool", False, "Whether indices may occur more than once.", stream=True),
             Arg("no_fixed_points", "bool", False, "Whether no sample stays where it is (in batches of more than one).", stream=True),

@@ -157,6 +157,7 @@ def _why_not_saved(pipeline: Pipeline) -> str | None:
 
 def _has_inputs(pipeline: Pipeline) -> bool:
     from ...graph.plan import reachable
+    from ...operators.base import Role
 
     nodes = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
-    return any(item.schema.name == "external_source" for item in nodes)
+    return any(item.schema.role is Role.INPUT for item in nodes)
