@@ -4,16 +4,19 @@ An operator is one class in one module. Its class attribute ``schema`` declares 
 defaults, devices, documentation); ``fn``, ``ops``, the type stubs and the reference tables are derived from it. An instance lives in
 a built pipeline and is asked once per iteration::
 
-    prepare(inputs, arguments, iteration)  -> jobs to run on the samples before planning       (read bytes, odd formats)
+    prepare(inputs, arguments, iteration)  yields jobs to run on the samples before planning   (read bytes, odd formats)
     plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                          (vectorised over the batch)
+
+What `prepare` returns is ``iteration.prepared`` in `plan`. Neither changes the operator: any iteration may be planned at any time, in any
+order, several at once, or twice.
 
 `plan` runs on one thread, with the shapes of all inputs known; it returns output batches whose memory is not placed yet, and compiled
 steps (see ``asyncdali.compiled``) that fill them sample by sample. An output whose contents `plan` computes itself
 (``Batch.from_values``) needs no step. Contents of inputs may be read in `plan` only for the inputs named by ``reads``; the graph is
 cut into segments so that they are ready.
 
-State is a position: a stateful operator keeps ``self.position`` (immutable), never changes it itself, and tells with
-``advanced(samples)`` what it is after an iteration that produced `samples` samples.
+State is a position, an immutable value that the runtime keeps. A stateful operator tells the first one (``start``), reads
+``iteration.position``, and computes with ``after(position, samples)`` the position behind an iteration that produced `samples` samples.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from __future__ import annotations
 import enum
 import numbers
 import operator as _op
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -441,15 +444,27 @@ class Arguments:
 
 @dataclass(slots=True)  # not frozen: there is one for every iteration, and a frozen one takes three times as long to make
 class Iteration:
-    """What an operator may know about the iteration it plans.
+    """What one operator may know about the iteration it plans.
 
-    `fed`: external input -> its batch, or the error to raise in its place; `stream`: that of a GPU which the operator's work is queued on.
+    index       number of the iteration, from 0
+    batch_size  samples of the whole batch
+    fed         external input -> its batch, or the error to raise in its place
+    stream      the GPU's stream that the operator's work is queued on
+    position    where a stateful operator is before this iteration
+    prepared    what :meth:`Operator.prepare` returned
     """
 
     index: int
     batch_size: int
     fed: Mapping[str, Any] = field(default_factory=dict)
     stream: CudaStream | None = None
+    position: Any = None
+    prepared: Any = None
+
+
+Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
+"""What :meth:`Operator.prepare` gives: a generator of jobs, or nothing."""
+_NOTHING: Preparation = ()
 
 
 class Operator:
@@ -477,7 +492,6 @@ class Operator:
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
-        self.position: Any = None
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
@@ -497,8 +511,13 @@ class Operator:
     """In a branch of a conditional that no sample takes it is not asked at all."""
     stateful: ClassVar[bool] = False
 
-    def advanced(self, samples: int) -> Any:
-        """The position after an iteration that produced `samples` samples from ``self.position``."""
+    @property
+    def start(self) -> Any:
+        """The position of a fresh pipeline."""
+        return None
+
+    def after(self, position: Any, samples: int) -> Any:
+        """The position behind an iteration that began at `position` and produced `samples` samples."""
         return None
 
     def save(self, position: Any) -> Any:
@@ -535,9 +554,12 @@ class Operator:
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        """Work per sample that has to be done before :meth:`plan`; may be a generator: it is resumed when a job is over."""
-        return ()
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        """Work per sample that has to be done before :meth:`plan`.
+
+        A generator is resumed when the job that it yielded is over; what it returns is ``iteration.prepared`` in `plan`.
+        """
+        return _NOTHING
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         """Decide the iteration; see the module docstring."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..operators.base import (
     Environment,
     Iteration,
     Planned,
-    PythonJob,
+    Preparation,
     Schema,
     Spec,
     Step,
@@ -148,14 +147,14 @@ class COCOReader(FileContentsReader):
         kinds += [DALIDataType.INT32, DALIDataType.FLOAT] * bool(self._polygons) + [DALIDataType.INT32] * (self._pixels + self._ids)
         return list(kinds)
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        indices = self._indices = self.draw(arguments.count)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        draw, masks = self.draw(iteration, arguments.count), None
         if self._pixels:
-            self._masks, job = self._draw(indices)
+            masks, job = self._outlines(draw.indices)
             yield job
-        yield from self.read_contents(indices)
+        return draw.indices, (yield from self.read_contents(draw)), masks
 
-    def _draw(self, indices: np.ndarray) -> tuple[Batch, CompiledJob]:
+    def _outlines(self, indices: np.ndarray) -> tuple[Batch, CompiledJob]:
         """The masks of a batch, and the job that draws them."""
         found, drawings = self._annotations, self._drawings
         assert found.heights is not None and found.widths is not None
@@ -176,15 +175,14 @@ class COCOReader(FileContentsReader):
         return masks, CompiledJob(len(indices), [step])
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        contents, indices, found = self._contents, self._indices, self._annotations
-        del self._contents, self._indices
+        indices, contents, masks = iteration.prepared
+        found = self._annotations
         outputs = [contents, _rows(found.boxes, indices), _rows(found.labels, indices)]
         if self._polygons:
             assert found.polygons is not None and found.vertices is not None
             outputs += [_rows(found.polygons, indices, self.spec.constant("masks")), _rows(found.vertices, indices)]
         if self._pixels:
-            outputs.append(self._masks)
-            del self._masks
+            outputs.append(masks)
         if self._ids:
             assert found.ids is not None
             outputs.append(Batch.from_values(found.ids[indices].reshape(-1, 1)))

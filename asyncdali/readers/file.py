@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Iteration, Planned, PythonJob, Schema, register
+from ..operators.base import Arg, Arguments, Iteration, Planned, Preparation, Schema, register
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .contents import FileContentsReader
@@ -95,13 +94,12 @@ class FileReader(FileContentsReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8, DALIDataType.INT32]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        self._indices = self.draw(arguments.count)
-        yield from self.read_contents(self._indices)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        draw = self.draw(iteration, arguments.count)
+        return draw.indices, (yield from self.read_contents(draw))
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        contents, indices = self._contents, self._indices
-        del self._contents, self._indices
+        indices, contents = iteration.prepared
         labels = Batch.from_values(self.table.labels[indices].reshape(-1, 1))
         labels.source_info = contents.source_info
         return Planned([contents, labels])

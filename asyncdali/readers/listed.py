@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, SampleError, Spec
-from .base import ReaderOperator
+from ..operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
+from .base import Draw, ReaderOperator, Reading
 from .files import FileTable, matcher, sorted_entries
 from .indices import read_bytes
 from .remote import RemoteError, StandIns, is_remote, read_files
@@ -76,16 +76,16 @@ class ListedReader(ReaderOperator):
         return len(names)
 
     @contextmanager
-    def local_paths(self, indices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def local_paths(self, draw: Draw) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched together."""
-        table = self.table
+        table, indices = self.table, draw.indices
         if not table.remote:
             yield table.paths, np.ascontiguousarray(table.starts[indices])
             return
         paths = [table.path(int(index)) for index in indices]
         stand_ins = StandIns()
         try:
-            for sample, data in self.fetched(indices, self._fetch).items():
+            for sample, data in self.fetched(draw, self._fetch).items():
                 paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
             shown = FileTable.of(paths, np.zeros(len(paths), np.int32))
             yield shown.paths, shown.starts
@@ -102,14 +102,12 @@ class ListedReader(ReaderOperator):
             raise SampleError(remote[error.index], f"Failed to read file: {error}") from error
         return dict(zip(remote, files, strict=True))
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        self._outputs: list[Batch] = []
-        yield from self.read(self.draw(arguments.count), arguments)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        return (yield from self.read(self.draw(iteration, arguments.count), arguments))
 
-    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
-        """Jobs that read these files and leave ``self._outputs``."""
+    def read(self, draw: Draw, arguments: Arguments) -> Reading:
+        """Jobs that read these files; returns the outputs."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs, self._outputs = self._outputs, []
-        return Planned(outputs)
+        return Planned(iteration.prepared)

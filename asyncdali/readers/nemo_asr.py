@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,10 @@ from ..operators.base import (
     REQUIRED,
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Planned,
+    Preparation,
     PythonJob,
     Schema,
     Spec,
@@ -149,14 +148,13 @@ class NemoAsrReader(ReaderOperator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         constant = self.spec.constant
-        indices = self.draw(arguments.count)
-        entries = self._chosen = [self._entries[int(index)] for index in indices]
-        self._audio: list[Any] = [None] * len(entries)
-        self._rates = np.zeros(len(entries), np.float32)
-        open_file = self._files.opener(indices)
-        self._names = RecordNames(lambda index: self._entries[index].path, indices)
+        draw = self.draw(iteration, arguments.count)
+        entries = [self._entries[int(index)] for index in draw.indices]
+        audio: list[Any] = [None] * len(entries)
+        rates = np.zeros(len(entries), np.float32)
+        open_file = self._files.opener(draw)
         wanted = {"rate": constant("sample_rate"), "quality": constant("quality"), "downmix": constant("downmix")}
         dtype = storage_dtype(self._dtype)
 
@@ -164,7 +162,7 @@ class NemoAsrReader(ReaderOperator):
             entry = entries[sample]
             try:
                 with open_file(entry.path) as file:
-                    self._audio[sample], self._rates[sample] = decode_audio(
+                    audio[sample], rates[sample] = decode_audio(
                         file, dtype, offset=entry.offset, duration=entry.duration, **wanted
                     )
             except OSError as error:
@@ -172,21 +170,23 @@ class NemoAsrReader(ReaderOperator):
             except ValueError as error:
                 raise RuntimeError(f"{entry.path}: {error}") from error
 
-        yield from self._files.hints(indices)
+        yield from self._files.hints(draw)
         yield PythonJob(range(len(entries)), work)
+        return draw.indices, entries, audio, rates
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        constant, entries = self.spec.constant, self._chosen
-        outputs = [batch_of_sounds(self._audio, self._dtype)]
+        constant = self.spec.constant
+        indices, entries, audio, rates = iteration.prepared
+        outputs = [batch_of_sounds(audio, self._dtype)]
         if constant("read_sample_rate"):
-            outputs.append(Batch.from_values(self._rates))
+            outputs.append(Batch.from_values(rates))
         if constant("read_text"):
             outputs.append(_texts([entry.text for entry in entries]))
         if constant("read_idxs"):
             outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
+        names = RecordNames(lambda index: self._entries[index].path, indices)
         for output in outputs:
-            output.source_info = self._names
-        self._audio, self._chosen = [], []
+            output.source_info = names
         return Planned(outputs)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..operators.base import (
     Arg,
     CompiledJob,
     Environment,
-    PythonJob,
     SampleError,
     Schema,
     Spec,
@@ -25,7 +23,7 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from . import features as feature_kinds
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
 from .remote import exists, is_remote
@@ -111,7 +109,7 @@ class TFRecordReader(ContainerReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [_DTYPES[feature.kind] for feature in self._features.values()]
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         found = np.zeros((len(indices), len(self._features), self._kernels.FOUND_FIELDS), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
@@ -121,20 +119,22 @@ class TFRecordReader(ContainerReader):
 
         fetched, job = self.fetch(indices, parse, brief=False)  # checksums take every byte
         yield job
+        outputs: list[Batch] = []
         numbers: list[tuple[int, Batch]] = []
         for k, feature in enumerate(self._features.values()):
             here = found[:, k]
             counts = np.where(here[:, 0] == _STORED[feature.kind], here[:, 3], 0)
             if feature.kind == feature_kinds.string:
-                self._outputs.append(self._text(fetched, feature, here, counts > 0))
+                outputs.append(self._text(fetched, feature, here, counts > 0))
                 continue
             output = self._fixed(indices, feature, counts) if feature.fixed else self._variable(indices, feature, counts)
             output.source_info = self.names(indices)
-            self._outputs.append(output)
+            outputs.append(output)
             if counts.any():
                 numbers.append((k, output))
         if numbers:
             yield self._write(found, numbers)
+        return outputs
 
     def _text(self, fetched: Fetched, feature: Feature, found: np.ndarray, present: np.ndarray) -> Batch:
         """The first string of each record, where it was read to; the default elsewhere."""

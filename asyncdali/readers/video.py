@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
-from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Planned,
+    Preparation,
+    PythonJob,
+    Schema,
+    Spec,
+    register,
+)
 from ..operators.decode.image_formats import convert
 from ..operators.decode.video_formats import load_av
 from ..operators.decode.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
@@ -181,11 +192,11 @@ class _VideoReader(ReaderOperator):
     def _has_labels(self) -> bool:
         return self._labels is not None or bool(self.spec.constant("file_root")) or bool(self.spec.constant("file_list"))
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         self.order  # noqa: B018  a lazy reader looks for its data now
-        indices, sequences = self.draw(arguments.count), self._sequences
-        self._drawn = indices
-        frames = self._frames = np.empty((len(indices), self._pattern.length), np.int64)
+        draw, sequences = self.draw(iteration, arguments.count), self._sequences
+        indices = draw.indices
+        frames = np.empty((len(indices), self._pattern.length), np.int64)
         videos = sequences.videos[indices]
         for sample, index in enumerate(indices.tolist()):
             first, start, stop = (int(column[index]) for column in (sequences.first, sequences.starts, sequences.stops))
@@ -194,12 +205,12 @@ class _VideoReader(ReaderOperator):
         names = RecordNames(lambda index: self._videos[int(sequences.videos[index])].path, indices)
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), self.dtype, "FHWC", source_info=names)
         output.place(self.environment.allocate(int(output.sizes().sum())))
-        open_file = self._files.opener(indices)
-        yield from self._files.hints(indices)
+        open_file = self._files.opener(draw)
+        yield from self._files.hints(draw)
         yield PythonJob(
             range(len(indices)), lambda sample: self._decode(int(videos[sample]), frames[sample], output.sample(sample), open_file)
         )
-        self._output = output
+        return indices, frames, output
 
     def _decode(self, video: int, frames: np.ndarray, target: np.ndarray, open_file: Opener) -> None:
         with self._pool.borrow(video, open_file) as opened:
@@ -210,8 +221,8 @@ class _VideoReader(ReaderOperator):
         target[...] = image if self._type == DALIImageType.RGB else convert(image, self._type, DALIDataType.UINT8)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs, frames, indices = [self._output], self._frames, self._drawn
-        del self._output, self._frames, self._drawn
+        indices, frames, output = iteration.prepared
+        outputs = [output]
         if self._has_labels:
             outputs.append(Batch.from_values(self._sequences.labels[indices].astype(np.int32).reshape(-1, 1)))
         if self._numbers != "none":

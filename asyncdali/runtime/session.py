@@ -153,7 +153,7 @@ class Session:
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
-        self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
+        self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
         self.restored = False
@@ -161,7 +161,7 @@ class Session:
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
-        self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
+        self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
             self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
@@ -343,10 +343,10 @@ class Session:
     def skip(self, iterations: int) -> None:
         """Before anything has run: go `iterations` full batches ahead without computing them."""
         batch = int(self.options.batch_size)
-        for operator in self.stateful.values():
+        for item in self.stateful.values():
             for _ in range(iterations):
-                operator.position = operator.advanced(batch)
-        self._positions = {name: operator.position for name, operator in self.stateful.items()}
+                item.move_on(batch)
+        self._positions = {name: item.position for name, item in self.stateful.items()}
         self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
 
     # --- checkpoints
@@ -368,7 +368,7 @@ class Session:
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self._describe())
         positions, iteration, epoch = self.mark() if mark is None else mark
-        states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
+        states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
         settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
@@ -393,13 +393,13 @@ class Session:
 
     def _load_positions(self, body: dict[str, Any]) -> None:
         states = body.get("operators", {})
-        for name, operator in self.stateful.items():
+        for name, item in self.stateful.items():
             if name not in states:
                 if self.options.strict:
                     raise checkpoints.CheckpointError(f'There\'s no checkpoint for operator "{name}".')
                 continue
             try:
-                operator.position = operator.load(states[name])
+                item.position = item.load(states[name])
             except (ValueError, TypeError) as error:
                 message = f'the checkpoint of operator "{name}" cannot be restored: {error}'
                 if self.options.strict:

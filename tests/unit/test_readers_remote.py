@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
 
 import fsspec
+from helpers.orders import Cursor
 from helpers.readers import KINDS, delivered, pipeline
 from helpers.web import Server, moved, upload
 
 from asyncdali import Pipeline, fn
 from asyncdali.readers import remote
 from asyncdali.readers.ahead import BatchesAhead, Fetches
-from asyncdali.readers.order import SampleOrder
 from asyncdali.readers.remote import Range, RemoteError, read_ranges
 
 pytestmark = pytest.mark.usefixtures("waits")
@@ -172,10 +172,9 @@ def test_resuming_with_batches_ahead(tmp_path, memory):
 
 def test_a_guess_that_was_wrong(tmp_path):
     """Batches ahead are a guess: what is asked for is what comes."""
-    order = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
-    reader = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
+    reader = Cursor(100, 4)
     fetched = []
-    batches = BatchesAhead(order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
+    batches = BatchesAhead(reader.order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
     asked = []
     for size in (4, 4, 3, 3, 4, 4):
         indices = reader.take(size)

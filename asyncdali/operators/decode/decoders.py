@@ -7,7 +7,7 @@ preparing, and the compiled step copies the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,11 @@ from ...types import DALIDataType, DALIImageType
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Operator,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Schema,
@@ -71,6 +71,21 @@ MAX_SCANS = 500
 """A JPEG of more scans is refused: every scan is a pass over the whole image, and takes few bytes to ask for."""
 
 
+@dataclass
+class _Scanned:
+    """What preparing a batch found.
+
+    headers, sizes  of the encoded images
+    plain           whether compiled code decodes all of them
+    ready           sample -> image that was decoded from Python
+    """
+
+    headers: np.ndarray
+    sizes: np.ndarray
+    plain: bool
+    ready: dict[int, np.ndarray] = field(default_factory=dict)
+
+
 class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
@@ -95,8 +110,6 @@ class ImageDecoder(Operator):
         self._fast_dct = bool(spec.constant("use_fast_idct"))
         self._adjusts = bool(spec.constant("adjust_orientation"))
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
-        self._ready: dict[int, np.ndarray] = {}
-        self._plain = False
         if spec.constant("decoder") not in DECODERS:
             raise ValueError(f"`decoder` is {spec.constant('decoder')!r}; supported are {', '.join(map(repr, DECODERS))}")
         self._lanes: Lanes | None = None
@@ -118,8 +131,12 @@ class ImageDecoder(Operator):
 
     # --- windows, in the image as seen
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; the whole image here.
+
+        `position`: where an operator that draws its windows is.
 
         SampleError for a window that is empty or leaves its image.
         """
@@ -127,20 +144,20 @@ class ImageDecoder(Operator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         sizes = np.ascontiguousarray(source.shapes[:, 0])
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
-        self._headers, self._sizes, self._ready = headers, sizes, {}
-        self._plain = plain and not self._whole_from_python
-        if self._plain:  # nearly always
-            return
+        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python)
+        if scanned.plain:  # nearly always
+            return scanned
         _refuse_impossible(headers, sizes)
         others = np.flatnonzero(~self._compiled_samples(headers))
         if len(others):
-            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i))
+            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
+        return scanned
 
     def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
         """Which samples compiled code decodes: bool[samples]."""
@@ -148,8 +165,8 @@ class ImageDecoder(Operator):
             return np.zeros(len(headers), bool)
         return (headers[:, 0] == self._kernels.IS_JPEG) & ((headers[:, 3] == 1) | (headers[:, 3] == 3))
 
-    def _decode_now(self, source: Batch, header: np.ndarray, i: int) -> None:
-        """Decode sample `i` whole, in final channels and type, as seen."""
+    def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
+        """Decode sample `i` whole, in final channels and type, as seen, into `ready`."""
         data = source.sample(i)
         try:
             if header[0] == self._kernels.NOT_JPEG:
@@ -158,7 +175,7 @@ class ImageDecoder(Operator):
                 image, orientation = self._whole_jpeg(data, header), int(header[4])
             if self._adjusts:
                 image = image_formats.orient(image, orientation)
-            self._ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
+            ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         except MemoryError:
@@ -178,17 +195,17 @@ class ImageDecoder(Operator):
         return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source, headers, ready = inputs[0], self._headers, self._ready
-        self._ready = {}
+        source, scanned = inputs[0], iteration.prepared
+        headers, sizes, ready = scanned.headers, scanned.sizes, scanned.ready
         images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
         if not self._adjusts:
             images[:, 3] = 1
         for i, image in ready.items():
             images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
         seen = images[:, 1::-1]  # height, width
-        if not self._plain:
+        if not scanned.plain:
             seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
-        anchors, extents = self.windows(seen, inputs[1:], arguments)
+        anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
         channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
@@ -199,17 +216,17 @@ class ImageDecoder(Operator):
                 addresses[i] = image.ctypes.data
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, self._sizes, headers, *windows.places)
+            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
         context = np.array(
             [
-                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
+                self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
                 _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
             ],
             np.int64,
         )  # fmt: skip
-        keep = (addresses, self._sizes, windows, targets, source, ready)
+        keep = (addresses, sizes, windows, targets, source, ready)
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
         return Planned([output], [step])
 
@@ -300,7 +317,9 @@ class DecodeImageCrop(ImageDecoder):
         super().__init__(spec, environment)
         check_crop(spec)
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*crop_windows(self.spec, arguments, extents), extents)
 
 
@@ -328,7 +347,9 @@ class DecodeImageSlice(ImageDecoder):
         super().__init__(spec, environment)
         window_rules.check_slice(spec)
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
 
 
@@ -357,11 +378,13 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         random_streams.load_kernels()
-        random_streams.crop_windows(self.position, [16], [16], *self._ranges())  # refuse impossible ranges now
+        random_streams.crop_windows(self.start, [16], [16], *self._ranges())  # refuse impossible ranges now
 
     def _ranges(self) -> tuple[list[float], list[float], int]:
         constant = self.spec.constant
         return constant("random_aspect_ratio"), constant("random_area"), constant("num_attempts")
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        return random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())

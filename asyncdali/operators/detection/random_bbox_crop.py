@@ -9,6 +9,7 @@ from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
+from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
 
 _METRICS = ("iou", "overlap")
@@ -105,7 +106,7 @@ class RandomBBoxCrop(StreamOperator):
         layout = self._box_layout(axes)
         firsts = first_rows(source.shapes[:, 0])
         boxes = self._corners(all_rows(source), layout, axes, firsts)
-        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments)
+        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments, iteration.position)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
         left = rows_batch(moved, firsts, kept, DALIDataType.FLOAT)
@@ -190,10 +191,10 @@ class RandomBBoxCrop(StreamOperator):
         return np.ascontiguousarray(values)
 
     def _draw(
-        self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments
+        self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments, position: StreamPosition
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(windows float32[samples, 2, axes], boxes kept int64[samples], their indices, the boxes in their windows)."""
-        spec, count, position = self.spec, len(firsts) - 1, self.position
+        spec, count = self.spec, len(firsts) - 1
         crop, shape = self._shape("crop_shape", axes, arguments), self._shape("input_shape", axes, arguments)
         thresholds, aspects = np.array(spec.constant("thresholds"), np.float32), np.array(spec.constant("aspect_ratio"), np.float32)
         if len(aspects) == 6 and axes == 2:

@@ -62,7 +62,7 @@ class Choice(StreamOperator):
         result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
         result.place(self.environment.allocate(int(result.sizes().sum())))
         sizes = np.ascontiguousarray(source.shapes[:, 1:].prod(axis=1) * source.itemsize, np.int64)
-        addresses, position = np.ascontiguousarray(source.addresses), self.position
+        addresses, position = np.ascontiguousarray(source.addresses), iteration.position
         numbers = [position.key, position.hi, position.lo, position.phase]
         table = np.array(
             [
