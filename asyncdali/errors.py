@@ -2,9 +2,75 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-_KEPT = (ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError)
+
+class OperatorError(RuntimeError):
+    """An operator, a source or a reader failed while the pipeline was built or run.
+
+    Callers of DALI catch RuntimeError, so every such error is one. An error about a value is a ValueError as well, one about a type a
+    TypeError as well, and so on: see the classes below.
+
+    Attributes:
+        operator: the operator's public name ("readers.file").
+        argument: the argument that is wrong, where it is known.
+        name: the name of its instance in the pipeline.
+        iteration: the iteration that failed, counted from 0; None while building.
+        sample: the sample's place in the batch; None where all of the batch is meant.
+        source_info: the file or record of the sample, if it is known.
+        line: the last line of the user's program on the way to the operator ("file:number"), if it is known.
+    """
+
+    operator: str = ""
+    argument: str | None = None
+    name: str = ""
+    iteration: int | None = None
+    sample: int | None = None
+    source_info: str | None = None
+    line: str | None = None
+
+    def __str__(self) -> str:  # that of KeyError would print quotation marks
+        return str(self.args[0]) if self.args else ""
+
+
+class OperatorValueError(OperatorError, ValueError):
+    """A value is not allowed."""
+
+
+class OperatorTypeError(OperatorError, TypeError):
+    """A type is not allowed."""
+
+
+class ArgumentTypeError(OperatorTypeError, ValueError):
+    """A constant argument has a type that does not fit. (A ValueError, too: that is what callers of DALI catch.)"""
+
+
+class OperatorIndexError(OperatorError, IndexError, ValueError):
+    """An index or an axis is out of range."""
+
+
+class OperatorKeyError(OperatorError, KeyError):
+    """A name is not known."""
+
+
+class OperatorOverflowError(OperatorError, OverflowError):
+    """A number does not fit its type."""
+
+
+class OperatorMemoryError(OperatorError, MemoryError):
+    """There is not enough memory."""
+
+
+_FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
+    (ValueError, OperatorValueError),
+    (TypeError, OperatorTypeError),
+    (IndexError, OperatorIndexError),
+    (KeyError, OperatorKeyError),
+    (OverflowError, OperatorOverflowError),
+    (MemoryError, OperatorMemoryError),
+)
+"""What an operator raises -> what the user gets; anything else becomes an OperatorError."""
 
 
 class SampleError(Exception):
@@ -33,25 +99,21 @@ class PipelineClosed(RuntimeError):
     """The pipeline was closed; nothing can be run on it any more."""
 
 
-def _category(error: BaseException) -> type[Exception]:
-    """The exception type the user gets: that of the cause if it is one of the plain categories, else RuntimeError."""
+def _class_for(error: BaseException) -> type[OperatorError]:
+    """The class of the family that tells the user what kind of error it was."""
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
-    if error.args and isinstance(error.args[0], Explanation):
-        return error.args[0].kind
-    for kind in _KEPT:
-        if isinstance(error, kind):
-            return kind
-    return RuntimeError
+    kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)
+    return next((ours for theirs, ours in _FAMILY if issubclass(kind, theirs)), OperatorError)
 
 
-def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> Exception:
+def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> OperatorError:
     """The exception to raise for `error` in an operator (a ``graph.plan.PlannedOperator``); chain it with ``from error``.
 
     `iteration` is None while building.
     """
     if isinstance(error, KeyboardInterrupt):
-        return RuntimeError("interrupted")
+        return OperatorError("interrupted")
     spec = planned.spec
     where = "" if iteration is None else f" in iteration {iteration}"
     if isinstance(error, SampleError):
@@ -65,4 +127,14 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
         f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
         f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
     )
-    return _category(error)(text)
+    made = _class_for(error)(text)
+    made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
+    made.sample = error.sample if isinstance(error, SampleError) else None
+    made.line = _last_line(planned.trace)
+    return made
+
+
+def _last_line(trace: str | None) -> str | None:
+    """"file:number" of the innermost line of a formatted trace."""
+    found = re.findall(r'File "([^"]+)", line (\d+)', trace or "")
+    return ":".join(found[-1]) if found else None

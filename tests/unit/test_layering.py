@@ -32,7 +32,7 @@ ALLOWED = {
         "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "operators.decode.video_formats",
         "operators.decode.video_padding", "types", "_notices",
     },
-    "graph": {"batch", "data_node", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
+    "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
