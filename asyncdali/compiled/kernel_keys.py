@@ -94,6 +94,7 @@ def _local(function: types.FunctionType) -> tuple[bytes, list[Any]]:
     for cell in function.__closure__ or ():
         _value(_contents(cell), parts, used)
     _value(function.__defaults__, parts, used)
+    _value(tuple((function.__kwdefaults__ or {}).items()), parts, used)
     return "\0".join(parts).encode(), used
 
 
