@@ -38,4 +38,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _told(usage: kernel_store.Usage) -> str:
-    return f"{usage.files} kernels, {usage.size / 2**20:.1f} MiB, for {usage.keys} combination{'' if usage.keys == 1 else 's'} of versions"
+    return f"{_counted(usage.files, 'kernel')}, {usage.size / 2**20:.1f} MiB, for {_counted(usage.keys, 'combination')} of versions"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

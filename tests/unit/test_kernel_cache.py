@@ -482,9 +482,9 @@ def test_the_command(root, capsys):
     hit(("command",))
     (root / "asyncdali" / "notes").touch()  # somebody else's
     assert main(["cache"]) == 0
-    assert "1 kernels, 0.0 MiB, for 1 combination of versions\n" in capsys.readouterr().out
+    assert "1 kernel, 0.0 MiB, for 1 combination of versions\n" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0
-    assert capsys.readouterr().out.startswith("removed 1 kernels")
+    assert capsys.readouterr().out.startswith("removed 1 kernel, ")
     assert [path.name for path in root.rglob("*") if path.is_file()] == ["notes"]
     (root / "asyncdali" / "notes").unlink()
     assert main(["cache", "--clear"]) == 0 and list(root.iterdir()) == []
