@@ -30,6 +30,8 @@ _COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step
 """Every kernel depends on them, and no function names them."""
 _VERSIONED = frozenset({"numba", "llvmlite", "numpy"}) | sys.stdlib_module_names
 """Their functions are not followed: their versions are part of the name of the folder that a kernel is kept in."""
+_UNKNOWN = object()
+"""Stands for a value whose contents cannot be told: the kernel then depends on every source file of the package."""
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
@@ -45,7 +47,9 @@ def kernel_digest(function: Any) -> bytes:
         digest.update(text)
         files.update(_files_of(current))
         for value in used:
-            if isinstance(value, types.FunctionType):
+            if value is _UNKNOWN:
+                files.update(_all_sources())
+            elif isinstance(value, types.FunctionType):
                 if id(value) not in seen:
                     seen.add(id(value))
                     waiting.append(value)
@@ -54,6 +58,11 @@ def kernel_digest(function: Any) -> bytes:
     for path in sorted(files):
         digest.update(_file_digest(path))
     return digest.digest()
+
+
+@functools.cache
+def _all_sources() -> frozenset[Path]:
+    return frozenset(PACKAGE.rglob("*.py"))
 
 
 @functools.cache
@@ -118,16 +127,11 @@ def _code(code: types.CodeType, parts: list[str], names: dict[str, None]) -> Non
 
 
 def _value(value: Any, parts: list[str], used: list[Any]) -> None:
-    """Add what a value is. Of what is not a plain value its type is added, and the object to `used` for its source."""
+    """Add what a value is; functions, classes and modules also go to `used`, for their source. Other objects count as unknown."""
     kind = type(value)
     parts.append(kind.__name__)
     if kind in _SCALARS:
         parts.append(repr(value))
-    elif kind in (tuple, frozenset):
-        inner = value if kind is tuple else sorted(value, key=repr)
-        parts.append(str(len(value)))
-        for item in inner:
-            _value(item, parts, used)
     elif isinstance(value, enum.Enum):
         parts += [value.name, repr(value.value)]
         used.append(kind)
@@ -135,6 +139,11 @@ def _value(value: Any, parts: list[str], used: list[Any]) -> None:
         parts.append(str(value) if isinstance(value, np.dtype) else f"{value.dtype} {value.tobytes().hex()}")
     elif kind is np.ndarray:
         parts += [str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+    elif isinstance(value, (tuple, list, dict, set, frozenset)):  # named tuples too: their fields are constants
+        parts += [str(len(value)), repr(getattr(value, "_fields", ""))]
+        inner = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value.items() if isinstance(value, dict) else value
+        for item in inner:
+            _value(item, parts, used)
     elif isinstance(value, types.FunctionType):
         parts.append(f"{value.__module__}.{value.__qualname__}")
         if str(value.__module__).partition(".")[0] not in _VERSIONED:
@@ -149,7 +158,7 @@ def _value(value: Any, parts: list[str], used: list[Any]) -> None:
 def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
     """Objects around a function (Numba's dispatchers and intrinsics, our compiled functions), and all others."""
     if getattr(type(value), "__hash__", None) is None:
-        used.append(type(value))
+        used.append(_UNKNOWN)
         return
     text, found = _around(value)
     parts.append(text)
@@ -158,15 +167,16 @@ def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
 
 @functools.cache
 def _around(value: Any) -> tuple[str, Any]:
-    """The text of an object that may wrap a function, and that function or the object's class."""
+    """The text of an object that may wrap a function, and that function."""
     for attribute in ("py_func", "_defn", "_function"):
         function = getattr(value, attribute, None)
         if isinstance(function, types.FunctionType):
             options = getattr(value, "targetoptions", None) or {}
             text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
             return f"{function.__module__}.{function.__qualname__} {text}", function
-    theirs = type(value).__module__.partition(".")[0] in ("numba", "llvmlite")
-    return f"{value} {getattr(value, 'symbol', '')}" if theirs else "", type(value)  # types, and external functions with their symbol
+    if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
+        return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol
+    return "", _UNKNOWN
 
 
 def _text(option: Any) -> str:

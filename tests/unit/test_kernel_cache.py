@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import pickle
@@ -19,7 +20,7 @@ from helpers.pipelines import run_script
 from numba import config
 
 from asyncdali.__main__ import main
-from asyncdali.compiled import kernel_store, step
+from asyncdali.compiled import kernel_keys, kernel_store, step
 from asyncdali.compiled.kernel_keys import kernel_digest, text_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -431,6 +432,32 @@ def test_the_second_process_compiles_nothing(tmp_path):
         done = run_script(WARM, NUMBA_CACHE_DIR=str(tmp_path), PYTHONHASHSEED=seed)
         assert done.returncode == 0, done.stderr
     assert done.stdout == "0\n"
+
+
+class Opaque:
+    """Nothing tells what an object holds."""
+
+
+def test_unknown_values_make_a_kernel_depend_on_all_sources(monkeypatch):
+    known, unknown = made((1, [2], {"three": {4}}, np.arange(3))), made(Opaque())
+    before = kernel_digest(known), kernel_digest(unknown)
+    monkeypatch.setattr(kernel_keys, "_all_sources", lambda: {Path(__file__)})
+    assert kernel_digest(known) == before[0] and kernel_digest(unknown) != before[1]
+
+
+def test_named_tuples_are_constants():
+    """Offsets of tables (``at.width``)."""
+    at = collections.namedtuple("at", "width height")
+    other = collections.namedtuple("at", "height width")
+    assert len({kernel_digest(made(value)) for value in (at(0, 8), at(8, 0), other(0, 8))}) == 3
+
+
+def test_no_kernel_of_the_package_depends_on_all_sources():
+    text = ALL_KEYS.replace("found = {}", "from asyncdali.compiled import kernel_keys\nfound, at, asked = {}, None, []").replace(
+        "found[f", "kernel_keys._all_sources = lambda: asked.append(f'{module.name}.{name}') or ()\n                found[f"
+    )
+    done = run_script(text + "print(json.dumps(asked))")
+    assert json.loads(done.stdout.splitlines()[-1]) == [], done.stderr
 
 
 # --- size
