@@ -115,7 +115,7 @@ def _without_garbage_collection():
 
 
 def compiled(argument_count: int, brief: bool = False):
-    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk beside the source, or in the user's cache).
+    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (kept on disk in the user's cache folder).
 
     `brief`: it takes microseconds and never waits; to get the GIL back from a busy thread would take longer.
     """

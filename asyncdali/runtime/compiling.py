@@ -4,6 +4,9 @@ Compiling takes seconds and one processor: the compiler is a Python program. The
 the first, this one from the first to the last. Both keep what they compile in the cache on disk and look there before they compile, so
 they meet somewhere in the middle. It is help, nothing more: whatever becomes of that process, this one compiles what is missing.
 
+The kernel ends the other process when this one dies: a compilation takes seconds, and until it is over the other process would not read
+from its pipe that nobody is left.
+
 ``ASYNCDALI_COMPILE_AHEAD=0`` switches it off.
 """
 
@@ -13,6 +16,7 @@ import contextlib
 import enum
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +28,17 @@ import numpy as np
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from asyncdali.runtime import compiling; compiling.serve(sys.stdin.buffer)"
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
+_PROGRAM = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)  # the parent died before the signal was asked for
+sys.path[:] = sys.argv[2:]
+from asyncdali.runtime import compiling
+compiling.serve(sys.stdin.buffer)
+"""
+"""Its arguments: this process's id, and the search path. The death signal comes first: importing Numba takes a second."""
 _FIRST_MISSES = 2  # one kernel may always be new
 _PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
 
@@ -68,9 +82,12 @@ class Helper:
                 self._start()
 
     def _start(self) -> None:
+        from ..compiled.cache import for_child
+
         process = self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+            [sys.executable, "-c", _PROGRAM, str(os.getpid()), *sys.path],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
+        )  # fmt: skip
         assert process.stdin is not None
         process.stdin.write(described(self._operators))
         process.stdin.flush()

@@ -12,8 +12,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
+
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    require_descriptors(LOOP_DESCRIPTORS, "the event loop cannot be started")
     wish = os.environ.get("ASYNCDALI_LOOP", "")
     if wish not in ("", "asyncio", "uvloop"):
         raise ValueError(f"ASYNCDALI_LOOP={wish!r}: expected 'asyncio' or 'uvloop'")

@@ -13,6 +13,7 @@ from typing import Any
 from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
 
+from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
 from .ahead import AheadPuller
 from .group import Group
@@ -25,6 +26,7 @@ class SourceLoop:
     """The event loop on which users' coroutines run: one per process, on a thread of its own, so that they cannot delay the executor's."""
 
     def __init__(self) -> None:
+        require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True).start()
 
