@@ -381,9 +381,12 @@ class Pipeline:
         return self._session is None or not self._session.in_flight
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise."""
-        if self._session is not None:
-            self._session.producer.reset()
+        """After the end of the data: start the next epoch. Does nothing otherwise.
+
+        A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
+        """
+        if self._session is not None or self._options.checkpoint is not None:
+            self._built().producer.reset()
 
     # --- data from Python
 

@@ -348,6 +348,7 @@ class _Feed:
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
+        self._before: Mark | None = None  # where the pipeline was before the result that is kept
         pipe.build()
 
     @property
@@ -379,6 +380,8 @@ class _Feed:
         if not session.in_flight and session.producer.failure is None:
             self._pipe._launch(session)
         record = session.in_flight[0] if session.in_flight else None
+        if self._pipe._options.enable_checkpointing:
+            self._before = self._mark()
         try:
             self._result = session.fetch(self._consumer(session))
         except StopIteration:
@@ -409,8 +412,16 @@ class _Feed:
             self._pipe._launch(self.session)
 
     def mark(self) -> Mark:
-        """Where the consumer of the pipeline is."""
-        return self.session.mark()
+        """Where the consumer of the pipeline is, who has not seen the result that is kept."""
+        if self._result is not None and self._before is not None:
+            return self._before
+        return self._mark()
+
+    def _mark(self) -> Mark:
+        mark = self.session.mark()
+        place = mark.place
+        # An iterator queues an iteration after it has fetched one, not before: one more is in flight.
+        return mark if not place.resets and place.ended != "ahead" else mark._replace(place=place._replace(more=place.more - 1))
 
 
 # --- arguments
