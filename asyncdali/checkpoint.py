@@ -149,11 +149,11 @@ def _sync_folder(folder: str) -> None:
 # --------------------------------------------------------------------------------------------------------------- the graph
 
 
-def describe_graph(plan: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[str, Any]:
     """What a checkpoint says about its graph: kinds, wiring, arguments that change the stream, data set sizes.
 
-    `plan` is a ``graph.plan.Plan``; `sizes` maps reader names to numbers of samples. Not in it: seeds, paths, threads, queue depths,
-    executor flags, hints, batch size, devices.
+    `plan` is a ``graph.plan.Plan``; `data` maps reader names to (number of samples, digest of their names). Not in it: seeds, folders,
+    threads, queue depths, executor flags, hints, batch size, devices.
     """
     home: dict[int, str] = {}
     for planned in plan.operators:
@@ -176,8 +176,10 @@ def describe_graph(plan: Any, sizes: dict[str, int]) -> dict[str, Any]:
         stream = {name: value for name, value in stream.items() if value != spec.schema.by_name[name].default}
         if stream:
             entry["args"] = stream
-        if spec.name in sizes:
-            entry["samples"] = sizes[spec.name]
+        if spec.name in data:
+            entry["samples"], names = data[spec.name]
+            if names is not None:
+                entry["names"] = names
         operators[spec.name] = entry
     return {"operators": operators, "outputs": [home[edge] for edge in plan.outputs]}
 
@@ -212,6 +214,11 @@ def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any]) -> l
     for key, label in labels.items():
         if old.get(key) != new.get(key):
             result.append(f"{name}: {label} {old.get(key)} in the checkpoint, {new.get(key)} in this pipeline")
+    if old.get("samples") == new.get("samples") and old.get("names", new.get("names")) != new.get("names"):
+        result.append(
+            f"{name}: the names of its files, or their order, or the sizes of its records, have changed since the checkpoint (digest "
+            f"{old['names']} in the checkpoint, {new.get('names')} in this pipeline)"
+        )
     before, after = old.get("args", {}), new.get("args", {})
     for argument in sorted(before.keys() | after.keys()):
         was, now = before.get(argument, "default"), after.get(argument, "default")

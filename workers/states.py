@@ -84,8 +84,8 @@ def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -
             except StopIteration:
                 if outcome != END:
                     raise ValueError(
-                        f"the source of {name!r} became shorter: it ended after {done} of the {batches} batches that it gave since its last "
-                        "snapshot. Restore with the data that the checkpoint was saved with"
+                        f"the source of {name!r} became shorter: it ended after {done} of the {batches} batches that it gave since its "
+                        "last snapshot. Restore with the data that the checkpoint was saved with"
                     ) from None
             except Exception as error:
                 if outcome != ERROR:
@@ -98,9 +98,10 @@ def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -
                 if outcome == ERROR and place == len(asks) - 1:
                     return [result]
                 if outcome != BATCH:
+                    before = "ended" if outcome == END else "failed"
                     raise ValueError(
-                        f"the source of {name!r} gave a batch where it had {'ended' if outcome == END else 'failed'} when the checkpoint was "
-                        "saved. Restore with the data that the checkpoint was saved with"
+                        f"the source of {name!r} gave a batch where it had {before} when the checkpoint was saved. "
+                        "Restore with the data that the checkpoint was saved with"
                     )
                 done += 1
     return []

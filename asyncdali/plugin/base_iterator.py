@@ -13,7 +13,7 @@ from .._notices import warn
 from .._version import __version__
 from ..checkpoint import CheckpointError
 from ..types import PipelineAPIType
-from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, shard_sizes
+from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
@@ -73,6 +73,7 @@ class BaseIterator:
         self._ended = False
         self._used = False  # something of this epoch was asked for
         self._ready: list[Any] | None = None  # the prepared batch
+        self._failure: Exception | None = None  # the error that came instead of it
         self._marks: list[Mark] | None = None  # where the pipelines were before it
         restored = self._restore()
         if prepare_first_batch:
@@ -136,8 +137,8 @@ class BaseIterator:
         """
         if self._ended:
             raise StopIteration
-        outputs = self._ready
-        if outputs is None:
+        outputs, failure = self._ready, self._failure
+        if outputs is None and failure is None:
             if self._at_end():
                 self._end()
             try:
@@ -145,8 +146,16 @@ class BaseIterator:
             except StopIteration:
                 self._end()
                 raise
+            except _Lost as lost:
+                failure = lost
         self._used = True
-        self._ready = self._marks = None
+        self._ready = self._failure = self._marks = None
+        if isinstance(failure, _Lost):
+            self._epochs.advance()  # this iteration is over, for all pipelines
+            raise failure.error
+        if failure is not None:
+            raise failure
+        assert outputs is not None
         keep = self._epochs.advance()
         if keep is None:
             return self._collected([self._converted(batch, None) for batch in outputs])
@@ -155,7 +164,10 @@ class BaseIterator:
         return self._collected([self._converted(batch, count) for batch, count in parts])
 
     def _fetched(self) -> list[Any]:
-        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs."""
+        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs.
+
+        Raises StopIteration, the errors of sources, and _Lost where an iteration has failed.
+        """
         try:
             for feed in self._feeds:
                 feed.fill()
@@ -168,9 +180,7 @@ class BaseIterator:
             results.append(feed.clear())
         for result in results:
             if isinstance(result, Exception):
-                self._used, self._marks = True, None
-                self._epochs.advance()  # this iteration is over, for all of them
-                raise result
+                raise _Lost(result)
         if self._epochs.full_batches:
             self._check_full(results)
         return results
@@ -199,15 +209,20 @@ class BaseIterator:
         except StopIteration:
             if not restored:
                 raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+        except Exception as error:
+            if not restored:
+                raise error.error if isinstance(error, _Lost) else error
+            self._failure = error  # for `next`, as in the run that was saved; otherwise nobody could get past this place
 
     def _at_end(self) -> bool:
         """Whether the epoch is over, although nobody has been told yet."""
-        if self._ready is not None:
+        if self._ready is not None or self._failure is not None:
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
 
     def _end(self) -> None:
         """End the epoch: StopIteration."""
+        self._marks = None
         for _ in range(self._epochs.surplus()):
             self._fetched()
         self._ended = True
@@ -236,8 +251,6 @@ class BaseIterator:
         self._ended = self._used = False
         for feed in self._feeds:
             feed.reset()
-        if self._checkpointing:  # now: what is queued next takes the sources further
-            self._marks = [feed.mark() for feed in self._feeds]
         for feed in self._feeds:
             feed.start()
 
@@ -272,7 +285,7 @@ class BaseIterator:
 
     def _forget(self) -> None:
         """What was fetched belongs to another place."""
-        self._ready = self._marks = None
+        self._ready = self._failure = self._marks = None
         for feed in self._feeds:
             feed.clear()
 
@@ -330,11 +343,19 @@ class BaseIterator:
             return True
         try:
             self._epochs.load(states[0])
+            self._epoch = epoch_of(states[0])
         except ValueError as error:
             raise CheckpointError(f"the checkpoint is of an iterator with other arguments: {error}") from error
-        self._epoch = int(states[0].get("epoch", 0))
         self._ended, self._used = bool(states[0].get("ended")), bool(states[0].get("used"))
         return True
+
+
+class _Lost(Exception):
+    """An iteration has failed, with `error`."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Feed:

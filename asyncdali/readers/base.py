@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..operators.base import Arg, Environment, Operator, Spec
 from .ahead import BatchesAhead, Fetches
+from .digest import digest
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
@@ -88,6 +89,10 @@ class ReaderOperator(Operator):
         A reader whose records stay together when files are shuffled sets ``self.containers`` to the records of each file.
         """
         raise TypeError("abstract")
+
+    def identity(self) -> Iterable[bytes | np.ndarray]:
+        """What tells this data set from others: names of the samples in their order; empty: nothing does."""
+        return ()
 
     # --- order and position
 
@@ -175,6 +180,12 @@ class ReaderOperator(Operator):
         self.order.restore(data)
         self._order_ahead = self._remote_ahead = None
         return self.order.position
+
+    def digest(self) -> str | None:
+        """Of the names of the samples in their order: files renamed, replaced or sorted in another way change it."""
+        self.order  # noqa: B018  the data set is found now, if it was not
+        parts = list(self.identity())
+        return digest(parts) if parts else None
 
     def meta(self) -> dict[str, int]:
         """See ``Pipeline.reader_meta``."""

@@ -152,7 +152,7 @@ class Session:
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
-        self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
+        self.stateful: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
         self.restored = False
@@ -351,8 +351,9 @@ class Session:
     # --- checkpoints
 
     def _describe(self) -> dict[str, Any]:
-        sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
-        return checkpoints.describe_graph(self.plan, sizes)
+        readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
+        data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
+        return checkpoints.describe_graph(self.plan, data)
 
     def mark(self) -> Mark:
         """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told."""

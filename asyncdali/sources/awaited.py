@@ -58,10 +58,10 @@ class AwaitedPuller(AheadPuller):
         self._in_turn = asyncio.Lock()
         self._partial: list[Any] = []
         self._kept: list[Any] = []  # a batch that was got before it was asked for
-        self._ended_epoch: int | None = None  # the epoch that has ended
+        self._ended_round: int | None = None  # the round that has ended
 
     def _ask(self, iteration: int) -> Any:
-        return Awaited(self._guarded(iteration, self.epoch))
+        return Awaited(self._guarded(iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> dict[str, Batch]:
         result = asked.result()
@@ -77,12 +77,12 @@ class AwaitedPuller(AheadPuller):
 
     # --- on the source loop
 
-    async def _guarded(self, iteration: int, epoch: int) -> Any:
+    async def _guarded(self, iteration: int, epoch: int, number: int) -> Any:
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
-                if self._ended_epoch == epoch:
+                if self._ended_round == number:
                     return _End  # asked for before the end was known
                 result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
@@ -92,7 +92,7 @@ class AwaitedPuller(AheadPuller):
             if not is_end(error):
                 raise
             self._partial = []
-            self._ended_epoch = epoch
+            self._ended_round = number
             return _End
 
     async def _at(self, iteration: int, epoch: int) -> Any:

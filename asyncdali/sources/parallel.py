@@ -139,7 +139,7 @@ class ParallelPuller(AheadPuller):
         self._number = parallel.number(group)
 
     def _ask(self, iteration: int) -> Any:
-        return self._pool.submit(self._number, iteration, self.epoch)
+        return self._pool.submit(self._number, iteration, self.epoch if self.description.resumable else self._round)
 
     def _answer(self, asked: Any) -> dict[str, Batch]:
         answer = self._pool.receive(asked)

@@ -96,9 +96,9 @@ class Snapshots:
         self.ahead = self.before.after(BATCH) if state is None else Position(state)
 
     def ended(self) -> None:
-        """The source was asked, and has ended."""
+        """The source was asked, and has ended; used up by :meth:`drop`, when the epoch ends."""
         self.interrupted()
-        self.before = self.ahead = self.before.after(END)
+        self.ahead = self.before.after(END)
 
     def failed(self) -> None:
         """The source was asked, and has failed; or what it gave cannot be used."""
@@ -178,7 +178,7 @@ def checked_position(data: Any, every: int) -> Position:
 
 def _are_asks(data: Any) -> bool:
     return isinstance(data, list) and len(data) <= LIMIT and all(
-        isinstance(run, list) and len(run) == 2 and run[0] in OUTCOMES and type(run[1]) is int and 1 <= run[1]
+        isinstance(run, list) and len(run) == 2 and run[0] in OUTCOMES and type(run[1]) is int and run[1] >= 1
         and (run[0] == BATCH or run[1] <= LIMIT)
         for run in data
     )  # fmt: skip

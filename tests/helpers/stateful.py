@@ -9,7 +9,13 @@ def batch(number):
     return np.int32([[number]])
 
 
-class Counted:
+class Numbered:
+    """What gives batches of numbers; `batch` may be replaced."""
+
+    batch = staticmethod(batch)
+
+
+class Counted(Numbered):
     """0, 1, ... `length` - 1; ``__iter__`` is a generator, which begins again when it has ended."""
 
     def __init__(self, length):
@@ -18,7 +24,7 @@ class Counted:
     def __iter__(self):
         while self.index < self.length:
             self.index += 1
-            yield batch(self.index - 1)
+            yield self.batch(self.index - 1)
         self.index = 0
 
     def state_dict(self):
@@ -28,7 +34,7 @@ class Counted:
         self.index = state["index"]
 
 
-class Numbers:
+class Numbers(Numbered):
     """Its own iterator; the rounds are counted, and are part of the numbers."""
 
     def __init__(self, length):
@@ -42,7 +48,7 @@ class Numbers:
             self.index, self.rounds = 0, self.rounds + 1
             raise StopIteration
         self.index += 1
-        return batch(100 * self.rounds + self.index - 1)
+        return self.batch(100 * self.rounds + self.index - 1)
 
     def state_dict(self):
         return {"index": self.index, "rounds": self.rounds}
@@ -70,7 +76,7 @@ class SelfRewinding(Rewinding):
         return super().__next__()
 
 
-class Endless:
+class Endless(Numbered):
     """first, first + 1, ..."""
 
     def __init__(self, first):
@@ -81,7 +87,7 @@ class Endless:
 
     def __next__(self):
         self.next += 1
-        return batch(self.next - 1)
+        return self.batch(self.next - 1)
 
     def state_dict(self):
         return {"next": self.next}
@@ -90,7 +96,7 @@ class Endless:
         self.next = state["next"]
 
 
-class Broken:
+class Broken(Numbered):
     """As :class:`Counted`, but fails once, at `at`; as a generator it has ended then."""
 
     def __init__(self, length, at, generator):
@@ -108,7 +114,7 @@ class Broken:
             self.index = 0
             raise StopIteration
         self.index += 1
-        return batch(self.index - 1)
+        return self.batch(self.index - 1)
 
     def _generate(self):
         while True:

@@ -12,6 +12,7 @@ from helpers.stateful import Broken, Counted, Endless, Numbers, Rewinding, SelfR
 
 from asyncdali import Pipeline, fn
 from asyncdali.checkpoint import CheckpointError
+from asyncdali.plugin.base_iterator import BaseIterator
 
 SIZE = 1
 
@@ -274,3 +275,50 @@ def test_not_strict_goes_on_with_what_was_restored(caplog):
         restored = make({"source": Forgetful(5), "name": "walk"}, checkpoint=pipe.checkpoint(), strict=False)
         assert step(restored) == (0,)
     assert "walk" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------------------------- iterators
+
+
+class Plain(BaseIterator):
+    """Numbers of each pipeline."""
+
+    def _converted(self, outputs, keep):
+        return tuple(int(np.asarray(output[0])[0]) for output in outputs)
+
+    def _collected(self, converted):
+        return converted if len(converted) > 1 else converted[0]
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("told", [False, True])
+def test_an_iterator_saved_between_two_loops(prepare, depth, told):
+    def sources():
+        return [{"source": short, "batch_info": True}, {"source": Endless(0)}]
+
+    iterator = Plain(make(*sources(), depth=depth), ["a", "b"], auto_reset=False, prepare_first_batch=prepare)
+    first = list(iterator) if told else [next(iterator) for _ in range(3)]
+    assert first == [(0, 0), (1, 1), (2, 2)]
+    saved = iterator.checkpoints()
+    wanted = list(iterator)
+    assert wanted == [(10, 4), (11, 5), (12, 6)]  # not told, the end is known all the same: iter() resets
+    for again in range(2):
+        pipe = make(*sources(), depth=depth, checkpoint=saved[0])
+        restored = Plain(pipe, ["a", "b"], auto_reset=False, prepare_first_batch=prepare)
+        if again:
+            assert restored.checkpoints() == saved
+        assert list(restored) == wanted
+
+
+def test_a_batch_that_one_pipeline_has_while_another_one_fails():
+    def pipes(checkpoints=(None, None)):
+        return [make({"source": Endless(10)}, checkpoint=checkpoints[0]), make({"source": Broken(9, 2, False)}, checkpoint=checkpoints[1])]
+
+    iterator = Plain(pipes(), ["x"], size=100, prepare_first_batch=False)
+    assert [next(iterator), next(iterator)] == [[(10,), (0,)], [(11,), (1,)]]
+    with pytest.raises(ValueError):
+        next(iterator)
+    saved = iterator.checkpoints()
+    restored = Plain(pipes(saved), ["x"], size=100, prepare_first_batch=False)
+    assert next(iterator) == next(restored) == [(12,), (2,)]
