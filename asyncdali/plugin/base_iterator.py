@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._notices import warn
 from .._version import __version__
@@ -137,31 +137,39 @@ class BaseIterator:
         """
         if self._ended:
             raise StopIteration
-        outputs, failure = self._ready, self._failure
-        if outputs is None and failure is None:
+        outputs = self._ready
+        if outputs is None and self._failure is None:
             if self._at_end():
                 self._end()
             try:
                 outputs = self._fetched()
-            except StopIteration:
-                self._end()
-                raise
-            except _Lost as lost:
-                failure = lost
+            except (StopIteration, _Lost) as failure:
+                self._failure = failure.with_traceback(None)
+        if outputs is None:
+            self._tell()
         self._used = True
-        self._ready = self._failure = self._marks = None
-        if isinstance(failure, _Lost):
-            self._epochs.advance()  # this iteration is over, for all pipelines
-            raise failure.error
-        if failure is not None:
-            raise failure
-        assert outputs is not None
+        self._ready = self._marks = None
         keep = self._epochs.advance()
         if keep is None:
             return self._collected([self._converted(batch, None) for batch in outputs])
         # With a `size`, pipelines of which no sample belongs to the epoch have no part in the batch.
         parts = [part for part in zip(outputs, keep, strict=True) if part[1] or self._reader_name is not None]
         return self._collected([self._converted(batch, count) for batch, count in parts])
+
+    def _tell(self) -> NoReturn:
+        """Raise what :meth:`_fetched` has raised, now that the consumer has come there."""
+        failure, self._failure, self._marks = self._failure, None, None
+        try:
+            assert failure is not None
+            if isinstance(failure, StopIteration):
+                self._end()
+            if isinstance(failure, _Lost):
+                self._used = True
+                self._epochs.advance()  # this iteration is over, for all pipelines
+                raise failure.error
+            raise failure
+        finally:
+            del failure  # its traceback refers to this call
 
     def _fetched(self) -> list[Any]:
         """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs.
@@ -206,13 +214,15 @@ class BaseIterator:
             self._marks = [feed.mark() for feed in self._feeds]
         try:
             self._ready = self._fetched()
-        except StopIteration:
-            if not restored:
-                raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
         except Exception as error:
             if not restored:
-                raise error.error if isinstance(error, _Lost) else error
-            self._failure = error  # for `next`, as in the run that was saved; otherwise nobody could get past this place
+                if isinstance(error, StopIteration):
+                    raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+                if isinstance(error, _Lost):
+                    raise error.error from error.error.__cause__
+                raise
+            # `next` raises it, as in the run that was saved; otherwise nobody could get past this place.
+            self._failure = error.with_traceback(None)
 
     def _at_end(self) -> bool:
         """Whether the epoch is over, although nobody has been told yet."""
@@ -220,7 +230,7 @@ class BaseIterator:
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         """End the epoch: StopIteration."""
         self._marks = None
         for _ in range(self._epochs.surplus()):
