@@ -381,9 +381,12 @@ class Pipeline:
         return self._session is None or not self._session.in_flight
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise."""
-        if self._session is not None:
-            self._session.producer.reset()
+        """After the end of the data: start the next epoch. Does nothing otherwise.
+
+        A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
+        """
+        if self._session is not None or self._options.checkpoint is not None:
+            self._built().producer.reset()
 
     # --- data from Python
 
@@ -604,12 +607,18 @@ class Pipeline:
         return pipeline
 
     def deserialize_and_build(self, serialized_pipeline: bytes) -> None:
-        """Take the graph of a serialized pipeline, keep this object's own options, and build."""
+        """Take the graph of a serialized pipeline, keep this object's own options, and build.
+
+        `batch_size`, `num_threads` and `seed` are the stored ones where this object was given none: its operators continue as those of the
+        stored pipeline do from its start. RuntimeError if this pipeline is built already, or for what is no serialized pipeline.
+        """
         if self._session is not None:
             raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
         from ..graph import serialize
 
-        self._adopt(serialize.parse(serialized_pipeline))
+        document = serialize.parse(serialized_pipeline)
+        self._options.fill_in(serialize.options_of(document))
+        self._adopt(document)
 
     def _adopt(self, document: dict[str, Any]) -> None:
         from .. import fn  # noqa: F401  registers the operators

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._notices import warn
 from .._version import __version__
 from ..checkpoint import CheckpointError
 from ..types import PipelineAPIType
-from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, shard_sizes
+from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
@@ -73,6 +73,7 @@ class BaseIterator:
         self._ended = False
         self._used = False  # something of this epoch was asked for
         self._ready: list[Any] | None = None  # the prepared batch
+        self._failure: Exception | None = None  # the error that came instead of it
         self._marks: list[Mark] | None = None  # where the pipelines were before it
         restored = self._restore()
         if prepare_first_batch:
@@ -137,14 +138,15 @@ class BaseIterator:
         if self._ended:
             raise StopIteration
         outputs = self._ready
-        if outputs is None:
+        if outputs is None and self._failure is None:
             if self._at_end():
                 self._end()
             try:
                 outputs = self._fetched()
-            except StopIteration:
-                self._end()
-                raise
+            except (StopIteration, _Lost) as failure:
+                self._failure = failure.with_traceback(None)
+        if outputs is None:
+            self._tell()
         self._used = True
         self._ready = self._marks = None
         keep = self._epochs.advance()
@@ -154,8 +156,26 @@ class BaseIterator:
         parts = [part for part in zip(outputs, keep, strict=True) if part[1] or self._reader_name is not None]
         return self._collected([self._converted(batch, count) for batch, count in parts])
 
+    def _tell(self) -> NoReturn:
+        """Raise what :meth:`_fetched` has raised, now that the consumer has come there."""
+        failure, self._failure, self._marks = self._failure, None, None
+        try:
+            assert failure is not None
+            if isinstance(failure, StopIteration):
+                self._end()
+            if isinstance(failure, _Lost):
+                self._used = True
+                self._epochs.advance()  # this iteration is over, for all pipelines
+                raise failure.error
+            raise failure
+        finally:
+            del failure  # its traceback refers to this call
+
     def _fetched(self) -> list[Any]:
-        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs."""
+        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs.
+
+        Raises StopIteration, the errors of sources, and _Lost where an iteration has failed.
+        """
         try:
             for feed in self._feeds:
                 feed.fill()
@@ -168,9 +188,7 @@ class BaseIterator:
             results.append(feed.clear())
         for result in results:
             if isinstance(result, Exception):
-                self._used, self._marks = True, None
-                self._epochs.advance()  # this iteration is over, for all of them
-                raise result
+                raise _Lost(result)
         if self._epochs.full_batches:
             self._check_full(results)
         return results
@@ -196,18 +214,25 @@ class BaseIterator:
             self._marks = [feed.mark() for feed in self._feeds]
         try:
             self._ready = self._fetched()
-        except StopIteration:
+        except Exception as error:
             if not restored:
-                raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+                if isinstance(error, StopIteration):
+                    raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+                if isinstance(error, _Lost):
+                    raise error.error from error.error.__cause__
+                raise
+            # `next` raises it, as in the run that was saved; otherwise nobody could get past this place.
+            self._failure = error.with_traceback(None)
 
     def _at_end(self) -> bool:
         """Whether the epoch is over, although nobody has been told yet."""
-        if self._ready is not None:
+        if self._ready is not None or self._failure is not None:
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         """End the epoch: StopIteration."""
+        self._marks = None
         for _ in range(self._epochs.surplus()):
             self._fetched()
         self._ended = True
@@ -236,8 +261,6 @@ class BaseIterator:
         self._ended = self._used = False
         for feed in self._feeds:
             feed.reset()
-        if self._checkpointing:  # now: what is queued next takes the sources further
-            self._marks = [feed.mark() for feed in self._feeds]
         for feed in self._feeds:
             feed.start()
 
@@ -272,7 +295,7 @@ class BaseIterator:
 
     def _forget(self) -> None:
         """What was fetched belongs to another place."""
-        self._ready = self._marks = None
+        self._ready = self._failure = self._marks = None
         for feed in self._feeds:
             feed.clear()
 
@@ -330,11 +353,19 @@ class BaseIterator:
             return True
         try:
             self._epochs.load(states[0])
+            self._epoch = epoch_of(states[0])
         except ValueError as error:
             raise CheckpointError(f"the checkpoint is of an iterator with other arguments: {error}") from error
-        self._epoch = int(states[0].get("epoch", 0))
         self._ended, self._used = bool(states[0].get("ended")), bool(states[0].get("used"))
         return True
+
+
+class _Lost(Exception):
+    """An iteration has failed, with `error`."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Feed:
@@ -348,6 +379,7 @@ class _Feed:
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
+        self._before: Mark | None = None  # where the pipeline was before the result that is kept
         pipe.build()
 
     @property
@@ -379,6 +411,8 @@ class _Feed:
         if not session.in_flight and session.producer.failure is None:
             self._pipe._launch(session)
         record = session.in_flight[0] if session.in_flight else None
+        if self._pipe._options.enable_checkpointing:
+            self._before = self._mark()
         try:
             self._result = session.fetch(self._consumer(session))
         except StopIteration:
@@ -409,8 +443,16 @@ class _Feed:
             self._pipe._launch(self.session)
 
     def mark(self) -> Mark:
-        """Where the consumer of the pipeline is."""
-        return self.session.mark()
+        """Where the consumer of the pipeline is, who has not seen the result that is kept."""
+        if self._result is not None and self._before is not None:
+            return self._before
+        return self._mark()
+
+    def _mark(self) -> Mark:
+        mark = self.session.mark()
+        place = mark.place
+        # An iterator queues an iteration after it has fetched one, not before: one more is in flight.
+        return mark if not place.resets and place.ended != "ahead" else mark._replace(place=place._replace(more=place.more - 1))
 
 
 # --- arguments

@@ -196,13 +196,23 @@ class ReaderEpochs(OpenEpochs):
 
     def load(self, state: dict[str, Any]) -> None:
         taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]
-        self._ahead = _integers(state, "ahead", len(self._shards))
-        self._taken, self._turn = taken, turn
+        ahead = _integers(state, "ahead", len(self._shards))
+        before = self._taken, self._turn, self._ahead
+        self._taken, self._turn, self._ahead = taken, turn % len(self._shards), ahead
+        most = self._rounded(max(self._shards))  # of any policy, as it may be another one than before
+        if taken > most or (self._continues and self.batches < 1):
+            self._taken, self._turn, self._ahead = before
+            raise ValueError(f"the iterator's state is {state!r}: an epoch has {most} batches at most, and one at least is left of it")
 
 
 def shard_sizes(samples: int, shards: int) -> list[int]:
     """Sizes of all shards of a data set."""
     return [samples * (k + 1) // shards - samples * k // shards for k in range(shards)]
+
+
+def epoch_of(state: dict[str, Any]) -> int:
+    """The number of the epoch in an iterator's state; ValueError for what is none."""
+    return _integers({"epoch": state.get("epoch", 0)}, "epoch", None)[0]
 
 
 def _integers(state: dict[str, Any], key: str, count: int | None) -> list[int]:

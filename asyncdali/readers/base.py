@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
 from .ahead import BatchesAhead, Fetches
+from .digest import digest
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
 READER_ARGS = (
@@ -100,6 +101,10 @@ class ReaderOperator(Operator):
         """
         raise TypeError("abstract")
 
+    def identity(self) -> Iterable[bytes | np.ndarray]:
+        """What tells this data set from others: names of the samples in their order; empty: nothing does."""
+        return ()
+
     # --- order and position
 
     @property
@@ -181,6 +186,12 @@ class ReaderOperator(Operator):
         if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
             raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
         return self.order.checked(data)
+
+    def digest(self) -> str | None:
+        """Of the names of the samples in their order: files renamed, replaced or sorted in another way change it."""
+        self.order  # noqa: B018  the data set is found now, if it was not
+        parts = list(self.identity())
+        return digest(parts) if parts else None
 
     def meta(self) -> dict[str, int]:
         """See ``Pipeline.reader_meta``."""

@@ -35,6 +35,7 @@ from ..operators.base import (
     no_explanation,
 )
 from .base import Draw, ReaderOperator, Reading
+from .digest import names_of_paths
 from .mapping import MappedFile
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
@@ -286,6 +287,11 @@ class ContainerReader(ReaderOperator):
         return list(self.spec.constant("path"))
 
     # --- discovery
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        # Not the offsets: a copy of a data base may have its pages elsewhere.
+        assert self._containers is not None
+        return [names_of_paths(self._containers.paths), self.records.counts, self.records.sizes]
 
     @property
     def records(self) -> Records:

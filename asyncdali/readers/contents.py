@@ -13,6 +13,7 @@ from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, S
 from ..types import DALIDataType
 from .aside import ExpectedSizes
 from .base import Draw, ReaderOperator, place_aligned
+from .digest import names_of
 from .files import FileTable
 from .remote import RemoteError, read_files
 
@@ -80,6 +81,9 @@ class FileContentsReader(ReaderOperator):
         """The files, once they are found."""
         assert self._table is not None
         return self._table
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self.table)]
 
     def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
         """Jobs that read these files; returns the output.

@@ -11,6 +11,7 @@ import numpy as np
 from ..batch import Batch
 from ..operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
 from .base import Draw, ReaderOperator, Reading
+from .digest import names_of
 from .files import FileTable, matcher, sorted_entries
 from .indices import read_bytes
 from .remote import RemoteError, StandIns, is_remote, read_files
@@ -56,6 +57,9 @@ class ListedReader(ReaderOperator):
     def table(self) -> FileTable:
         assert self._table is not None
         return self._table
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self.table)]
 
     def discover(self) -> int:
         root, file_list, files = (self.spec.constant(name) for name in ("file_root", "file_list", "files"))

@@ -29,6 +29,7 @@ from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of
 from .files import FileTable
 from .indices import read_bytes
 
@@ -137,9 +138,12 @@ class NemoAsrReader(ReaderOperator):
         if not entries:
             raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries
-        table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
-        self._files = BatchFiles(self, table, lambda samples: samples)
+        self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
+        self._files = BatchFiles(self, self._table, lambda samples: samples)
         return len(entries)
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self._table), np.array([(entry.offset or 0, entry.duration or 0) for entry in self._entries], np.float64)]
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         constant = self.spec.constant

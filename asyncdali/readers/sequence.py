@@ -26,6 +26,7 @@ from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of
 from .files import FileTable, sorted_entries
 from .remote import is_remote
 
@@ -92,6 +93,9 @@ class SequenceReader(ReaderOperator):
         places = np.arange(length) * stride
         self._files = BatchFiles(self, self._frames, lambda samples: (self._starts[samples][:, None] + places).ravel())
         return len(starts)
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self._frames), self._starts]
 
     # --- one iteration
 

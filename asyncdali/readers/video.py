@@ -28,6 +28,7 @@ from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of_paths
 from .files import FileTable, scan_classes
 from .remote import Opener
 from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
@@ -141,6 +142,9 @@ class _VideoReader(ReaderOperator):
         # Whole files: a demultiplexer goes back and forth, and the next batch usually has more of the same video.
         self._files = BatchFiles(self, table, lambda samples: self._sequences.videos[samples], recent=MAX_IDLE)
         return len(self._sequences)
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of_paths([video.path for video in self._videos]), self._sequences.videos]
 
     def _list_videos(self) -> list[ListedVideo]:
         constant = self.spec.constant

@@ -47,7 +47,7 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "index", "outputs", "place", "positions", "weight",
+        "finished", "finished_at", "index", "outputs", "place", "positions", "sources", "weight",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -57,6 +57,7 @@ class Record:
         self.fed: dict[str, Any] = {}  # what external inputs were fed
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: dict[str, Any] = {}
+        self.sources: dict[str, Any] = {}  # positions of the sources before it
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []

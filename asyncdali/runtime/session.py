@@ -32,7 +32,7 @@ from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
 from .memory import MemoryStatistics
-from .producer import Producer
+from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import NO_STATISTICS, Statistics, take
 from .turns import Turn, Turns
@@ -47,8 +47,7 @@ class Mark(NamedTuple):
     """Where a consumer is: what a checkpoint says besides the graph. Cheap to make and to keep."""
 
     positions: dict[str, Any]
-    iteration: int
-    epoch: int
+    place: Place
 
 
 class Session:
@@ -198,7 +197,7 @@ class Session:
     @property
     def iteration(self) -> int:
         """Iterations of this epoch that were returned to the user."""
-        return self.producer.place()[1]
+        return self.producer.place().iteration
 
     def nothing_left(self) -> BaseException:
         """What to raise when no iteration is in flight: a source's error, or StopIteration."""
@@ -352,27 +351,27 @@ class Session:
     # --- checkpoints
 
     def _describe(self) -> dict[str, Any]:
-        sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
-        return checkpoints.describe_graph(self.plan, sizes)
+        readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
+        data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
+        return checkpoints.describe_graph(self.plan, data)
 
     def mark(self) -> Mark:
-        """Where the consumer is: after the last iteration returned to it."""
-        epoch, iteration = self.producer.place()
-        positions = self._positions
-        if not self.in_flight:  # a reset may have moved the sources on
-            positions = {**positions, **{name: state.position for name, state in self.producer.sources.stateful.items()}}
-        return Mark(positions, iteration, epoch)
+        """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told."""
+        place = self.producer.place()
+        return Mark({**self._positions, **place.sources} if place.sources else self._positions, place)
 
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self._describe())
-        positions, iteration, epoch = self.mark() if mark is None else mark
+        positions, place = self.mark() if mark is None else mark
         states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
         settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
-        return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library, settings)
+        ahead = {"ended": place.ended, "resets": place.resets, "more": place.more}
+        ahead = {name: value for name, value in ahead.items() if value}
+        return checkpoints.encode(self._graph_json, states, place.iteration, place.epoch, iterator, library, settings, ahead)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
@@ -387,7 +386,7 @@ class Session:
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
         self._load_settings(body)
-        self.producer.sources.seek(body["iteration"], body["epoch"])
+        self.producer.restore(Place(body["epoch"], body["iteration"], {}, **body.get("ahead", {})))
         self.iterator_data = body.get("iterator")
         self.restored = True
 
@@ -400,11 +399,12 @@ class Session:
                 continue
             try:
                 item.position = item.load(states[name])
-            except (ValueError, TypeError) as error:
-                message = f'the checkpoint of operator "{name}" cannot be restored: {error}'
+            except Exception as error:  # a position may be anything, and the sources that are given one are the user's
+                what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
+                message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
                     raise checkpoints.CheckpointError(message) from error
-                log.warning("%s; it starts from the beginning", message)
+                log.warning("%s; it goes on as it is", message)
 
     def _load_settings(self, body: dict[str, Any]) -> None:
         """What the saved pipeline decided in ``build()`` holds here, too; what has no meaning here (no GPU) is handed on."""

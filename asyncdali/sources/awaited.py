@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import os
 import threading
 from collections.abc import Coroutine
@@ -12,14 +11,14 @@ from typing import Any
 
 from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.states import replay
 
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
 from .ahead import AheadPuller
 from .group import Group
 from .ports import Port
-from .pullers import enter_again
-from .snapshots import load_snapshot
+from .snapshots import Position, load_snapshot
 
 
 class SourceLoop:
@@ -60,10 +59,11 @@ class AwaitedPuller(AheadPuller):
         self._places = asyncio.Semaphore(group.max_concurrency)
         self._in_turn = asyncio.Lock()
         self._partial: list[Any] = []
-        self._ended_epoch: int | None = None  # the epoch that has ended
+        self._kept: list[Any] = []  # a batch that was got before it was asked for
+        self._ended_round: int | None = None  # the round that has ended
 
     def _ask(self, iteration: int) -> Any:
-        return Awaited(self._guarded(iteration, self.epoch))
+        return Awaited(self._guarded(iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> dict[str, Batch]:
         result = asked.result()
@@ -79,20 +79,22 @@ class AwaitedPuller(AheadPuller):
 
     # --- on the source loop
 
-    async def _guarded(self, iteration: int, epoch: int) -> Any:
+    async def _guarded(self, iteration: int, epoch: int, number: int) -> Any:
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
-                if self._ended_epoch == epoch:
+                if self._ended_round == number:
                     return _End  # asked for before the end was known
-                result = await self._next()
+                result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
         except Exception as error:
+            if self.snapshots is not None:
+                self.snapshots.interrupted()
             if not is_end(error):
                 raise
             self._partial = []
-            self._ended_epoch = epoch
+            self._ended_round = number
             return _End
 
     async def _at(self, iteration: int, epoch: int) -> Any:
@@ -124,19 +126,25 @@ class AwaitedPuller(AheadPuller):
 
     # --- snapshots
 
-    def _resume(self, state: Any, discard: int, ended: bool) -> None:
-        if state is not None:
-            load_snapshot(self.description.source, state)
-            enter_again(self.group.callback)
+    def _resume(self, position: Position) -> None:
+        if position.state is not None:
+            load_snapshot(self.group, position.state)
+        self._kept = replay(position.asks, self._asked_again, self.group.name)
 
-        async def skip() -> None:
-            for _ in range(discard):
-                await self._next()
-            if ended:
-                with contextlib.suppress(StopAsyncIteration):
-                    await self._next()
+    def _asked_again(self) -> Any:
+        async def ask() -> Any:
+            try:
+                return await self._next()
+            except Exception as error:
+                if not is_end(error):
+                    raise
+                self._partial = []
+                return _End
 
-        Awaited(skip()).result()
+        result = Awaited(ask()).result()
+        if result is _End:
+            raise StopIteration
+        return result
 
 
 def _raise_first(results: list[Any]) -> None:

@@ -7,6 +7,7 @@ import collections.abc
 import functools
 import json
 import pickle
+import warnings
 import xml.etree.ElementTree
 from collections.abc import Iterable
 
@@ -431,6 +432,40 @@ def test_serialization_round_trip(tmp_path):
     assert own.prefetch_queue_depth == 1 and values(own.run()) == wanted[0]
     with pytest.raises(RuntimeError, match=r"built already"):
         own.deserialize_and_build(data)
+
+
+def test_what_a_pipeline_lacks_comes_from_the_stored_one():
+    """Rows D1, D2."""
+    stored = pipeline_of(fn.random.uniform, batch_size=3, num_threads=2, seed=11)
+    data, wanted = stored.serialize(), values(stored.run())
+    for given in ({}, {"batch_size": 3}, {"num_threads": 1}, {"batch_size": 3, "num_threads": 1, "seed": 11}, {"seed": -1}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a negative seed
+            own = Pipeline(**given)
+        own.deserialize_and_build(data)
+        assert (own.max_batch_size, own.num_threads, own.seed) == (3, given.get("num_threads", 2), 11)
+        assert values(own.run()) == wanted
+    other = Pipeline(seed=12)
+    other.deserialize_and_build(data)
+    assert values(other.run()) == values(pipeline_of(fn.random.uniform, batch_size=3, seed=12).run()) != wanted
+    unseeded = pipeline_of(fn.random.uniform, seed=None).serialize()
+    first, second = Pipeline(), Pipeline()
+    first.deserialize_and_build(unseeded), second.deserialize_and_build(unseeded)
+    assert values(first.run()) != values(second.run())  # as in DALI: no seed is no seed
+
+
+@pytest.mark.parametrize("name", ["num_threads", "batch_size", "prefetch_queue_depth", "bytes_per_sample", "seed"])
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**30, 1.5, "x"])
+def test_stored_options_that_cannot_be(name, value):
+    document = json.loads(pipeline_of(fn.random.uniform).serialize())
+    document["options"][name] = value
+    if name == "seed" and type(value) is int and value < 0:
+        return  # that is none
+    with pytest.raises((ValueError, TypeError), match=name):
+        Pipeline.deserialize(json.dumps(document).encode())
+    if name in ("num_threads", "batch_size", "seed"):
+        with pytest.raises((ValueError, TypeError), match=name):
+            Pipeline().deserialize_and_build(json.dumps(document).encode())
 
 
 def test_serialization_does_not_check_options():
