@@ -68,7 +68,7 @@ def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _joined(prefix: bytes, name: bytes) -> bytes:
-    return name if b"://" in name else os.path.join(prefix, name)
+    return name if is_remote(os.fsdecode(name)) else os.path.join(prefix, name)
 
 
 def _has_urls(paths: np.ndarray) -> bool:

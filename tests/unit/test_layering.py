@@ -13,21 +13,21 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
-LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "compiled"}
+LEAVES = {"_version", "_notices", "_files", "access", "types", "batch", "errors", "checkpoint", "compiled"}
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
     "batch": {"compiled.memory", "types"},
-    "checkpoint": set(),
+    "checkpoint": {"_files"},
     "compiled": {"_notices"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
     "tensors": {"batch", "types"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
     "device": {"batch", "compiled", "types", "_notices"},
-    "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
+    "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
-        "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
+        "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "operators.decode.video_formats",
         "operators.decode.video_padding", "types", "_notices",
@@ -37,11 +37,11 @@ ALLOWED = {
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
-        "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
+        "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
         "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
-        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
+        "_version", "_notices", "access", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
         "tooling.doctor", "types",
     },
     "fn": {"external_source", "graph", "operators"},
