@@ -126,10 +126,10 @@ async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
     """RedirectRefused unless a redirect stays with its server. aiohttp calls this before it asks for the new address."""
     target = answer.response.headers.get("Location") or answer.response.headers.get("URI") or ""
     try:
-        following = answer.url.join(type(answer.url)(target))
-    except ValueError:
-        following = None
-    if following is None or following.origin() != answer.url.origin():
+        stays = answer.url.join(type(answer.url)(target)).origin() == answer.url.origin()
+    except ValueError:  # it is no address of a server
+        stays = False
+    if not stays:
         raise RedirectRefused(
             f"the server sends to {target[:200]!r}, which is another host, port or scheme. If you trust the server, name that address "
             "yourself, or pass allow_redirects=True to the reader"

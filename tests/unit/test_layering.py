@@ -27,7 +27,8 @@ ALLOWED = {
     "device": {"batch", "compiled", "types", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
-        "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
+        "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams",
+        "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "operators.decode.video_formats",
         "operators.decode.video_padding", "types", "_notices",
@@ -37,7 +38,8 @@ ALLOWED = {
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
-        "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
+        "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan",
+        "operators.base",
         "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
