@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from .._processes import python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from asyncdali.runtime import compiling; compiling.serve(sys.stdin.buffer)"
+_PROGRAM = "import sys; from asyncdali.runtime import compiling; compiling.serve(sys.stdin.buffer)"
 _FIRST_MISSES = 2  # one kernel may always be new
 _PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
 
@@ -69,7 +70,7 @@ class Helper:
 
     def _start(self) -> None:
         process = self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            python_command(_PROGRAM), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         assert process.stdin is not None
         process.stdin.write(described(self._operators))

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
-LEAVES = {"_version", "_notices", "_files", "access", "types", "batch", "errors", "checkpoint", "compiled"}
+LEAVES = {"_version", "_notices", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled"}
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
@@ -24,7 +24,7 @@ ALLOWED = {
     "tensors": {"batch", "types"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
-    "device": {"batch", "compiled", "types", "_notices"},
+    "device": {"_files", "batch", "compiled", "types", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
         "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams",
@@ -38,8 +38,8 @@ ALLOWED = {
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
-        "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan",
-        "operators.base",
+        "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
+        "graph.plan", "operators.base",
         "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
     },
     "pipeline": {
@@ -50,7 +50,7 @@ ALLOWED = {
     "ops": {"external_source", "graph", "operators"},
     "tfrecord": {"readers"},
     "math": {"data_node", "graph.arithmetic"},
-    "tooling": {"compiled.step", "graph.plan", "sources.group", "workers"},  # and the public names
+    "tooling": {"_processes", "compiled.step", "graph.plan", "sources.group", "workers"},  # and the public names
     "plugin": None,
     "__init__": None,
     "__main__": None,
