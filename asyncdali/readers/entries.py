@@ -23,13 +23,10 @@ ENTRY_ARGS = (
 )
 """Arguments of readers whose files are named by data."""
 
-_SUSPICIOUS = re.compile(rb"(?:\A|\0)/|\.\.|::|://|%")
+_CLIMBING = re.compile(rb"\.\.|://")
+_ABSOLUTE = re.compile(rb"\.\.|://|(?:\A|\0)/")
+_BELOW_A_URL = re.compile(rb"\.\.|://|(?:\A|\0)/|::|%")
 _LOCAL_SCHEMES = ("file", "local")
-
-
-def is_url_like(name: str) -> bool:
-    """Whether fsspec could take a scheme from this name: a URL, or a chain of file systems (``zip::``)."""
-    return is_remote(name) or "::" in name
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,23 @@ class EntryRules:
 
     def check(self, names: Sequence[str]) -> None:
         """RuntimeError for the first entry that must not be opened."""
-        everything = b"\0".join(map(os.fsencode, names))
-        if _SUSPICIOUS.search(everything):
+        remote = is_remote(self.root)
+        doubtful = _BELOW_A_URL if remote else _CLIMBING if self.anywhere or self.outside else _ABSOLUTE
+        # One search in all names together: lists may have millions, and most of them need no second look.
+        if doubtful.search(b"\0".join(map(os.fsencode, names))):
             roots = self._roots()
             for number, name in enumerate(names):
-                reason = self._refused(name, roots)
+                reason = self._refused(name, roots, remote)
                 if reason is not None:
                     raise RuntimeError(self._message(number, name, *reason))
         if self.access.limited:
-            for name in names:
+            self._check_access(names)
+
+    def _check_access(self, names: Sequence[str]) -> None:
+        """The same for a graph that may not read everything. Plain names below a root that may be read need no look of their own."""
+        root = self.access.may_read(self.root or ".")
+        for name in names:
+            if not root or os.path.isabs(name) or ".." in name or ":" in name or "%" in name:
                 self.access.check_read(self.joined(name), f"an entry of {self.source}")
 
     def joined(self, name: str) -> str:
@@ -87,10 +92,10 @@ class EntryRules:
             given += [os.path.abspath(self.root), os.path.realpath(self.root)]
         return tuple({path.rstrip("/") + "/" for path in given if path})
 
-    def _refused(self, name: str, roots: tuple[str, ...]) -> tuple[str, str] | None:
-        """Why an entry is not opened, and the argument that would allow it; None if it is opened."""
-        url = is_url_like(name) if is_remote(self.root) or is_remote(name) else False
-        if climbs(name, url or is_remote(self.root)) and not self.outside:
+    def _refused(self, name: str, roots: tuple[str, ...], remote: bool) -> tuple[str, str] | None:
+        """Why an entry is not opened, and the argument that would allow it; None if it is opened. `remote`: the root is."""
+        url = is_remote(name) or (remote and "::" in name)
+        if (".." in name or "%" in name) and climbs(name, url or remote) and not self.outside:
             return "it has `..` in it", "allow_outside_root"
         if url:
             if is_remote(name) and "::" not in name and name.startswith(roots):

@@ -130,6 +130,7 @@ async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
     except ValueError:  # it is no address of a server
         stays = False
     if not stays:
+        answer.response.close()
         raise RedirectRefused(
             f"the server sends to {target[:200]!r}, which is another host, port or scheme. If you trust the server, name that address "
             "yourself, or pass allow_redirects=True to the reader"

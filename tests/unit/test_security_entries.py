@@ -357,3 +357,22 @@ def test_folders(path, folder):
 def test_only_urls_escape_joining():
     table = FileTable.of(["a://b", "c/d://../e"], [0, 0], "/root")
     assert is_remote(table.path(0)) and table.path(1) == "/root/c/d://../e"
+
+
+@pytest.mark.parametrize("names", [["/a/b/1.jpg"] * 3, ["inner/1.jpg", "10%.jpg", "x::y"]])
+def test_absolute_lists_are_checked_quickly(monkeypatch, names):
+    """Lists of absolute paths, without a root, are as common."""
+    monkeypatch.setattr(EntryRules, "_refused", lambda *_: pytest.fail("a harmless name was looked at by itself"))
+    EntryRules("/data", "list", anywhere=True).check(names)
+    EntryRules("/", "list", outside=True).check(names)
+
+
+def test_saved_annotations_follow_no_links(places):
+    """Somebody else's link in the folder is replaced, not written through."""
+    folder, victim = places / "saved", places / "victim"
+    folder.mkdir()
+    victim.write_bytes(b"victim")
+    (folder / "filenames.dat").symlink_to(victim)
+    saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(folder)}
+    built(annotated(places, "inner/a.jpg", file_root=str(places / "root"), **saved))
+    assert victim.read_bytes() == b"victim" and (folder / "filenames.dat").read_bytes() == b"inner/a.jpg\n"
