@@ -95,7 +95,9 @@ def _within(path: str, place: str) -> bool:
     if "://" in place or "://" in path or "::" in path:
         if path.count("::") != place.count("::"):
             return False
-        return path.startswith(place if place.endswith("://") else place.rstrip("/") + "/") or path == place
+        if place.endswith("://"):
+            return path.startswith(place)
+        return path == place.rstrip("/") or path.startswith(place.rstrip("/") + "/")
     own = os.path.abspath(path)
     folders = {os.path.abspath(place), os.path.realpath(place)}
     return any(own == folder or own.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -7,13 +7,17 @@ import json
 import os
 import socket
 import tarfile
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from helpers.containers import fits, write_tar
 from helpers.readers import EVERY_KIND
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asyncdali import Pipeline, fn
+from asyncdali.access import Access
 from asyncdali.readers.entries import EntryRules
 from asyncdali.readers.files import FileTable
 from asyncdali.readers.remote import folder_of, is_remote
@@ -150,7 +154,7 @@ def test_a_remote_root(places, entry):
 def test_a_remote_root_is_read(places):
     import fsspec
 
-    for entry in ("inner/a.jpg", "memory://root/inner/a.jpg"):
+    for entry in ("inner/a.jpg", "memory://root/inner/a.jpg", "./inner/a.jpg", ".//inner/a.jpg", "././/inner/a.jpg"):
         assert contents(built(listed(places, entry, file_root="memory://root"))) == [b"a"]
     for entry in ("inner/a.jpg", "memory://root/inner/a.jpg"):  # the list's own folder
         fsspec.filesystem("memory").pipe_file("memory://root/list.txt", f"{entry} 0\n".encode())
@@ -354,6 +358,12 @@ def test_folders(path, folder):
     assert folder_of(path) == folder
 
 
+def test_dots_hide_no_absolute_path():
+    """``.//etc/passwd`` below a URL was this machine's /etc/passwd."""
+    table = FileTable.of([".//etc/passwd", "././//etc/passwd", "./a"], [0, 0, 0], "memory://root")
+    assert [table.path(k) for k in range(3)] == ["memory://root/etc/passwd", "memory://root/etc/passwd", "memory://root/a"]
+
+
 def test_only_urls_escape_joining():
     table = FileTable.of(["a://b", "c/d://../e"], [0, 0], "/root")
     assert is_remote(table.path(0)) and table.path(1) == "/root/c/d://../e"
@@ -376,3 +386,46 @@ def test_saved_annotations_follow_no_links(places):
     saved = {"save_preprocessed_annotations": True, "save_preprocessed_annotations_dir": str(folder)}
     built(annotated(places, "inner/a.jpg", file_root=str(places / "root"), **saved))
     assert victim.read_bytes() == b"victim" and (folder / "filenames.dat").read_bytes() == b"inner/a.jpg\n"
+
+
+PARTS = [
+    "..", ".", "a", "", "/", "\\", "%2e%2e", "%252E.", "%2f", "memory:", "http:", "file:", "x:", ":", "::", "//", "b.jpg", " ",
+    "root", "data",
+]  # fmt: skip
+"""What attacks on names are made of; any order of them is tried."""
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
+def test_whatever_is_accepted_lies_below_the_root(parts, between):
+    name = between.join(parts)
+    for root in ("/data/root", "memory://data/root"):
+        rules = EntryRules(root, "list")
+        try:
+            rules.check([name])
+        except RuntimeError:
+            continue
+        path = FileTable.of([name], [0], root).path(0)
+        if root.startswith("/"):
+            assert not is_remote(path)
+            assert os.path.normpath(path) == root or os.path.normpath(path).startswith(f"{root}/")
+            assert ".." not in path.split("/")
+        else:
+            assert path.startswith(f"{root}/") or path == root
+            assert path.count("://") == 1 or not is_remote(path[len(root) + 1 :])
+            assert "::" not in path
+            for _ in range(5):
+                path = unquote(path)
+            assert ".." not in path.replace("\\", "/").split("/")
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
+def test_whatever_a_limited_graph_may_read_lies_in_its_places(parts, between):
+    for start in ("", "/data/", "memory://data/"):
+        path = start + between.join(parts)
+        if Access(("/data", "memory://data")).may_read(path):
+            local = os.path.normpath(os.path.abspath(path))
+            assert path.startswith("memory://data/") or path == "memory://data" or local == "/data" or local.startswith("/data/")
+            decoded = unquote(unquote(path)) if "://" in path else path  # of local files a percent sign is a percent sign
+            assert "::" not in path and ".." not in decoded.split("/")

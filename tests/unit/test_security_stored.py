@@ -178,7 +178,7 @@ def test_schemes_are_limited(tree):
     ("/data", "/data/../etc", False), ("https://host", "https://host/x", True), ("https://host", "https://host.evil/x", False),
     ("https://host", "https://host@evil/x", False), ("https://host", "http://host/x", False), ("s3://", "s3://b/x", True),
     ("s3://", "s3a://b/x", False), ("s3://", "x::s3://b", False), ("/data", "x::/data", False), ("s3://b", "/s3://b", False),
-    ("/data", "file:///data/x", False),
+    ("/data", "file:///data/x", False), ("s3://b/d/", "s3://b/d", True), ("s3://b/d/", "s3://b/d/", True), ("s3://b/d", "s3://b/de", False),
 ])  # fmt: skip
 def test_places(place, path, within):
     assert Access((place,)).may_read(path) is within and Access(None, (place,)).may_write(path) is within
