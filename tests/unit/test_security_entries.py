@@ -395,7 +395,7 @@ PARTS = [
 """What attacks on names are made of; any order of them is tried."""
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
 def test_whatever_is_accepted_lies_below_the_root(parts, between):
     name = between.join(parts)
@@ -419,7 +419,7 @@ def test_whatever_is_accepted_lies_below_the_root(parts, between):
             assert ".." not in path.replace("\\", "/").split("/")
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.sampled_from(["", "/"]))
 def test_whatever_a_limited_graph_may_read_lies_in_its_places(parts, between):
     for start in ("", "/data/", "memory://data/"):
