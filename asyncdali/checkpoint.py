@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from typing import Any
+
+from ._files import replace_file
 
 FORMAT = "asyncdali checkpoint"
 VERSION = 1
@@ -111,39 +112,8 @@ def _is_ahead(ahead: Any) -> bool:
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write atomically: after a crash the file holds either the old content or all of the new."""
-    path = os.fspath(path)
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "No such directory", folder)
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the rename durable where the system allows it."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    """Write atomically: after a crash the file holds either the old content or all of the new. Permissions: see ``replace_file``."""
+    replace_file(path, data, durable=True)
 
 
 # --------------------------------------------------------------------------------------------------------------- the graph

@@ -269,6 +269,35 @@ def _make_one(
     return instance
 
 
+_MOST_OUTPUTS = 1 << 16
+
+
+def check_restored(
+    schema: Schema, device: str, inputs: Sequence[DataNode], arguments: dict[str, DataNode], constants: dict[str, Any]
+) -> dict[str, Any]:
+    """The constants of an operator that was stored, in their declared types; kernels rely on what is checked here.
+
+    Raises what a call of the operator raises: KeyError, TypeError, ValueError or RuntimeError.
+    """
+    fewest, most = schema.inputs
+    if not fewest <= len(inputs) <= most:
+        raise ValueError(f"{_public(schema)} has {len(inputs)} inputs")
+    both = constants.keys() & arguments.keys()
+    if both:
+        raise ValueError(f"{_public(schema)} has the arguments {sorted(both)} twice")
+    checked, nodes = split_arguments(schema, {**constants, **arguments})
+    if nodes.keys() != arguments.keys():
+        raise TypeError(f"{_public(schema)} has arrays as arguments: {sorted(nodes.keys() - arguments.keys())}")
+    _choose_device(schema, device, inputs)
+    for position, item in enumerate(inputs):
+        _check_input_device(schema, device, position, item)
+    _check_required(schema, checked, nodes)
+    count = schema.output_count(checked, len(inputs))
+    if not 0 <= count <= _MOST_OUTPUTS:
+        raise ValueError(f"{_public(schema)} has {count} outputs")
+    return checked
+
+
 def eager_definition() -> Any:
     """The definition of the current pipeline if it is in debug mode: operators run when they are called."""
     pipeline = context.current()

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from ..access import EVERYTHING, Access
 from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.launch import Launch
@@ -128,6 +129,7 @@ class Arg:
     tensor    may be a DataNode (one value per sample)
     stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
     compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
+    path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
     """
 
     name: str
@@ -137,6 +139,7 @@ class Arg:
     tensor: bool = False
     stream: bool = False
     compiled: bool = False
+    path: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -307,6 +310,20 @@ class Environment:
     """The GPU that mixed and gpu operators run on; None on the host device."""
     depth: int = 1
     """Iterations kept in flight."""
+    access: Access = EVERYTHING
+    """What the operators may open."""
+
+
+def check_access(spec: Spec, access: Access) -> None:
+    """RuntimeError for an argument that names a file or directory which the pipeline may not open."""
+    for arg in spec.schema.args:
+        if not arg.path or not spec.given(arg.name):
+            continue
+        value = spec.constant(arg.name)
+        for path in value if isinstance(value, list) else [value]:
+            if path:
+                check = access.check_read if arg.path == "read" else access.check_write
+                check(path, f"argument `{arg.name}`")
 
 
 @dataclass

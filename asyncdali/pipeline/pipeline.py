@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from .. import checkpoint as checkpoints
 from .._notices import warn
 from .._version import __version__
+from ..access import EVERYTHING, Access
 from ..data_node import DataNode
 from ..errors import PipelineClosed
 from ..graph import context
@@ -22,7 +23,7 @@ from ..options import PipelineOptions, option_names, unknown_option
 from ..runtime.claims import claim, take_next
 from ..types import DALIDataType, PipelineAPIType
 from .closing import close_at_exit
-from .storing import both_spellings, stored_options
+from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
     from ..runtime.session import Session
@@ -82,6 +83,7 @@ class Pipeline:
             set_affinity=set_affinity, max_streams=max_streams, default_cuda_stream_priority=default_cuda_stream_priority, **options,
         )  # fmt: skip
         self._definition = Definition()
+        self._access = EVERYTHING
         self._outputs: list[Any] | None = None
         self._session: Session | None = None
         self._building = threading.RLock()  # threads that use an unbuilt pipeline at once must not build it twice
@@ -594,38 +596,71 @@ class Pipeline:
 
     @classmethod
     def deserialize(
-        cls, serialized_pipeline: bytes | None = None, filename: str | os.PathLike[str] | None = None, **overrides: Any
+        cls,
+        serialized_pipeline: bytes | None = None,
+        filename: str | os.PathLike[str] | None = None,
+        *,
+        allow: Iterable[str | os.PathLike[str]] | None = None,
+        allow_write: Iterable[str | os.PathLike[str]] | None = (),
+        **overrides: Any,
     ) -> Pipeline:
-        """A built pipeline from what :meth:`serialize` gave or wrote. Options are the stored ones; keyword arguments override them."""
+        """A pipeline from what :meth:`serialize` gave or wrote. Nothing is opened, listed or written before :meth:`build` or the first use.
+
+        The bytes hold no code. They do name files, and sizes: what is read when the pipeline is built and run is up to whoever made them.
+        Give `allow` for bytes that somebody else made (see SECURITY.md).
+
+        Args:
+            serialized_pipeline: the bytes; or
+            filename: the file that holds them.
+            allow: what the graph may read: folders, schemes (``"s3://"``) and beginnings of URLs. It also limits the entries of lists,
+                manifests and annotations. None: everything.
+            allow_write: folders in which the graph may write: indices of ``readers.tfrecord``, saved annotations of ``readers.coco``.
+                None: everywhere.
+            overrides: options of the pipeline; they take precedence over the stored ones.
+
+        Raises:
+            RuntimeError: the bytes are not a pipeline. What lies outside of `allow` is refused in :meth:`build`, where a file names it when
+                that file is read, and in ``io.file.read`` when it runs.
+        """
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("serialized_pipeline and filename are mutually exclusive; give precisely one of them")
         from ..graph import serialize
 
+        access = Access.of(allow, allow_write)
         document = serialize.parse(_read(filename) if serialized_pipeline is None else serialized_pipeline)
-        pipeline = cls(**{**serialize.options_of(document), **both_spellings(overrides)})
-        pipeline._adopt(document)
+        pipeline = cls(**{**own_options(serialize.options_of(document)), **both_spellings(overrides)})
+        pipeline._adopt(document, access)
         return pipeline
 
-    def deserialize_and_build(self, serialized_pipeline: bytes) -> None:
-        """Take the graph of a serialized pipeline, keep this object's own options, and build.
+    def deserialize_and_build(
+        self,
+        serialized_pipeline: bytes,
+        *,
+        allow: Iterable[str | os.PathLike[str]] | None = None,
+        allow_write: Iterable[str | os.PathLike[str]] | None = (),
+    ) -> None:
+        """Take the graph of a serialized pipeline, keep this object's own options, and build: files are opened and listed.
 
         `batch_size`, `num_threads` and `seed` are the stored ones where this object was given none: its operators continue as those of the
-        stored pipeline do from its start. RuntimeError if this pipeline is built already, or for what is no serialized pipeline.
+        stored pipeline do from its start. `allow` and `allow_write` limit which files are opened, as in :meth:`deserialize`. RuntimeError
+        if this pipeline is built already, or for what is no serialized pipeline.
         """
         if self._session is not None:
             raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
         from ..graph import serialize
 
+        access = Access.of(allow, allow_write)
         document = serialize.parse(serialized_pipeline)
         self._options.fill_in(serialize.options_of(document))
-        self._adopt(document)
+        self._adopt(document, access)
+        self.build()
 
-    def _adopt(self, document: dict[str, Any]) -> None:
+    def _adopt(self, document: dict[str, Any], access: Access) -> None:
         from .. import fn  # noqa: F401  registers the operators
         from ..graph import serialize
 
         self._outputs, self._definition.instances = serialize.rebuild(document, self)  # type: ignore[assignment]
-        self.build()
+        self._access = access
 
     # --- checkpoints
 

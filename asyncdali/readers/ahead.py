@@ -23,8 +23,9 @@ _PATIENCE = 0.9
 class Fetches:
     """Calls that wait for remote files, each on a thread of its own: whoever waits for one can be told at once that it is given up."""
 
-    def __init__(self) -> None:
-        self._requests = Requests()
+    def __init__(self, redirects: bool = False) -> None:
+        """`redirects`: web servers may send these requests to other hosts."""
+        self._requests = Requests(redirects)
         self._lock = threading.Lock()
         self._running: dict[Future[Any], threading.Thread] = {}
 

@@ -16,7 +16,9 @@ from .ahead import BatchesAhead, Fetches
 from .digest import digest
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
+REDIRECT_ARG = Arg("allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.")
 READER_ARGS = (
+    REDIRECT_ARG,
     Arg("dont_use_mmap", "bool", False, "Records of containers are copied, not handed out where the file is mapped; files may be empty."),
     Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
     Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
@@ -34,6 +36,11 @@ SHUFFLE_AFTER_EPOCH_ARGS = (
     Arg("shuffle_after_epoch", "bool", False, "Permute the whole data set for every epoch.", stream=True),
     Arg("shuffle_after_epoch_seed", "int", None, "Seed of those permutations (524287).", stream=True),
 )
+
+
+def may_redirect(spec: Spec, environment: Environment) -> bool:
+    """Whether web servers may send requests elsewhere. Never for a graph that may not read everything."""
+    return bool(spec.constant("allow_redirects")) and not environment.access.limited
 
 
 def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
@@ -78,7 +85,7 @@ class ReaderOperator(Operator):
         self._order: SampleOrder | None = None
         self._hinted: tuple[OrderPosition, OrderPosition] | None = None  # behind the batch hinted for, and behind the batches hinted of
         self._remote_ahead: BatchesAhead | None = None
-        self._fetches = Fetches()
+        self._fetches = Fetches(may_redirect(spec, environment))
         self._lock = threading.Lock()
         if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
             warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning)

@@ -39,7 +39,7 @@ class CaffeReader(LmdbReader):
         seeded=True,
         aliases=("caffe_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another."),
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
             Arg("image_available", "bool", True, "Whether there is an image."),
             Arg("label_available", "bool", True, "Whether there is a label."),
             *READER_ARGS,

@@ -57,7 +57,7 @@ class Caffe2Reader(LmdbReader):
         seeded=True,
         aliases=("caffe2_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another."),
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
             Arg("num_labels", "int", 1, "Length of the label of types 1 and 3."),
             Arg("label_type", "int", SINGLE, "0 single, 1 sparse, 2 dense, 3 weighted sparse, 4 none."),
             Arg("image_available", "bool", True, "Whether there is an image."),

@@ -25,6 +25,7 @@ from ..operators.base import (
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .contents import FileContentsReader
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class COCOReader(FileContentsReader):
             "save_img_ids": "image_ids",
         },
         args=(
-            Arg("file_root", "str", None, "Directory that the annotations' file names are relative to."),
-            Arg("annotations_file", "str", "", "JSON file of annotations."),
+            Arg("file_root", "str", None, "Directory that the annotations' file names are relative to.", path="read"),
+            Arg("annotations_file", "str", "", "JSON file of annotations.", path="read"),
             Arg("avoid_class_remapping", "bool", False, "Give category ids as labels."),
             Arg("image_ids", "bool", False, "A further output: the image's id."),
             Arg("images", "str_list", None, "File names of the images to read, in this order."),
@@ -72,12 +73,13 @@ class COCOReader(FileContentsReader):
             Arg("masks", "bool", False, "Deprecated form of `polygon_masks`: polygons count coordinates."),
             Arg("pixelwise_masks", "bool", False, "A further output: a mask of labels."),
             Arg("polygon_masks", "bool", False, "Two further outputs: polygons and vertices."),
-            Arg("preprocessed_annotations", "str", "", "Folder with annotations saved earlier."),
+            Arg("preprocessed_annotations", "str", "", "Folder with annotations saved earlier.", path="read"),
             Arg("ratio", "bool", False, "Coordinates as fractions of the image's size."),
             Arg("save_preprocessed_annotations", "bool", False, "Store the annotations in a form that is faster to read."),
-            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for that."),
+            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for that.", path="write"),
             Arg("size_threshold", "float", 0.1, "Boxes less wide or high than this (in pixels) are left out.", stream=True),
             Arg("skip_empty", "bool", False, "Leave out images without annotations.", stream=True),
+            *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -131,6 +133,7 @@ class COCOReader(FileContentsReader):
             found = coco_annotations.read_json(path, options)
         if not found.names:
             raise RuntimeError(f"No files found. {folder or path} leaves no images to read.")
+        EntryRules.of(self.spec, self.environment.access, folder or path, constant("file_root"), "").check(found.names)
         if constant("save_preprocessed_annotations"):
             target = constant("save_preprocessed_annotations_dir")
             coco_annotations.save(found, target, self._polygons, self._pixels, self._ids)

@@ -29,8 +29,10 @@ from ..operators.base import (
 from ..types import DALIDataType
 from .ahead import Fetches
 from .aside import NOTHING_ASIDE
+from .base import REDIRECT_ARG, may_redirect
 from .containers import BLOCK
 from .contents import MAX_OPEN, fetched_batch
+from .entries import REMOTE_ARG
 from .remote import is_remote
 
 
@@ -55,8 +57,12 @@ class FileRead(Operator):
 
     schema = Schema(
         name="io.file.read",
-        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8.""",
+        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
+
+        The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.""",
         args=(
+            REMOTE_ARG,
+            REDIRECT_ARG,
             Arg("dont_use_mmap", "bool", False, "Files may be empty."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
         ),
@@ -72,7 +78,8 @@ class FileRead(Operator):
         self._kernels = file_kernels
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
-        self._fetches = Fetches()
+        self._fetches = Fetches(may_redirect(spec, environment))
+        self._remote = spec.constant("allow_remote_entries")
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
@@ -91,7 +98,9 @@ class FileRead(Operator):
         explain = self._explain(names)
         context, keep = context_table([source.addresses, lengths, starts + paths.ctypes.data])
         yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
+        self._check_access(names)
         if b"://" in paths.tobytes() and any(map(is_remote, names)):
+            self._refuse_remote(names)
             return self._fetched(names)
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         try:
@@ -106,6 +115,28 @@ class FileRead(Operator):
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
         return output
+
+    def _check_access(self, names: _Names) -> None:
+        access = self.environment.access
+        if not access.limited:
+            return
+        for sample, name in enumerate(names):
+            if not access.may_read(name):
+                try:
+                    access.check_read(name, "an entry of the input")
+                except RuntimeError as error:
+                    raise SampleError(sample, str(error)) from None
+
+    def _refuse_remote(self, names: _Names) -> None:
+        """SampleError for the first URL that the data may not choose."""
+        if self._remote:
+            return
+        sample, name = next((sample, name) for sample, name in enumerate(names) if is_remote(name))
+        raise SampleError(
+            sample,
+            f"Refused to open {name!r}: the name comes from the pipeline's data and has a scheme. Names are paths of local files. "
+            "If you trust the data, pass allow_remote_entries=True.",
+        )
 
     def _fetched(self, names: _Names) -> Batch:
         output: Batch = self._fetches.begin(lambda: fetched_batch(list(names), self.environment.allocate)).result()

@@ -12,18 +12,26 @@ from ..batch import Batch
 from ..operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
 from .base import Draw, ReaderOperator, Reading
 from .digest import names_of
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, matcher, sorted_entries
 from .indices import read_bytes
-from .remote import RemoteError, StandIns, is_remote, read_files
+from .remote import RemoteError, StandIns, folder_of, is_remote, read_files
 
 
 def listing_args(file_filter: str) -> tuple[Arg, ...]:
     """The arguments that name files."""
     return (
-        Arg("file_root", "str", None, "Directory of the files, or what relative paths of `files` and `file_list` are relative to."),
-        Arg("file_list", "str", None, "Text file of paths, one per line; relative to `file_root`, or else to the list's directory."),
-        Arg("files", "str_list", None, "The paths."),
+        Arg(
+            "file_root", "str", None, path="read",
+            doc="Directory of the files, or what relative paths of `files` and `file_list` are relative to.",
+        ),
+        Arg(
+            "file_list", "str", None, path="read",
+            doc="Text file of paths, one per line; relative to `file_root`, or else to the list's directory.",
+        ),
+        Arg("files", "str_list", None, "The paths.", path="read"),
         Arg("file_filter", "str", file_filter, "Shell pattern of file names in directory mode; it minds upper and lower case."),
+        *ENTRY_ARGS,
     )
 
 
@@ -71,7 +79,9 @@ class ListedReader(ReaderOperator):
             names = list(files)
         elif file_list is not None:
             names = read_name_list(file_list)
-            root = root or os.path.dirname(file_list)
+            rules = EntryRules.of(self.spec, self.environment.access, file_list, root, folder_of(file_list))
+            rules.check(names)
+            root = rules.root
         else:
             names = scan_tree(root, self.spec.constant("file_filter"))
         if not names:

@@ -43,8 +43,8 @@ class MXNetReader(ContainerReader):
         seeded=True,
         aliases=("mxnet_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another."),
-            Arg("index_path", "str_list", REQUIRED, "Their one index file."),
+            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another.", path="read"),
+            Arg("index_path", "str_list", REQUIRED, "Their one index file.", path="read"),
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),

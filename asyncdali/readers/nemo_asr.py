@@ -30,6 +30,7 @@ from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
 from .digest import names_of
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable
 from .indices import read_bytes
 
@@ -96,6 +97,8 @@ class NemoAsrReader(ReaderOperator):
         Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
         transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
 
+        Paths are taken as they are: absolute, or below the working directory.
+
         WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),
         outputs=_output_count,
@@ -103,7 +106,7 @@ class NemoAsrReader(ReaderOperator):
         aliases=("nemo_asr_reader",),
         deprecated={"normalize_text": None},
         args=(
-            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests."),
+            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests.", path="read"),
             Arg("downmix", "bool", True, "Average the channels."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the audio: INT16, INT32 or FLOAT."),
             Arg("max_duration", "float", 0.0, "Leave out entries that are longer (seconds; 0: none).", stream=True),
@@ -113,6 +116,7 @@ class NemoAsrReader(ReaderOperator):
             Arg("read_sample_rate", "bool", True, "A further output: the sampling rate of the file."),
             Arg("read_text", "bool", True, "A further output: the transcript."),
             Arg("sample_rate", "float", -1.0, "Sampling rate of the output, if positive."),
+            *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -134,7 +138,9 @@ class NemoAsrReader(ReaderOperator):
         constant = self.spec.constant
         entries: list[Entry] = []
         for path in constant("manifest_filepaths"):
-            entries += read_manifest(path, constant("min_duration"), constant("max_duration"))
+            found = read_manifest(path, constant("min_duration"), constant("max_duration"))
+            EntryRules.of(self.spec, self.environment.access, path, None, "").check([entry.path for entry in found])
+            entries += found
         if not entries:
             raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries

@@ -49,7 +49,7 @@ class SequenceReader(ReaderOperator):
         seeded=True,
         aliases=("sequence_reader",),
         args=(
-            Arg("file_root", "str", REQUIRED, "Directory of the streams."),
+            Arg("file_root", "str", REQUIRED, "Directory of the streams.", path="read"),
             Arg("sequence_length", "int", REQUIRED, "Frames of a sequence.", stream=True),
             Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of the frames."),
             Arg("step", "int", 1, "Frames between the starts of sequences.", stream=True),

@@ -64,8 +64,8 @@ class TFRecordReader(ContainerReader):
         seeded=True,
         aliases=("tfrecord_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "TFRecord files."),
-            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made."),
+            Arg("path", "str_list", REQUIRED, "TFRecord files.", path="read"),
+            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made.", path="read"),
             Arg("features", "any", REQUIRED, "Features by name; made by tfrecord.FixedLenFeature and VarLenFeature."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
             *SHUFFLE_AFTER_EPOCH_ARGS,
@@ -102,7 +102,8 @@ class TFRecordReader(ContainerReader):
             )
         if indices is None:
             return Records.joined(tfrecord_index.scan(path) for path in paths)
-        return Records.joined(_indexed(path, index) for path, index in zip(paths, indices, strict=True))
+        access = self.environment.access
+        return Records.joined(_indexed(path, index, access.may_write(index)) for path, index in zip(paths, indices, strict=True))
 
     # --- one iteration
 
@@ -191,13 +192,15 @@ class TFRecordReader(ContainerReader):
         return explain
 
 
-def _indexed(path: str, index: str) -> tuple[np.ndarray, np.ndarray]:
+def _indexed(path: str, index: str, may_write: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The records that an index names; of an index that does not exist those of a scan, which is kept if it may be."""
     from . import tfrecord_index
 
     if exists(index):
         return tfrecord_index.read_index(index)
-    if is_remote(index):
-        warn(f"the index {index} of {path} does not exist; scanned in memory", UserWarning)
+    if is_remote(index) or not may_write:
+        hint = "" if may_write else " (a graph from outside writes only where `allow_write` of Pipeline.deserialize says so)"
+        warn(f"the index {index} of {path} does not exist; scanned in memory{hint}", UserWarning)
         return tfrecord_index.scan(path)
     try:
         return tfrecord_index.make_index(path, index)

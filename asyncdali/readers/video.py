@@ -29,6 +29,7 @@ from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
 from .digest import names_of_paths
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, scan_classes
 from .remote import Opener
 from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
@@ -49,8 +50,9 @@ _FRAME_NUMBERS: dict[Any, str] = {False: "none", True: "scalar", None: "none", "
 
 _SOURCES = ("filenames", "file_root", "file_list")
 _SOURCE_ARGS = (
-    Arg("filenames", "str_list", [], "The videos."),
-    Arg("file_root", "str", "", "Directory of classes: the files in each of its sub-directories, which are numbered in byte order."),
+    Arg("filenames", "str_list", [], "The videos.", path="read"),
+    Arg("file_root", "str", "", "Directory of classes: the files in each of its sub-directories, which are numbered in byte order.",
+        path="read"),
     Arg("labels", "int_list", None, "Labels of `filenames`."),
     Arg("sequence_length", "int", REQUIRED, "Frames of a sequence.", stream=True),
     Arg("stride", "int", 1, "Frames between those of a sequence.", stream=True),
@@ -59,6 +61,7 @@ _SOURCE_ARGS = (
     Arg("enable_frame_num", "any", "none",
         'An output with frame numbers: "scalar" (or True) of the first frame, "sequence" of each (-1 for filled ones).'),
     Arg("enable_timestamps", "bool", False, "An output with the time of each frame in seconds (-1 for filled ones)."),
+    *ENTRY_ARGS,
 )  # fmt: skip
 _OUTPUTS_DOC = """Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
         (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
@@ -149,7 +152,10 @@ class _VideoReader(ReaderOperator):
     def _list_videos(self) -> list[ListedVideo]:
         constant = self.spec.constant
         if constant("file_list"):
-            return read_video_list(constant("file_list"))
+            listed = read_video_list(constant("file_list"))
+            rules = EntryRules.of(self.spec, self.environment.access, constant("file_list"), None, "")
+            rules.check([item.path for item in listed])
+            return listed
         if constant("file_root"):
             table = scan_classes(constant("file_root"), ["*"], None, True)
             files, labels = [table.path(index) for index in range(len(table))], table.labels.tolist()
@@ -270,7 +276,7 @@ class ExperimentalVideoReader(_VideoReader):
         seeded=True,
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are taken as they are."),
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are taken as they are.", path="read"),
             Arg("file_list_format", "str", "timestamps", 'What start and end are: "timestamps" (seconds) or "frames".', stream=True),
             Arg("file_list_rounding", "str", "start_down_end_up",
                 "How times between frames and fractions of frames are rounded: start_down_end_up, start_up_end_down, all_up, all_down.",
@@ -331,7 +337,8 @@ class VideoReader(_VideoReader):
         aliases=("video_reader",),
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are taken as they are."),
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are taken as they are.",
+                path="read"),
             Arg("file_list_frame_num", "bool", False, "Start and end in `file_list` are frame numbers; negative ones count from the end.",
                 stream=True),
             Arg("file_list_include_preceding_frame", "bool", False,

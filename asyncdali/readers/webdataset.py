@@ -66,9 +66,9 @@ class WebdatasetReader(ContainerReader):
         outputs=lambda constants: max(1, len(constants["ext"])),
         seeded=True,
         args=(
-            Arg("paths", "str_list", REQUIRED, "Tar archives."),
+            Arg("paths", "str_list", REQUIRED, "Tar archives.", path="read"),
             Arg("ext", "str_list", REQUIRED, "Extensions, one entry per output."),
-            Arg("index_paths", "str_list", [], "Index files, as many as archives."),
+            Arg("index_paths", "str_list", [], "Index files, as many as archives.", path="read"),
             Arg(
                 "missing_component_behavior", "str", "", stream=True,
                 doc='Samples without a file for an output: "empty" output, "skip" them, or "error".',

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from .._processes import python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
@@ -34,11 +35,10 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
 if os.getppid() != int(sys.argv[1]):
     os._exit(1)  # the parent died before the signal was asked for
-sys.path[:] = sys.argv[2:]
 from asyncdali.runtime import compiling
 compiling.serve(sys.stdin.buffer)
 """
-"""Its arguments: this process's id, and the search path. The death signal comes first: importing Numba takes a second."""
+"""Its argument is this process's id. The death signal comes first: importing Numba takes a second."""
 _FIRST_MISSES = 2  # one kernel may always be new
 _PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
 
@@ -85,7 +85,7 @@ class Helper:
         from ..compiled.cache import for_child
 
         process = self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(os.getpid()), *sys.path],
+            python_command(_PROGRAM, str(os.getpid())),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
         )  # fmt: skip
         assert process.stdin is not None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..access import Access
 from ..batch import Batch
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
@@ -252,10 +253,11 @@ class Executor:
         checkpointing: bool,
         calling: Callable[[], AbstractContextManager[None]],
         depth: int,
+        access: Access,
     ) -> Environment:
         if self.gpu is not None:
             self.gpu.expect(depth)
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth)
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""

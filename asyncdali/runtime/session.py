@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import checkpoint as checkpoints
+from ..access import Access
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.host import HostDevice
@@ -21,7 +22,7 @@ from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan, cut_for_gpu
-from ..operators.base import Environment, Role
+from ..operators.base import Environment, Role, check_access
 from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
@@ -98,7 +99,7 @@ class Session:
         self.operators: list[BuiltOperator] = []
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(pipeline._calling(self.seed))
+            self._instantiate(pipeline._calling(self.seed), pipeline._access)
         except BaseException:
             for item in self.operators:
                 item.operator.close()
@@ -135,10 +136,11 @@ class Session:
 
     # --- build
 
-    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]]) -> None:
+    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access) -> None:
         options = self.options
         environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth,
+            access,
         )
         with compiling_ahead(self.plan.operators):
             built = self._make_operators(environment)
@@ -183,6 +185,7 @@ class Session:
     @staticmethod
     def _make(planned: PlannedOperator, environment: Environment) -> Any:
         try:
+            check_access(planned.spec, environment.access)
             return planned.kind(planned.spec, environment)
         except Exception as error:
             raise operator_error(planned, error, None) from error

@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from .._processes import python_command
 from . import program, report, rival
 from .consumer import Step
 from .measure import Measurement, measure
@@ -226,7 +227,7 @@ def versus(made: Any, target: str, settings: dict[str, Any], iterations: int) ->
     file, _, name = target.rpartition(":")
     source = Path(rival.__file__).read_text(encoding="utf-8")
     child = subprocess.Popen(
-        [sys.executable, "-c", source, file, name, json.dumps(settings)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python_command(source, file, name, json.dumps(settings)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     pipeline = program.make(made, settings)
     try:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._processes import python_command
 from . import machine
 from .setup import Setup
 
@@ -347,7 +348,7 @@ def _probe() -> dict[str, Any] | None:
     import subprocess
 
     try:
-        done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=3, check=False)
+        done = subprocess.run(python_command(_PROBE), capture_output=True, text=True, timeout=3, check=False)
         return json.loads(done.stdout)
     except (subprocess.TimeoutExpired, OSError, ValueError):
         return None

@@ -90,8 +90,9 @@ class DALIDataset(PipelineDataset):
         serialized, names = pipeline.serialize(), pipeline.output_names
 
         def make() -> Pipeline:
-            made = Pipeline.deserialize(serialized, **overrides)
+            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # it is the user's own
             made.output_names = names
+            made.build()
             return made
 
         first = make()
