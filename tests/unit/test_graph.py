@@ -497,8 +497,8 @@ def test_stateful_operators_are_serialized_without_state():
 
 def test_operator_objects_tell_their_device():
     made = [
-        ops.Resize(size=3), ops.Resize(size=3, device="gpu"), ops.decoders.Image(device="mixed"), ops.random.Uniform(), ops.ExternalSource(),
-        ops.ExternalSource(device="gpu"), ops.PythonFunction(len), ops.readers.File(files=["a"]),
+        ops.Resize(size=3), ops.Resize(size=3, device="gpu"), ops.decoders.Image(device="mixed"), ops.random.Uniform(),
+        ops.ExternalSource(), ops.ExternalSource(device="gpu"), ops.PythonFunction(len), ops.readers.File(files=["a"]),
     ]  # fmt: skip
     assert [operator.device for operator in made] == ["cpu", "gpu", "mixed", "cpu", "cpu", "gpu", "cpu", "cpu"]
     with pytest.raises(AttributeError):
