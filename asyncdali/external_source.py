@@ -260,6 +260,11 @@ class ExternalSource:
         """The operator's declaration."""
         return ExternalInput.schema
 
+    @property
+    def device(self) -> str:
+        """The device given, or "cpu"."""
+        return self._given["device"] or "cpu"
+
     def __call__(self, *, source: Any = None, cycle: Any = None, name: str | None = None, **arguments: Any) -> Any:
         """The node, or the list of nodes."""
         given = {"source": source, **{key: value for key, value in arguments.items() if value is not None}}

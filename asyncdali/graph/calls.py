@@ -85,6 +85,11 @@ def make_class(schema: Schema, name: str | None = None) -> type:
         def schema(self) -> Schema:
             return declared
 
+        @property
+        def device(self) -> str:
+            """The device given, or "cpu"."""
+            return self._arguments.get("device", "cpu")
+
         def __call__(self, *inputs: Any, **arguments: Any) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}
             twice = self._arguments.keys() & arguments.keys()
@@ -137,8 +142,8 @@ class Compose:
         given = list(inputs)
         result: Any = None
         for operator in self._operators:
-            if getattr(operator, "_arguments", {}).get("device") == "gpu":
-                stay = operator.schema.cpu_inputs  # type: ignore[attr-defined]
+            if getattr(operator, "device", None) == "gpu":
+                stay = getattr(getattr(operator, "schema", None), "cpu_inputs", ())
                 given = [item if k in stay else _on_gpu(item) for k, item in enumerate(given)]
             result = operator(*given, **arguments)
             arguments = {}

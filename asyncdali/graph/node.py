@@ -178,14 +178,18 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
     return given
 
 
-def _check_input_device(schema: Schema, device: str, position: int, node: DataNode) -> None:
+def _on_right_device(schema: Schema, device: str, position: int, node: DataNode) -> DataNode:
+    """An input, moved to where the operator wants it if it may be anywhere; RuntimeError on the wrong device otherwise."""
     want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
-    if node.device != want and position not in schema.metadata_inputs:
-        hint = ".gpu()" if want == "gpu" else ".cpu()"
-        raise OperatorError(
-            f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "
-            f"{node.device!r}, expected {want!r}. Use `{hint}` to move it."
-        )
+    if node.device == want or position in schema.metadata_inputs:
+        return node
+    if device == "gpu" and position in schema.moved_inputs:
+        return node.gpu() if want == "gpu" else node.cpu()
+    hint = ".gpu()" if want == "gpu" else ".cpu()"
+    raise OperatorError(
+        f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "
+        f"{node.device!r}, expected {want!r}. Use `{hint}` to move it."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------- making it
@@ -240,8 +244,7 @@ def _make_one(
     given_device = constants.pop("device", None)
     device = _choose_device(schema, given_device, [item for item in inputs if isinstance(item, DataNode)])
     checked = [_as_node(schema, device, position, item) for position, item in enumerate(inputs)]
-    for position, node in enumerate(checked):
-        _check_input_device(schema, device, position, node)
+    checked = [_on_right_device(schema, device, position, node) for position, node in enumerate(checked)]
     _check_required(schema, constants, nodes)
     if eager is None:
         _refuse_data(schema, (*checked, *nodes.values()))

@@ -217,6 +217,7 @@ class Schema:
     deprecated     {old argument name: new name, or None if it no longer does anything}
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
+    moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     role           see :class:`Role`; operators are told apart by it, never by their names
     looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
@@ -237,6 +238,7 @@ class Schema:
     deprecated: dict[str, str | None] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     cpu_inputs: tuple[int, ...] = ()
+    moved_inputs: tuple[int, ...] = ()
     metadata_inputs: tuple[int, ...] = ()
     results: Callable[[dict[str, Any], list[Any]], Any] | None = None
     positional: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..data_node import DataNode
 from ..graph.rewrite.marks import do_not_convert
 from .decorator import pipeline_def
 from .pipeline import Pipeline
 
-__all__ = ["Pipeline", "do_not_convert", "pipeline_def"]
+__all__ = ["DataNode", "Pipeline", "do_not_convert", "pipeline_def"]

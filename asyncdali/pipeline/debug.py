@@ -41,10 +41,14 @@ class DebugPipeline(Pipeline):
         self._rewrites = rewrites
         self._function = function
         self._arguments = (args, kwargs)
-        self._eager = self._definition = EagerDefinition(self._options.batch_size)
+        self._eager = self._definition = EagerDefinition()
         self._engine: Engine | None = None
         self._running = threading.Lock()
         self._runner: int | None = None
+
+    @property
+    def _is_built(self) -> bool:
+        return self._engine is not None
 
     @property
     def seed(self) -> int | None:
@@ -64,7 +68,7 @@ class DebugPipeline(Pipeline):
             if self._options.checkpoint is not None:
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
             self._engine = Engine(self._options, f"asyncdali-{id(self):x}", self._calling)
-            self._eager.start(self._engine)
+            self._eager.start(self._engine, int(self._options.batch_size))
             close_at_exit(self)
 
     def start_py_workers(self) -> None:

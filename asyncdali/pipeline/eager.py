@@ -224,10 +224,10 @@ class EagerDefinition(Definition):
     eager = True
     engine: Engine
 
-    def __init__(self, batch_size: int | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.ended = False
-        self._batch_size = batch_size
+        self._batch_size: int | None = None
         self._index = 0
         self._calls: dict[Any, _OperatorCall | _SourceCall] = {}
         self._complete = False
@@ -247,9 +247,9 @@ class EagerDefinition(Definition):
         self._made: list[_Call] = []
         self._asked: list[_SourceCall] = []
 
-    def start(self, engine: Engine) -> None:
+    def start(self, engine: Engine, batch_size: int) -> None:
         """The pipeline is built."""
-        self.engine = engine
+        self.engine, self._batch_size = engine, batch_size
         self._seeds = np.random.default_rng(engine.seed)
 
     # --- iterations

@@ -23,6 +23,7 @@ from ..options import PipelineOptions, option_names, unknown_option
 from ..runtime.claims import claim, take_next
 from ..types import DALIDataType, PipelineAPIType
 from .closing import close_at_exit
+from .dali_names import DaliNames
 from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..tensors import TensorListCPU, TensorListGPU
 
 
-class Pipeline:
+class Pipeline(DaliNames):
     """A graph of operators and everything that runs it.
 
     Args:
@@ -82,6 +83,7 @@ class Pipeline:
             prefetch_queue_depth=prefetch_queue_depth, exec_async=exec_async, bytes_per_sample=bytes_per_sample,
             set_affinity=set_affinity, max_streams=max_streams, default_cuda_stream_priority=default_cuda_stream_priority, **options,
         )  # fmt: skip
+        self._reported = {}
         self._definition = Definition()
         self._access = EVERYTHING
         self._outputs: list[Any] | None = None
@@ -101,16 +103,16 @@ class Pipeline:
     @property
     def max_batch_size(self) -> int | None:
         """Largest batch size."""
-        return self._options.batch_size
+        return self._max_batch_size
 
     @property
     def batch_size(self) -> int | None:
         """Deprecated name of :attr:`max_batch_size`."""
         warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning)
-        return self._options.batch_size
+        return self._max_batch_size
 
-    num_threads = property(lambda self: self._options.num_threads, doc="CPU worker threads.")
-    device_id = property(lambda self: self._options.device_id, doc="GPU number, or None.")
+    num_threads = property(lambda self: self._num_threads, doc="CPU worker threads.")
+    device_id = property(lambda self: self._device_id, doc="GPU number, or None.")
     exec_pipelined = property(lambda self: self._options.exec_pipelined, doc="Whether iterations are computed ahead.")
     exec_async = property(lambda self: self._options.exec_async, doc="Whether scheduling returns at once.")
     exec_dynamic = property(lambda self: self._options.exec_dynamic, doc="True for the default executor, None or False otherwise.")

@@ -13,6 +13,7 @@ from .._notices import warn
 from .._version import __version__
 from ..checkpoint import CheckpointError
 from ..types import PipelineAPIType
+from .dali_names import DaliNames
 from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ log = logging.getLogger("asyncdali")
 _RESETS = {False: False, None: False, "no": False, True: True, "yes": True}
 
 
-class BaseIterator:
+class BaseIterator(DaliNames):
     """Base of the iterators over one or several pipelines.
 
     Args:
@@ -56,7 +57,7 @@ class BaseIterator:
         prepare_first_batch: bool = True,
     ):
         self._pipes = _pipelines(pipelines)
-        self._auto_reset = _checked_auto_reset(auto_reset)
+        self._resets_itself = _checked_auto_reset(auto_reset)
         self._policy = _checked_policy(last_batch_policy, fill_last_batch)
         _check_size(size, reader_name, last_batch_padded, len(self._pipes))
         self.batch_size = _shared(self._pipes, "max_batch_size", "batch size")
@@ -75,6 +76,7 @@ class BaseIterator:
         self._ready: list[Any] | None = None  # the prepared batch
         self._failure: Exception | None = None  # the error that came instead of it
         self._marks: list[Mark] | None = None  # where the pipelines were before it
+        self._prepare_first_batch = prepare_first_batch
         restored = self._restore()
         if prepare_first_batch:
             self._prepare(restored)
@@ -85,7 +87,7 @@ class BaseIterator:
             return _reader_epochs(self._pipes, self._reader_name, self.batch_size, self._policy)
         if self._given_size > 0:
             return CountedEpochs(self._given_size, len(self._pipes), self.batch_size, self._policy, self._padded)
-        return OpenEpochs()
+        return OpenEpochs(len(self._pipes) * self.batch_size)
 
     def _check_output_count(self) -> None:
         for feed in self._feeds:
@@ -135,6 +137,14 @@ class BaseIterator:
         An error of an operator fails this batch, in all pipelines; the next call goes on with the next one. An error of a source leaves all
         where they are: the next call asks again.
         """
+        if self._first_value is not None and self._ready is None:  # a batch that somebody set as the first one
+            first, self._first_value = self._first_value, None
+            return first
+        outputs = self._take()
+        return self._delivered(outputs, self._epochs.advance())
+
+    def _take(self) -> list[Any]:
+        """The next outputs of every pipeline: the prepared ones, or those of one iteration. StopIteration at the end of the epoch."""
         if self._ended:
             raise StopIteration
         outputs = self._ready
@@ -147,9 +157,11 @@ class BaseIterator:
                 self._failure = failure.with_traceback(None)
         if outputs is None:
             self._tell()
-        self._used = True
-        self._ready = self._marks = None
-        keep = self._epochs.advance()
+        self._taken()
+        return outputs
+
+    def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any:
+        """What `next` returns for `outputs`, of which as many samples of each pipeline as `keep` says belong to the epoch."""
         if keep is None:
             return self._collected([self._converted(batch, None) for batch in outputs])
         # With a `size`, pipelines of which no sample belongs to the epoch have no part in the batch.
@@ -236,7 +248,7 @@ class BaseIterator:
         for _ in range(self._epochs.surplus()):
             self._fetched()
         self._ended = True
-        if self._auto_reset:
+        if self._resets_itself:
             self._begin()
         raise StopIteration
 
@@ -250,7 +262,7 @@ class BaseIterator:
             try:
                 self._end()
             except StopIteration:
-                if self._auto_reset:
+                if self._resets_itself:
                     return
         self._begin()
 
@@ -295,7 +307,7 @@ class BaseIterator:
 
     def _forget(self) -> None:
         """What was fetched belongs to another place."""
-        self._ready = self._failure = self._marks = None
+        self._ready = self._failure = self._marks = self._first_value = None
         for feed in self._feeds:
             feed.clear()
 

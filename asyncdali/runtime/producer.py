@@ -66,6 +66,11 @@ class Producer:
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
 
+    @property
+    def started(self) -> bool:
+        """Whether the queue of this epoch was filled for the first time."""
+        return self._started
+
     # --- queueing
 
     def schedule(self, hook: Callable[[], None]) -> None:

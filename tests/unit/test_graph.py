@@ -17,6 +17,7 @@ from helpers import pipelines
 from helpers.pipelines import values
 from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, call
 
+import asyncdali
 from asyncdali import DataNode, Pipeline, fn, ops, pipeline_def, types
 from asyncdali.graph.plan import build_plan
 
@@ -532,7 +533,18 @@ def test_stateful_operators_are_serialized_without_state():
     assert values(Pipeline.deserialize(pipeline.serialize()).run()) == [[0, 1, 2]]
 
 
+def test_operator_objects_tell_their_device():
+    made = [
+        ops.Resize(size=3), ops.Resize(size=3, device="gpu"), ops.decoders.Image(device="mixed"), ops.random.Uniform(),
+        ops.ExternalSource(), ops.ExternalSource(device="gpu"), ops.PythonFunction(len), ops.readers.File(files=["a"]),
+    ]  # fmt: skip
+    assert [operator.device for operator in made] == ["cpu", "gpu", "mixed", "cpu", "cpu", "gpu", "cpu", "cpu"]
+    with pytest.raises(AttributeError):
+        made[0].device = "gpu"
+
+
 def test_data_nodes_are_exported():
+    assert asyncdali.pipeline.DataNode is asyncdali.DataNode
     assert isinstance(fn.random.uniform(), DataNode)
 
 

@@ -79,6 +79,8 @@ class RandomBBoxCrop(StreamOperator):
                 raise ValueError(f"`{both[0]}` is incompatible with providing the crop shape explicitly")
             if not spec.given("input_shape"):
                 raise ValueError("`input_shape` is required when providing the crop shape explicitly")
+            if spec.given("allow_no_crop") and spec.constant("allow_no_crop"):
+                raise ValueError("`allow_no_crop=True` contradicts `crop_shape`: every window has that shape; leave one of them out")
         scaling, aspects, thresholds = spec.constant("scaling"), spec.constant("aspect_ratio"), spec.constant("thresholds")
         if len(scaling) != 2 or not 0 < scaling[0] <= scaling[1] <= 1:
             raise ValueError(f"`scaling` must be two numbers with 0 < smallest <= largest <= 1, got {scaling}")

@@ -151,7 +151,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         """As :meth:`DALIGenericIterator.reset`; an end that only `peek` has told counts. A batch that was peeked at is of its epoch: before
         it is taken nothing is reset."""
         with self._lock:
-            if not self._past_peeked_end() or not self._auto_reset:
+            if not self._past_peeked_end() or not self._resets_itself:
                 super().reset()
 
     def set_epoch(self, epoch: int) -> None:

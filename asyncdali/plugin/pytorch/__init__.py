@@ -7,7 +7,7 @@ CPU tensors are views of the pipeline's memory and stay valid as long as they ar
 from __future__ import annotations
 
 from ..base_iterator import LastBatchPolicy
-from . import experimental, fn
+from . import experimental, fn, torch_utils
 from .convert import feed_ndarray, to_torch_type
 from .dataset import PipelineDataset, TorchDatasetSource, from_torch_dataset
 from .function import TorchPythonFunction
@@ -16,4 +16,5 @@ from .iterator import DALIClassificationIterator, DALIGenericIterator, DALIRagge
 __all__ = [
     "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "PipelineDataset", "TorchDatasetSource",
     "TorchPythonFunction", "experimental", "feed_ndarray", "fn", "from_torch_dataset", "to_torch_type",
+    "torch_utils",
 ]  # fmt: skip

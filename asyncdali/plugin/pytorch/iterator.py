@@ -111,6 +111,13 @@ class DALIRaggedIterator(_TorchIterator):
             pipelines, output_map, size, reader_name, auto_reset, fill_last_batch, last_batch_padded, last_batch_policy, prepare_first_batch
         )
 
+    _output_tags = frozenset((DENSE_TAG, SPARSE_LIST_TAG, SPARSE_COO_TAG))
+
+    @property
+    def _outputs_types(self) -> list[str]:
+        """The tag of each output."""
+        return self._output_types or [self.DENSE_TAG] * len(self.output_map)
+
     def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, Any]:
         kinds = self._output_types or [self.DENSE_TAG] * len(outputs)
         return {name: self._one(output, kind, name, keep) for name, output, kind in zip(self.output_map, outputs, kinds, strict=True)}
