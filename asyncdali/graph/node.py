@@ -293,7 +293,8 @@ def check_restored(
         raise TypeError(f"{_public(schema)} has arrays as arguments: {sorted(nodes.keys() - arguments.keys())}")
     _choose_device(schema, device, inputs)
     for position, item in enumerate(inputs):
-        _check_input_device(schema, device, position, item)
+        if _on_right_device(schema, device, position, item) is not item:
+            raise OperatorError(f"{_public(schema)} on device {device!r}: input {position} is stored on device {item.device!r}")
     _check_required(schema, checked, nodes)
     count = schema.output_count(checked, len(inputs))
     if not 0 <= count <= _MOST_OUTPUTS:
