@@ -465,7 +465,7 @@ def test_stored_options_that_cannot_be(name, value):
     if name == "seed" and type(value) is int and value < 0:
         return  # that is none
     with pytest.raises((ValueError, TypeError), match=name):
-        Pipeline.deserialize(json.dumps(document).encode())
+        Pipeline.deserialize(json.dumps(document).encode()).build()
     if name in ("num_threads", "batch_size", "seed"):
         with pytest.raises((ValueError, TypeError), match=name):
             Pipeline().deserialize_and_build(json.dumps(document).encode())
