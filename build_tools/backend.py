@@ -31,10 +31,6 @@ _CHANGES = {
 }
 """Text of setuptools' finder, and what takes its place."""
 
-get_requires_for_build_wheel = build_meta.get_requires_for_build_wheel
-get_requires_for_build_sdist = build_meta.get_requires_for_build_sdist
-get_requires_for_build_editable = build_meta.get_requires_for_build_editable
-
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[None]:
@@ -64,6 +60,21 @@ def _finder() -> str:
     for old, new in _CHANGES.items():
         text = text.replace(old, new)
     return text
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    with _elsewhere():
+        return build_meta.get_requires_for_build_wheel(config_settings)
+
+
+def get_requires_for_build_sdist(config_settings: Any = None) -> list[str]:
+    with _elsewhere():
+        return build_meta.get_requires_for_build_sdist(config_settings)
+
+
+def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
+    with _elsewhere():
+        return build_meta.get_requires_for_build_editable(config_settings)
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
