@@ -96,7 +96,8 @@ class Numpy:
 
     With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
     come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.
+    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+    read as on the CPU, and uploaded.
     """
 
     def __init__(self, *, file_root: str | None = ..., file_list: str | None = ..., files: str | _Sequence[str] | None = ..., file_filter: str | None = ..., cache_header_information: bool | None = ..., fill_value: float | None = ..., out_of_bounds_policy: str | None = ..., register_buffers: bool | None = ..., rel_roi_end: float | _Sequence[float] | DataNode | None = ..., rel_roi_shape: float | _Sequence[float] | DataNode | None = ..., rel_roi_start: float | _Sequence[float] | DataNode | None = ..., roi_axes: int | _Sequence[int] | None = ..., roi_end: int | _Sequence[int] | DataNode | None = ..., roi_shape: int | _Sequence[int] | DataNode | None = ..., roi_start: int | _Sequence[int] | DataNode | None = ..., use_o_direct: bool | None = ..., shuffle_after_epoch: bool | None = ..., shuffle_after_epoch_seed: int | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
