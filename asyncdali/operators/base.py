@@ -194,6 +194,7 @@ class Schema:
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
+    uploads        with device "gpu" it runs on the CPU, and its outputs are copied to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     positional     arguments that its class in ``ops`` takes by position, too
@@ -213,6 +214,7 @@ class Schema:
     aliases: tuple[str, ...] = ()
     cpu_inputs: tuple[int, ...] = ()
     moved_inputs: tuple[int, ...] = ()
+    uploads: bool = False
     metadata_inputs: tuple[int, ...] = ()
     results: Callable[[dict[str, Any], list[Any]], Any] | None = None
     positional: tuple[str, ...] = ()
