@@ -68,7 +68,8 @@ def numpy(*, file_root: str | None = ..., file_list: str | None = ..., files: st
 
     With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
     come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.
+    the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+    read as on the CPU, and uploaded.
     """
 
 def sequence(*, file_root: str, sequence_length: int, image_type: DALIImageType | None = ..., step: int | None = ..., stride: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:

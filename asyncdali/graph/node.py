@@ -204,6 +204,9 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
+    if schema.uploads and arguments.get("device") == "gpu":
+        made = make(schema, inputs, {**arguments, "device": "cpu"}, old_name)
+        return [node.gpu() for node in made] if isinstance(made, list) else made.gpu()
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
 
 

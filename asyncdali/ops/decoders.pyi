@@ -21,9 +21,10 @@ class Audio:
 class Image:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -38,9 +39,10 @@ class ImageCrop:
 
     The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -56,9 +58,10 @@ class ImageRandomCrop:
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
     DALI's for the same seed.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -75,9 +78,10 @@ class ImageSlice:
     floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
     away from zero. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """

@@ -63,8 +63,11 @@ class NumpyReader(ListedReader):
 
         With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
         come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.""",
+        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+        read as on the CPU, and uploaded.""",
         inputs=(0, 0),
+        devices=("cpu", "gpu"),
+        uploads=True,
         outputs=1,
         seeded=True,
         aliases=("numpy_reader",),
@@ -73,7 +76,7 @@ class NumpyReader(ListedReader):
             Arg("cache_header_information", "bool", False, "Keep the headers: files are expected not to change."),
             Arg("fill_value", "float", 0.0, 'What lies outside of the array, for `out_of_bounds_policy` "pad".'),
             Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".'),
-            Arg("register_buffers", "bool", True, "Applies to reading on the GPU; no effect."),
+            Arg("register_buffers", "bool", True, "No effect: it is about GPUDirect Storage, which is not used."),
             Arg("rel_roi_end", "float_list", None, "End of the region, as fractions of the extents.", tensor=True),
             Arg("rel_roi_shape", "float_list", None, "Extents of the region, as fractions of the array's.", tensor=True),
             Arg("rel_roi_start", "float_list", None, "Start of the region, as fractions of the extents.", tensor=True),

@@ -25,6 +25,18 @@ def decode(data: bytes, **arguments) -> np.ndarray:
     return run_operator("decoders.image", [data], **arguments)[0]
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("shape", [(1, -1), (-1, 1), (1, 1, -1)])
+def test_bytes_of_any_shape(kind, shape):
+    """A row [1, N], as a slice of a larger array is, holds the bytes as [N] does."""
+    data = encode(RGB, kind)
+    reshaped = np.frombuffer(data, np.uint8).reshape(shape)
+    assert np.array_equal(run_operator("decoders.image", [reshaped])[0], decode(data))
+    window = {"crop": [8.0, 9.0]}
+    expected = run_operator("decoders.image_crop", [data], **window)[0]
+    assert np.array_equal(run_operator("decoders.image_crop", [reshaped], **window)[0], expected)
+
+
 LOSSLESS = {
     "png": encode(RGB, "PNG"), "bmp": encode(RGB, "BMP"), "tiff": encode(RGB, "TIFF"), "ppm": encode(RGB, "PPM"),
     "tiff lzw": encode(RGB, "TIFF", compression="tiff_lzw"), "tiff deflate": encode(RGB, "TIFF", compression="tiff_deflate"),

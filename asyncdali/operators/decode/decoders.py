@@ -146,9 +146,9 @@ class ImageDecoder(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
-        sizes = np.ascontiguousarray(source.shapes[:, 0])
+        if source.ndim < 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected encoded images as UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # a row [1, N] of bytes is as good as N bytes
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
         scanned = _Scanned(headers, sizes, plain and not self._whole_from_python)
         if scanned.plain:  # nearly always
@@ -167,7 +167,7 @@ class ImageDecoder(Operator):
 
     def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
         """Decode sample `i` whole, in final channels and type, as seen, into `ready`."""
-        data = source.sample(i)
+        data = source.sample(i).reshape(-1)
         try:
             if header[0] == self._kernels.NOT_JPEG:
                 image, orientation = image_formats.decode_other(data, self._output_type)
@@ -270,9 +270,10 @@ def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
 
 _NOTES = """
 
-        Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-        up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-        unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+        Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+        FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+        upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+        whole image.
 
         Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
 
