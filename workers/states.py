@@ -9,7 +9,7 @@ import numpy as np
 
 
 class StateNotKept(ValueError):
-    """A source says another state than the one that it was given."""
+    """A source refused the state that it was given, or says another one."""
 
 
 def restore(owner: Any, state: Any, enter: Callable[[], None], name: str) -> None:
@@ -18,19 +18,28 @@ def restore(owner: Any, state: Any, enter: Callable[[], None], name: str) -> Non
     Iterators that are made by ``__iter__`` read the state when they are made, so the state is loaded first. An ``__iter__`` that rewinds
     its object loses that state: then the state is loaded again.
 
-    Raises StateNotKept if ``state_dict()`` is another state afterwards.
+    Raises StateNotKept if ``load_state_dict()`` fails, or if ``state_dict()`` is another state afterwards.
     """
-    owner.load_state_dict(state)
+    _load(owner, state, name)
     enter()
     if same_state(owner.state_dict(), state):
         return
-    owner.load_state_dict(state)
+    _load(owner, state, name)
     found = owner.state_dict()
     if not same_state(found, state):
         raise StateNotKept(
             f"the source of {name!r}, a {type(owner).__name__}, did not keep the state that it was given: load_state_dict() got "
             f"{_short(state)}, and state_dict() says {_short(found)} now. Both must speak of the same state"
         )
+
+
+def _load(owner: Any, state: Any, name: str) -> None:
+    try:
+        owner.load_state_dict(state)
+    except Exception as error:
+        raise StateNotKept(
+            f"the source of {name!r}, a {type(owner).__name__}, refused its state {_short(state)}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def same_state(one: Any, other: Any) -> bool:

@@ -424,7 +424,7 @@ class _Feed:
             self._pipe._launch(session)
         record = session.in_flight[0] if session.in_flight else None
         if self._pipe._options.enable_checkpointing:
-            self._before = self._mark()
+            self._before = session.mark(queues_after=True)
         try:
             self._result = session.fetch(self._consumer(session))
         except StopIteration:
@@ -458,13 +458,7 @@ class _Feed:
         """Where the consumer of the pipeline is, who has not seen the result that is kept."""
         if self._result is not None and self._before is not None:
             return self._before
-        return self._mark()
-
-    def _mark(self) -> Mark:
-        mark = self.session.mark()
-        place = mark.place
-        # An iterator queues an iteration after it has fetched one, not before: one more is in flight.
-        return mark if not place.resets and place.ended != "ahead" else mark._replace(place=place._replace(more=place.more - 1))
+        return self.session.mark(queues_after=True)
 
 
 # --- arguments

@@ -61,6 +61,7 @@ class Producer:
         self._resets = 0  # ends to come that were reset before they were saved
         self._end_is_near = False  # the end of the epoch was met when this place was saved
         self._more = 0  # iterations to be queued at first, beyond `depth`
+        self._longer = False  # more iterations are in flight than the queue is deep
         self._behind = 0  # iterations that could not be queued in their time
         self._lock = threading.RLock()
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
@@ -172,16 +173,20 @@ class Producer:
             self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
         return error
 
-    def place(self) -> Place:
-        """Where the consumer is: before the next batch to be returned."""
+    def place(self, queues_after: bool = False) -> Place:
+        """Where the consumer is: before the next batch to be returned.
+
+        `queues_after`: this consumer queues an iteration after it has fetched one, not before, so that one more is in flight.
+        """
         near = self.ended or self._end_is_near
         if self.in_flight:
             record = self.in_flight[0]
             epoch, iteration = record.place
             resets = self.sources.epoch - epoch + self._resets
-            # A reset restarts the queue: what is in flight then is beyond what is queued next.
-            more = len(self.in_flight) - (self._depth - 1 if self._started else 0)
-            return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more if near or resets else 0)
+            # A reset restarts the queue: what is in flight then is beyond what is queued next, until an end is met.
+            more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
+            more = more if near or resets or self._longer else 0
+            return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
         self.sources.commit(self.launched)
         if self.ended:
             self.sources.settle()
@@ -193,7 +198,7 @@ class Producer:
         self.sources.seek(place.iteration, place.epoch)
         self.ended = place.ended == "here"
         self._end_is_near = place.ended == "ahead"
-        self._resets, self._more = place.resets, place.more
+        self._resets, self._more, self._longer = place.resets, place.more, place.more > 0
 
     def reset(self) -> None:
         """After the end of the data: the next epoch. Does nothing otherwise."""
@@ -201,11 +206,13 @@ class Producer:
             if self._end_is_near:  # it had its effect when the end was met, and has it where the end will be met again
                 self._end_is_near = False
                 self._resets += 1
+                self._longer = True
                 if not self._started:
                     self._more += self._depth - 1
                 return
             if not self.ended:
                 return
+            self._longer = bool(self.in_flight)
             self._next_epoch()
             self._started = False
             self._behind = 0

@@ -358,9 +358,12 @@ class Session:
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
         return checkpoints.describe_graph(self.plan, data)
 
-    def mark(self) -> Mark:
-        """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told."""
-        place = self.producer.place()
+    def mark(self, queues_after: bool = False) -> Mark:
+        """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told.
+
+        `queues_after`: see :meth:`Producer.place`.
+        """
+        place = self.producer.place(queues_after)
         return Mark({**self._positions, **place.sources} if place.sources else self._positions, place)
 
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 from helpers.orders import Cursor
@@ -120,3 +121,11 @@ def test_hints_reach_the_system(data, monkeypatch):
         pipe.run()
     assert asked[0].tolist() == [*drawn[1].indices.tolist(), *drawn[2].indices.tolist()]
     assert [batch.tolist() for batch in asked[1:3]] == [draw.indices.tolist() for draw in drawn[3:5]]
+
+
+def test_every_reader_says_what_it_reads(data):
+    """The digest in a checkpoint."""
+    kind, files = data
+    saved = [pipeline(kind, files, enable_checkpointing=True).checkpoint() for _ in range(2)]
+    entries = [json.loads(item)["body"]["graph"]["operators"]["R"] for item in saved]
+    assert entries[0] == entries[1] and len(entries[0]["names"]) == 32
