@@ -161,18 +161,18 @@ class Crew:
         for ticket in list(self._outstanding.tickets.values()):
             hopeless = self.hopeless(ticket)
             if hopeless is not None:
-                self._outstanding.fail(ticket, str(hopeless))
+                self._outstanding.fail(ticket, hopeless)
 
-    def hopeless(self, ticket: Ticket) -> WorkerDied | None:
+    def hopeless(self, ticket: Ticket) -> str | None:
         """Why no worker will ever run this."""
         if ticket.source.dedicated:
             lost = self._positions.lost.get(ticket.source_index)
             if lost is not None:
-                return WorkerDied(lost)
+                return lost
             home = self._members[self._positions.homes[ticket.source_index]]
-            return WorkerDied(f"{ticket.source.name}: {home.gone}") if home.gone else None
+            return f"{ticket.source.name}: {home.gone}" if home.gone else None
         if all(member.gone for member in self._members):
-            return WorkerDied(f"{self._name} has no worker left: {self._members[0].gone}")
+            return f"{self._name} has no worker left: {self._members[0].gone}"
         return None
 
     def forget(self, member: Member) -> None:

@@ -10,6 +10,7 @@ import itertools
 import os
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from .answers import Answers
@@ -20,7 +21,7 @@ from .closing import end_workers
 from .counts import Counts, statistics
 from .crew import Crew
 from .cuda import check_fork_allowed
-from .errors import PoolClosed, WorkerError
+from .errors import PoolClosed, WorkerDied, WorkerError
 from .interrupts import uninterrupted
 from .landing import Landing
 from .launch import Launcher, launcher_for
@@ -155,7 +156,7 @@ class Engine:
             assert self._crew is not None
             reason = self._crew.hopeless(ticket)
             if reason is not None:
-                ticket.answers = {number: Answer(None, reason) for number in range(len(slices))}
+                ticket.answers = {number: Answer(None, partial(WorkerDied, reason)) for number in range(len(slices))}
                 return ticket
             tail = ring.tail
             self._tickets[ticket.number] = ticket
@@ -199,7 +200,10 @@ class Engine:
             self._look()
         error = error_of(ticket, [member.pid for member in self._members])
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame: a cycle that keeps the callers alive, and the pool with them
         batch, key = assembled(ticket)
         if not ticket.learnt:
             ticket.learnt = True

@@ -147,6 +147,33 @@ class OrderedThread:
         return not self._thread.is_alive()
 
 
+class _Call:
+    """A function to be called on another thread, for a future."""
+
+    def __init__(self, future: Future[Any], function: Callable[[], Any]):
+        self._future: Future[Any] | None = future
+        self._function: Callable[[], Any] | None = function
+
+    def __call__(self, state: WorkerState) -> None:
+        future, function = self._future, self._function
+        assert future is not None and function is not None
+        # Nothing that waits for the future may find the function still referred to here. And the future keeps its error, whose traceback
+        # holds this frame.
+        self._future = self._function = None
+        try:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = function()
+            finally:
+                del function
+            future.set_result(result)
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            del future
+
+
 class CallThread:
     """Calls functions one after another on a thread of its own, and gives their results as futures."""
 
@@ -156,16 +183,7 @@ class CallThread:
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         """Queue a call; a cancelled future that has not begun is not called."""
         future: Future[Any] = Future()
-
-        def call(state: WorkerState) -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._thread.submit(call)
+        self._thread.submit(_Call(future, function))
         return future
 
     def close(self) -> None:

@@ -353,7 +353,9 @@ class Pipeline:
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
         self._use_api(PipelineAPIType.SCHEDULED)
-        self._launch(self._built())
+        session = self._built()
+        self._launch(session)
+        session.producer.wait_without_frames()
 
     def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.

@@ -170,7 +170,10 @@ class BaseIterator:
             if isinstance(result, Exception):
                 self._used, self._marks = True, None
                 self._epochs.advance()  # this iteration is over, for all of them
-                raise result
+                try:
+                    raise result
+                finally:
+                    del result, results  # its traceback holds this frame
         if self._epochs.full_batches:
             self._check_full(results)
         return results
@@ -386,8 +389,9 @@ class _Feed:
         except Exception as error:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
-            self._result = error
+            self._result = error.with_traceback(None)  # what it keeps must not hold the frame that keeps it
         self._pipe._launch(session)
+        session.producer.wait_without_frames()
 
     def clear(self) -> Any:
         """The result, which is the caller's then."""
@@ -407,6 +411,7 @@ class _Feed:
         if not self._debug and not self.session.in_flight:
             self._pipe._use_api(PipelineAPIType.ITERATOR)
             self._pipe._launch(self.session)
+            self.session.producer.wait_without_frames()
 
     def mark(self) -> Mark:
         """Where the consumer of the pipeline is."""

@@ -30,4 +30,5 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     producer._started = True  # no burst: nothing would feed it
     before = producer.launched
     producer.schedule(pipeline.iter_setup)
+    producer.wait_without_frames()
     return producer.in_flight[-1] if producer.launched > before else None

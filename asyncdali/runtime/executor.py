@@ -407,6 +407,8 @@ class Executor:
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
             return
+        finally:
+            error = None  # it may be what failed: then its traceback holds this frame
         self._run_job(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:

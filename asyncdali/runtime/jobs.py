@@ -102,9 +102,13 @@ class Job:
         """Take no further sample (the pipeline is being closed)."""
 
     def raise_error(self) -> None:
-        """Raise the first sample's error, if any."""
-        if self._failure is not None:
-            raise self._failure
+        """Raise the first sample's error, if any; once, for a job that keeps it would keep what its traceback refers to."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure
 
 
 @functools.cache
@@ -190,9 +194,7 @@ class CompiledSamples(Job):
         message = self.steps[index].explain(code, text, sample)
         if len(failed) > 1:
             message += f" ({len(failed) - 1} more samples of this batch failed)"
-        error = SampleError(sample, message)
-        error.owner = self.owners[index]  # type: ignore[attr-defined]
-        raise error
+        raise SampleError(sample, message, self.owners[index])
 
 
 class Waiting(Job):
@@ -255,9 +257,13 @@ class PythonSamples(Job):
 
     def raise_error(self) -> None:
         super().raise_error()
-        if self._errors:
-            sample, error = min(self._errors, key=lambda item: item[0])
-            if isinstance(error, SampleError) or not isinstance(error, Exception):
-                raise error
-            raise SampleError(sample, str(error) or type(error).__name__) from error
+        errors, self._errors = self._errors, []
+        if errors:
+            sample, error = min(errors, key=lambda item: item[0])
+            try:
+                if isinstance(error, SampleError) or not isinstance(error, Exception):
+                    raise error
+                raise SampleError(sample, str(error) or type(error).__name__) from error
+            finally:
+                del error, errors
 

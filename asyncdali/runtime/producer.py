@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
 
@@ -72,7 +73,8 @@ class Producer:
             self.ended = True
             return False
         except Exception as error:
-            self.failure = error
+            # Batches in flight come first: then the error waits, and its traceback would hold the pipeline, whose caller may drop it.
+            self.failure = set_aside(error) if self.in_flight else error
             return False
         self._launch(pulled)
         return True
@@ -112,6 +114,12 @@ class Producer:
                 record.batch_size = batch_size_of(record.fed, self._batch_size)
                 self._unfed.popleft()
                 self._executor.submit(record)
+
+    def wait_without_frames(self) -> None:
+        """The call that queued iterations returns, and the error of a source waits for another call: its traceback goes."""
+        with self._lock:
+            if self.failure is not None:
+                set_aside(self.failure)
 
     # --- feeding
 

@@ -132,7 +132,7 @@ class SegmentRun:
             try:
                 yield job
             except SampleError as error:
-                raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
+                raise self._wrap(error.owner, error, whole=True) from error
             for _, batch in fresh:
                 if batch.links:
                     batch.settle()

@@ -64,7 +64,10 @@ class AwaitedPuller(AheadPuller):
         return Awaited(self._guarded(iteration, self.epoch))
 
     def _answer(self, asked: Awaited) -> dict[str, Batch]:
-        result = asked.result()
+        try:
+            result = asked.result()
+        finally:
+            del asked
         if result is _End:
             raise StopIteration
         data, state = result
@@ -105,7 +108,10 @@ class AwaitedPuller(AheadPuller):
             for task in tasks:
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
-            _raise_first(done)
+            try:
+                _raise_first(done)
+            finally:
+                del task, tasks, done  # they keep the error, whose traceback holds this frame
             raise
 
     async def _placed(self, callback: Any, info: SampleInfo) -> Any:
@@ -139,10 +145,12 @@ class AwaitedPuller(AheadPuller):
 
 def _raise_first(results: list[Any]) -> None:
     """Of several failures of a batch the real ones count before an end, then the first."""
-    errors = [item for item in results if isinstance(item, Exception)]
-    for error in errors:
-        if not is_end(error):
+    error = next((item for item in results if isinstance(item, Exception) and not is_end(item)), None)
+    try:
+        if error is not None:
             raise error
+    finally:
+        del results, error
 
 
 def is_end(error: BaseException) -> bool:
@@ -155,15 +163,17 @@ class Awaited:
     """A coroutine at work on the source loop."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]):
-        self._done = False
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._future = source_loop().submit(work)
-        self._future.add_done_callback(self._wake)
+        done: list[bool] = []
+        self._done = done
+        gate = self._gate = threading.Lock()
+        gate.acquire()
 
-    def _wake(self, _: object) -> None:
-        self._done = True
-        self._gate.release()
+        def wake(_: object) -> None:  # not a method: the future keeps its callbacks, and would keep this object with its error
+            done.append(True)
+            gate.release()
+
+        self._future = source_loop().submit(work)
+        self._future.add_done_callback(wake)
 
     def result(self) -> Any:
         """Its result or error; the wait is interruptible by signals, and may be repeated.
@@ -173,7 +183,10 @@ class Awaited:
         while not self._done:
             self._gate.acquire(timeout=0.5)
         with uninterrupted():
-            return self._future.result()
+            try:
+                return self._future.result()
+            finally:
+                del self  # the future keeps its error, whose traceback holds this frame
 
     def cancel(self) -> None:
         with uninterrupted():

@@ -130,7 +130,7 @@ class Port:
             try:
                 self.check(batch)
             except RuntimeError as error:
-                item = error
+                item = error.with_traceback(None)  # it waits in the queue: the caller's frames shall not
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)

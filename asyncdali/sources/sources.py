@@ -148,7 +148,10 @@ class Sources:
                 error = error or failure
         self._held_for = index
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         if self._stopped:
             self.drop()
             raise StopIteration
@@ -217,7 +220,7 @@ class Sources:
         try:
             check_sizes(fed)
         except RuntimeError as error:
-            return dict.fromkeys(fed, error)
+            return dict.fromkeys(fed, error.with_traceback(None))  # it waits with its iteration: no frame shall wait with it
         return fed
 
     # --- the end

@@ -233,7 +233,6 @@ class NumbaFunction(Operator):
             try:
                 self._kernel([batch.sample(k) for batch in (*outputs, *inputs)])
             except Exception as error:
-                failure = RuntimeError(f"`run_fn` raised {type(error).__name__}: {error}")
-                failure.__cause__ = error
-                raise SampleError(k, str(failure)) from failure
+                text = f"`run_fn` raised {type(error).__name__}: {error}"
+                raise SampleError(k, text) from because(RuntimeError(text), error)
         return Planned(outputs)
