@@ -237,6 +237,7 @@ class Pipeline:
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("build()")
         with self._building:
             if self._session is None:
                 self._build(define_graph)
@@ -260,6 +261,7 @@ class Pipeline:
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("start_py_workers()")
         with self._building:
             self._options.check_for_build()
             self._start_workers()
@@ -292,6 +294,18 @@ class Pipeline:
         assert self._session is not None
         self._session.executor.check_process()
         return self._session
+
+    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        """RuntimeError if a function that this pipeline calls is the caller: it would wait for itself, or change what is half done.
+
+        `hook`: the legacy hook ``iter_setup`` may not call it either.
+        """
+        session = self._session
+        if self._building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
+                "function while building). Call it from outside, when the pipeline's call has returned; other pipelines can be used here."
+            )
 
     # --- running
 
@@ -329,6 +343,7 @@ class Pipeline:
         Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
         of the data, RuntimeError when API families are mixed.
         """
+        self._refuse_in_callbacks("run()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(cuda_stream, self)
@@ -352,6 +367,7 @@ class Pipeline:
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
+        self._refuse_in_callbacks("schedule_run()")
         self._use_api(PipelineAPIType.SCHEDULED)
         session = self._built()
         self._launch(session)
@@ -362,11 +378,13 @@ class Pipeline:
 
         Raises StopIteration when nothing is scheduled, else as :meth:`run`.
         """
+        self._refuse_in_callbacks("outputs()")
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
     def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """As :meth:`outputs`, keeping what was shared before."""
+        self._refuse_in_callbacks("share_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self)
         result = self._built().fetch(cuda_stream)
@@ -375,6 +393,7 @@ class Pipeline:
 
     def release_outputs(self) -> None:
         """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        self._refuse_in_callbacks("release_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         self._shared.clear()
 
@@ -384,6 +403,7 @@ class Pipeline:
 
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
+        self._refuse_in_callbacks("reset()")
         if self._session is not None:
             self._session.producer.reset()
 
@@ -403,6 +423,7 @@ class Pipeline:
         the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
         fails the iteration it would have fed.
         """
+        self._refuse_in_callbacks("feed_input()", hook=False)
         self._built().producer.feed(data_node, data, layout, cuda_stream)
 
     def input_feed_count(self, input_name: str) -> int:
@@ -425,6 +446,7 @@ class Pipeline:
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
         """
+        self._refuse_in_callbacks("run_async()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
@@ -464,6 +486,7 @@ class Pipeline:
     def epoch(self) -> Iterator[Any]:
         """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
         next."""
+        self._refuse_in_callbacks("epoch()")
         session = self._built()
         self._use_api(PipelineAPIType.BASIC)
         return self._epoch(session)
@@ -484,7 +507,7 @@ class Pipeline:
     def __del__(self) -> None:
         # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.
         if getattr(self, "_closed", True) is False:
-            self.close()
+            self._close()
 
     async def __aenter__(self) -> Pipeline:
         """Build; the pipeline is closed at the end of the block."""
@@ -495,7 +518,15 @@ class Pipeline:
         self.close()
 
     def close(self) -> None:
-        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent."""
+        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent.
+
+        Callers that wait in other threads, and all later calls, get PipelineClosed. RuntimeError from a function that the pipeline calls.
+        """
+        if not self._closed:
+            self._refuse_in_callbacks("close()")
+            self._close()
+
+    def _close(self) -> None:
         if self._closed:
             return
         self._closed = True
@@ -627,6 +658,7 @@ class Pipeline:
 
         Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. RuntimeError unless `enable_checkpointing`.
         """
+        self._refuse_in_callbacks("checkpoint()")
         if not self._options.enable_checkpointing:
             raise RuntimeError(
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"

@@ -377,6 +377,7 @@ class _Feed:
         if self._debug:
             self._result = self._pipe.run()
             return
+        self._pipe._refuse_in_callbacks("next() of an iterator")
         self._pipe._use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:

@@ -228,6 +228,8 @@ class Executor:
         self._stream_policy = stream_policy
         self._concurrency = concurrency
         self._name = name
+        self.threads = f"{name}-"
+        """How the names of its threads begin."""
         self._cpu_stage = HostStream(f"{name}-cpu", affinity)
         self._streams: dict[Any, Stream] = {}
         self._segments: list[BuiltSegment] = []

@@ -37,8 +37,13 @@ class Producer:
         self._started = False
         self._behind = 0  # iterations that could not be queued in their time
         self._lock = threading.RLock()
+        self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
+
+    def asks_here(self, hook: bool) -> bool:
+        """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
+        return self._lock._is_owned() and (hook or self._pulling)  # type: ignore[attr-defined]
 
     # --- queueing
 
@@ -66,7 +71,9 @@ class Producer:
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:
+            self._pulling = True
             pulled = self.sources.pull(self.launched)
+            self._pulling = False
             hook()
         except StopIteration:
             self.sources.drop()

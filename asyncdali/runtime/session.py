@@ -190,6 +190,13 @@ class Session:
 
     # --- running
 
+    def calls_here(self, hook: bool) -> bool:
+        """Whether the caller is a function that this pipeline calls: on a thread of its own, a source on whatever thread asks it, or a
+        coroutine of a source. With `hook` the legacy hook ``iter_setup`` counts, too."""
+        if threading.current_thread().name.startswith(self.executor.threads):
+            return True
+        return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
+
     @property
     def in_flight(self) -> deque[Any]:
         """Records of the iterations queued and not yet returned."""

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 from asyncdali_workers import SampleInfo
@@ -26,7 +27,8 @@ class SourceLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True)
+        self.thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Run a coroutine; callable from any thread."""
@@ -50,6 +52,10 @@ class _End:
     """What a coroutine returns at the end of the data: StopIteration cannot leave one."""
 
 
+_callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
+"""Of the running coroutine: the keys of the sources whose callbacks it is, a source that runs another pipeline first."""
+
+
 class AwaitedPuller(AheadPuller):
     """Awaits the source. Samples of a batch are awaited together, at most `max_concurrency` at a time; iterators one item after another."""
 
@@ -57,6 +63,7 @@ class AwaitedPuller(AheadPuller):
         super().__init__(group, ports, batch_size)
         self._places = asyncio.Semaphore(group.max_concurrency)
         self._in_turn = asyncio.Lock()
+        self._key_of_calls = object()
         self._partial: list[Any] = []
         self._ended_epoch: int | None = None  # the epoch that has ended
 
@@ -80,7 +87,11 @@ class AwaitedPuller(AheadPuller):
 
     # --- on the source loop
 
+    def awaited_here(self) -> bool:
+        return self._key_of_calls in _callers.get()
+
     async def _guarded(self, iteration: int, epoch: int) -> Any:
+        _callers.set((*_callers.get(), self._key_of_calls))  # each task has a context of its own
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
@@ -180,6 +191,11 @@ class Awaited:
 
         ``Future.result`` is not: an interrupt inside it can leave its lock held, or replace itself by another error.
         """
+        if not self._done and threading.current_thread() is source_loop().thread:
+            raise RuntimeError(
+                "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: it would "
+                "block the event loop that both need. Use `await pipeline.run_async()` there."
+            )
         while not self._done:
             self._gate.acquire(timeout=0.5)
         with uninterrupted():

@@ -223,6 +223,10 @@ class Sources:
             return dict.fromkeys(fed, error.with_traceback(None))  # it waits with its iteration: no frame shall wait with it
         return fed
 
+    def awaited_here(self) -> bool:
+        """Whether the running coroutine is a callback of one of these sources."""
+        return any(puller.awaited_here() for puller in self.pullers)
+
     # --- the end
 
     def close(self) -> None:
