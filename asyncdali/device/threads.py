@@ -15,6 +15,7 @@ import numpy as np
 
 from ..compiled import THREAD_FIELDS
 from ..compiled.memory import address_of
+from ..errors import PipelineClosed
 
 log = logging.getLogger("asyncdali")
 
@@ -122,16 +123,17 @@ class OrderedThread:
         self._lock = threading.Lock()
         self._closed = False
 
-    def submit(self, work: Callable[[WorkerState], Any]) -> None:
-        """Queue `work`; ignored after :meth:`close`."""
+    def submit(self, work: Callable[[WorkerState], Any]) -> bool:
+        """Queue `work`; False, and nothing happens, after :meth:`close`."""
         with self._lock:
             if self._closed:
-                return
+                return False
             if self._thread is None:
                 thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
             self._queue.put(work)
+            return True
 
     def close(self) -> None:
         """End the thread once what is queued is done."""
@@ -181,9 +183,10 @@ class CallThread:
         self._thread = OrderedThread(name)
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Queue a call; a cancelled future that has not begun is not called."""
+        """Queue a call; a cancelled future that has not begun is not called. After :meth:`close` the future's error is PipelineClosed."""
         future: Future[Any] = Future()
-        self._thread.submit(_Call(future, function))
+        if not self._thread.submit(_Call(future, function)):
+            future.set_exception(PipelineClosed("the pipeline was closed"))
         return future
 
     def close(self) -> None:

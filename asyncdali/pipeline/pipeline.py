@@ -333,6 +333,7 @@ class Pipeline:
         session.producer.schedule(self.iter_setup)
         if not self.exec_async:
             session.wait_all()
+        session.check_open()
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
@@ -424,7 +425,12 @@ class Pipeline:
         fails the iteration it would have fed.
         """
         self._refuse_in_callbacks("feed_input()", hook=False)
-        self._built().producer.feed(data_node, data, layout, cuda_stream)
+        session = self._built()
+        try:
+            session.producer.feed(data_node, data, layout, cuda_stream)
+        except Exception as error:
+            session.check_open(error)
+            raise
 
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if

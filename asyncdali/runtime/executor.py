@@ -489,11 +489,27 @@ class Executor:
         deadline = time.monotonic() + timeout
         for part in closing:
             part.join(max(0.0, deadline - time.monotonic()))
-        for record in list(self._open_records):
-            record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
-            record.finish()
+        self._abandon_records(timeout)
         for operator in operators:
             operator.close()
+
+    def _abandon_records(self, timeout: float) -> None:
+        """On the loop's thread, which alone knows what is open; what is admitted after this fails at once."""
+
+        def abandon() -> None:
+            for record in self._open_records:
+                record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
+                record.finish()
+            done.set()
+
+        done = threading.Event()
+        if self._loop is None:
+            return
+        if self._loop.is_current():
+            abandon()
+            return
+        self._loop.call(abandon)
+        done.wait(timeout)
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:

@@ -40,6 +40,10 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
+    def is_current(self) -> bool:
+        """Whether the caller is on the loop's thread."""
+        return threading.current_thread() is self._thread
+
     def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Run `function` on the loop's thread, soon; callable from any thread."""
         self.loop.call_soon_threadsafe(function, *args)

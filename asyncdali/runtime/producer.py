@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import set_aside
+from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
 
@@ -40,6 +40,7 @@ class Producer:
         self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
+        self._closed = False
 
     def asks_here(self, hook: bool) -> bool:
         """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
@@ -115,6 +116,8 @@ class Producer:
     def _feed_waiting(self) -> None:
         """Give fed data to the iterations that have none yet, as far as it goes."""
         with self._feeding:
+            if self._closed:
+                self._fail_unfed()
             while self._unfed and not self.sources.waits():
                 record = self._unfed[0]
                 record.fed = self.sources.take_fed(record.fed)
@@ -166,11 +169,15 @@ class Producer:
             self.ended = self._started = False
             self._behind = 0
 
-    def close(self, error: BaseException) -> None:
-        """Nothing more will be queued; whoever waits for an iteration that was never fed gets `error`."""
+    def close(self) -> None:
+        """Nothing more will be queued; whoever waits for an iteration that was never fed gets PipelineClosed."""
         with self._feeding:
-            for record in self._unfed:
-                record.fail(0, error)
-                record.finish()
-            self._unfed.clear()
+            self._closed = True
+            self._fail_unfed()
         self.sources.close()
+
+    def _fail_unfed(self) -> None:
+        while self._unfed:
+            record = self._unfed.popleft()
+            record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
+            record.finish()

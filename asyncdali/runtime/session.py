@@ -64,6 +64,7 @@ class Session:
         parallel: Parallel | None = None,
     ):
         self.options = options
+        self.closed = False
         self.parallel = parallel
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
@@ -247,6 +248,7 @@ class Session:
                     popped = record
                     queue.popleft()
         except BaseException as error:
+            self.check_open(error)
             if record is not None and error is record.error:
                 record.error = None  # which would keep alive whatever its traceback refers to
             elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
@@ -426,11 +428,17 @@ class Session:
 
     # --- the end
 
+    def check_open(self, error: BaseException | None = None) -> None:
+        """PipelineClosed when the pipeline was closed: in place of the `error` that a caller met on its way through what is being closed."""
+        if self.closed and not isinstance(error, PipelineClosed) and (error is None or isinstance(error, Exception)):
+            raise PipelineClosed("the pipeline was closed") from error
+
     @users_device()
     def close(self) -> None:
+        self.closed = True
         if self.executor.inherited:
             return  # a forked child: threads, worker processes and what waits in their queues are the parent's
-        self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
+        self.producer.close()
         if "source_thread" in self.__dict__:
             self.source_thread.close()
         self.executor.close()

@@ -24,7 +24,7 @@ ALLOWED = {
     "tensors": {"batch", "types"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
-    "device": {"batch", "compiled", "types", "_notices"},
+    "device": {"batch", "compiled", "errors", "types", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
         "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
