@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import Any, TypeVar
+
+Error = TypeVar("Error", bound=BaseException)
 
 _KEPT = (ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError)
 
@@ -36,7 +38,7 @@ class PipelineClosed(RuntimeError):
 
 
 def because(error: Exception, cause: BaseException) -> Exception:
-    """`error`, caused by `cause`: to be raised as the cause of another. A local variable in the frame that raises would be a reference cycle."""
+    """`error`, caused by `cause`, as the cause of another one. In a local variable of the frame that raises it would be a reference cycle."""
     error.__cause__ = cause
     return error
 
@@ -48,7 +50,7 @@ class RaisedBefore(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
-def set_aside(error: BaseException) -> BaseException:
+def set_aside(error: Error) -> Error:
     """`error`, to be kept and raised later. Its tracebacks become text, which is shown as the cause of its first cause.
 
     A traceback refers to all frames down to the program's main one. A pipeline that kept it would keep itself alive.
@@ -56,7 +58,7 @@ def set_aside(error: BaseException) -> BaseException:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     seen: set[int] = set()
     _strip(error, seen)
-    last = error
+    last: BaseException = error
     while (cause := last.__cause__ or (None if last.__suppress_context__ else last.__context__)) is not None and id(last) in seen:
         seen.discard(id(last))  # a chain may be a ring
         last = cause

@@ -93,10 +93,11 @@ class Engine:
             if self.start_method == "fork":
                 check_fork_allowed()
             try:
-                self._channels = Channels(
-                    self._descriptors, name=self.name, sources=self.sources, workers=self.num_workers, homes=self._positions.homes,
-                    seed=self._seed, watched=self._timeout is not None,
-                )  # fmt: skip
+                with uninterrupted():  # each descriptor must come to where it will be closed
+                    self._channels = Channels(
+                        self._descriptors, name=self.name, sources=self.sources, workers=self.num_workers, homes=self._positions.homes,
+                        seed=self._seed, watched=self._timeout is not None,
+                    )  # fmt: skip
                 self._start_workers(self._channels)
                 self._started = True
                 make_slots(self._slots, self.sources, self._predictions)
@@ -117,7 +118,8 @@ class Engine:
         self._launcher = launcher_for(self.start_method, channels.setup, self._descriptors, channels.control, self._pickler)
         self._members = [Member(index, block) for index, block in enumerate(channels.control.claims)]
         crew = self._assemble(channels, self._launcher)
-        crew.begin()
+        with uninterrupted():  # each process must come to where it will be ended
+            crew.begin()
         while not crew.all_ready():
             self._pump(None)
         crew.replacing = True
@@ -285,8 +287,13 @@ class Engine:
             return statistics(self._counts, self._members, self._slots.extents(), self._memory, len(self._tickets))
 
     def close(self) -> None:
-        if self.closed or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
+        with uninterrupted():  # a pool that is closed half would stay so
+            if not self.closed:
+                self._close()
+
+    def _close(self) -> None:
         locked = self._lock.acquire(timeout=1)  # who waits for a batch does not hold it
         try:
             self.closed = True

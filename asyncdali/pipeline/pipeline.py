@@ -91,6 +91,7 @@ class Pipeline:
         self._shared: deque[Any] = deque()
         self._nodes: list[DataNode] | None = None
         self._parallel: Parallel | None = None
+        self._unfinished: list[Callable[[], None]] = []  # closes what a build has opened and not finished: an interrupt may leave it here
         self.output_names: tuple[str, ...] | None = None
         """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
 
@@ -248,9 +249,32 @@ class Pipeline:
         self._options.check_for_build()
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
-        self._start_workers()  # before the device is touched: a process cannot be forked after that
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
         close_at_exit(self)
+        self._release_unfinished()
+        try:
+            self._start_workers()  # before the device is touched: a process cannot be forked after that
+            self._session = Session(
+                self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._unfinished.append
+            )
+        finally:
+            self._release_unfinished()
+
+    def _release_unfinished(self) -> None:
+        """Close what a build that failed or was interrupted has opened.
+
+        What this does not come to, because of another interrupt, is left for the next build or :meth:`close`.
+        """
+        if not self._unfinished:
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            if self._session is None:
+                for close in reversed(self._unfinished):
+                    close()
+                if self._parallel is not None and self._parallel.pool.closed:
+                    self._parallel = None
+            self._unfinished.clear()
 
     def start_py_workers(self) -> None:
         """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
@@ -264,7 +288,9 @@ class Pipeline:
         self._refuse_in_callbacks("start_py_workers()")
         with self._building:
             self._options.check_for_build()
+            self._release_unfinished()
             self._start_workers()
+            self._unfinished.clear()
 
     def _start_workers(self) -> None:
         if self._parallel is not None:
@@ -279,7 +305,14 @@ class Pipeline:
         if groups:
             from ..sources.parallel import Parallel
 
-            self._parallel = Parallel(groups, self._options, self._saved_positions())
+            parallel = Parallel(groups, self._options, self._saved_positions())
+            self._unfinished.append(parallel.close)
+            try:
+                parallel.start()
+                self._parallel = parallel
+            except BaseException:
+                self._release_unfinished()
+                raise
 
     def _saved_positions(self) -> dict[str, Any]:
         """Of the checkpoint to be restored: positions by operator."""
@@ -533,13 +566,21 @@ class Pipeline:
             self._close()
 
     def _close(self) -> None:
+        """Closing is not interrupted: what it has not come to could not be closed again."""
         if self._closed:
             return
-        self._closed = True
-        if self._session is not None:
-            self._session.close()
-        elif self._parallel is not None:
-            self._parallel.close()
+        if self._session is None and self._parallel is None and not self._unfinished:
+            self._closed = True
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            self._closed = True
+            self._release_unfinished()
+            if self._session is not None:
+                self._session.close()
+            elif self._parallel is not None:
+                self._parallel.close()
 
     # --- metadata
 

@@ -68,6 +68,7 @@ class SplitDecode:
         for images in failed:
             if not isinstance(images.error, NvjpegError):
                 error, images.error = images.error, None
+                assert error is not None
                 try:
                     raise error
                 finally:

@@ -271,6 +271,11 @@ class Executor:
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
 
+    @property
+    def loaded(self) -> bool:
+        """Whether it knows the operators, and closes them."""
+        return bool(self._segments)
+
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
         for segment, stream in zip(self._segments, self._segment_streams, strict=True):

@@ -204,7 +204,7 @@ class Waiting(Job):
         super().__init__()
         self._event = event
 
-    def begin(self, submit: Callable[[Callable[[WorkerState], None]], None]) -> None:
+    def begin(self, submit: Callable[[Callable[[WorkerState], None]], object]) -> None:
         """Have the thread that waits called by `submit`, when there is little left to wait for."""
         self._event.when_done(lambda: submit(self.work))
 

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from asyncdali_workers.interrupts import uninterrupted
+
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     wish = os.environ.get("ASYNCDALI_LOOP", "")
@@ -71,5 +73,6 @@ def shared_loop() -> LoopThread:
     global _shared
     with _lock:
         if _shared is None:
-            _shared = LoopThread()
+            with uninterrupted():  # else its thread and descriptors would be lost
+                _shared = LoopThread()
         return _shared

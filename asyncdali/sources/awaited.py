@@ -44,7 +44,8 @@ def source_loop() -> SourceLoop:
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():
-            _shared = (os.getpid(), SourceLoop())
+            with uninterrupted():  # else its thread and descriptors would be lost
+                _shared = (os.getpid(), SourceLoop())
         return _shared[1]
 
 

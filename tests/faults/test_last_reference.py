@@ -173,7 +173,10 @@ ITERATORS = """
     def broken(sample):
         raise ValueError("no")
 
-    for graph in (lambda: fn.external_source(failing, parallel=True), lambda: fn.python_function(fn.external_source(failing), function=broken)):
+    def called():
+        return fn.python_function(fn.external_source(failing), function=broken)
+
+    for graph in (lambda: fn.external_source(failing, parallel=True), called):
         pipe = Pipeline(batch_size=4, num_threads=2, py_num_workers=1)
         with pipe:
             pipe.set_outputs(graph())

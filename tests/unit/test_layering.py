@@ -38,11 +38,11 @@ ALLOWED = {
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
         "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
-        "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
+        "operators.random.random_streams", "options", "sources", "tensors", "types", "workers", "_notices",
     },
     "pipeline": {
         "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
-        "tooling.doctor", "types",
+        "tooling.doctor", "types", "workers",
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},
