@@ -38,7 +38,7 @@ class PipelineClosed(RuntimeError):
 
 
 def because(error: Exception, cause: BaseException) -> Exception:
-    """`error`, caused by `cause`, as the cause of another one. In a local variable of the frame that raises it would be a reference cycle."""
+    """`error`, caused by `cause`, as the cause of another one. In a local variable of the raising frame it would be a reference cycle."""
     error.__cause__ = cause
     return error
 

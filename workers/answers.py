@@ -31,7 +31,7 @@ class Answers:
     def note(self, done: Done) -> None:
         if done.kind == READY:
             member = self._members[done.worker]
-            member.ready, member.failures = True, 0
+            member.ready, member.failures, member.tries = True, 0, 0
             return
         if done.kind == FAILED:
             self._members[done.worker].reported = read_table(os.pread(self._memory, done.table_size, done.table))[2]

@@ -156,7 +156,11 @@ class Engine:
             note_parts(lease, prediction)
             lay_out(ticket, lease, prediction, self._memory)
             assert self._crew is not None
+            self._crew.fill_vacancies(urgent=False)
             reason = self._crew.hopeless(ticket)
+            if reason is not None:
+                self._crew.fill_vacancies(urgent=True)
+                reason = self._crew.hopeless(ticket)
             if reason is not None:
                 ticket.answers = {number: Answer(None, partial(WorkerDied, reason)) for number in range(len(slices))}
                 return ticket

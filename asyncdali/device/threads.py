@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..compiled import THREAD_FIELDS
 from ..compiled.memory import address_of
@@ -37,6 +38,8 @@ class WorkerState:
             self.record[4] = address_of(self.times)
             self._words = len(self.times)
         if scratch_bytes > self._scratch_bytes:
+            if scratch_bytes >= limits.CHECKED:
+                limits.check(scratch_bytes + scratch_bytes // 4, "a worker thread needs memory for intermediate results")
             self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
             at = address_of(self.scratch)
             start = -at % 64

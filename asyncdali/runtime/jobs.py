@@ -206,7 +206,11 @@ class Waiting(Job):
 
     def begin(self, submit: Callable[[Callable[[WorkerState], None]], object]) -> None:
         """Have the thread that waits called by `submit`, when there is little left to wait for."""
-        self._event.when_done(lambda: submit(self.work))
+
+        def over() -> None:
+            submit(self.work)
+
+        self._event.when_done(over)
 
     def _run(self, thread: WorkerState) -> None:
         self._event.wait()

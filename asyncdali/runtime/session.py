@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.limits import TooLarge
 
 from .. import checkpoint as checkpoints
 from ..batch import Batch
@@ -170,7 +171,11 @@ class Session:
         self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
-            self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            try:
+                self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            except TooLarge as error:
+                given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
+                raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
 
     def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
         """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""

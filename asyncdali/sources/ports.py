@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..tensors.data import Allocate, Converter
@@ -115,7 +116,10 @@ class Port:
             batch = self._device_data.batch(data, whole, stream)
             if batch is not None:
                 return batch
-        return self._host_data.batch(data) if whole else self._host_data.samples(data)
+        try:
+            return self._host_data.batch(data) if whole else self._host_data.samples(data)
+        except TooLarge as error:
+            raise TooLarge(f"the data of the external input {self.name!r} are too large: {error}", error.sample) from None
 
     # --- push mode
 

@@ -17,14 +17,14 @@ LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "com
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
-    "batch": {"compiled.memory", "types"},
+    "batch": {"compiled.memory", "types", "workers"},
     "checkpoint": set(),
     "compiled": {"_notices"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
-    "tensors": {"batch", "types"},
+    "tensors": {"batch", "types", "workers"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
-    "device": {"batch", "compiled", "errors", "types", "_notices"},
+    "device": {"batch", "compiled", "errors", "types", "workers", "_notices"},
     "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
     "readers": {
         "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
