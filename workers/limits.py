@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 CHECKED = 64 << 20
 """Smaller requests are granted without a look."""
 
@@ -76,6 +78,14 @@ def check_array(array: Any, what: str) -> None:
     if array.nbytes >= CHECKED:
         check_cap(array.shape, array.itemsize, what)
         check(array.nbytes, f"{what} of shape {array.shape}")
+
+
+def new_array(count: int, dtype: Any, what: str) -> np.ndarray:
+    """An array of `count` elements, contents undefined. TooLarge if there is no memory for it; `what` begins the message."""
+    size = count * np.dtype(dtype).itemsize
+    if size >= CHECKED:
+        check(size, what)
+    return np.empty(count, dtype)
 
 
 def _shown(room: Room) -> str:

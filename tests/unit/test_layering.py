@@ -25,7 +25,7 @@ ALLOWED = {
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
     "device": {"batch", "compiled", "errors", "types", "workers", "_notices"},
-    "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
+    "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
         "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
