@@ -461,6 +461,7 @@ def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     import slow_start_of_a_worker
 
+    monkeypatch.setattr(crew, "LONGEST_PAUSE", 0.0)
     pool = make_pool(Source(slow_start_of_a_worker.sample, "samples", 4), workers=workers, start_method="spawn")
     ask(pool)
     (tmp_path / "wait").touch()
@@ -480,7 +481,6 @@ def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, mon
             ask(pool, 11)
     else:
         assert ask(pool, 10).outputs[0].sample(0)[0] == 40
-        monkeypatch.setattr(crew, "LONGEST_PAUSE", 0.0)
     (tmp_path / "wait").unlink()
     for _ in range(2000):
         try:
