@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+import traceback
+from typing import Any, TypeVar
+
+Error = TypeVar("Error", bound=BaseException)
 
 
 class OperatorError(RuntimeError):
@@ -74,11 +77,12 @@ _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
 
 
 class SampleError(Exception):
-    """An error of one sample: carries the sample's index in the batch."""
+    """An error of one sample: carries the sample's index in the batch, and who failed where a job runs steps of several operators."""
 
-    def __init__(self, sample: int, message: str):
+    def __init__(self, sample: int, message: str, owner: Any = None):
         super().__init__(message)
         self.sample = sample
+        self.owner = owner
 
 
 class Explanation(str):
@@ -97,6 +101,47 @@ class Explanation(str):
 
 class PipelineClosed(RuntimeError):
     """The pipeline was closed; nothing can be run on it any more."""
+
+
+def because(error: Exception, cause: BaseException) -> Exception:
+    """`error`, caused by `cause`, as the cause of another one. In a local variable of the raising frame it would be a reference cycle."""
+    error.__cause__ = cause
+    return error
+
+
+class RaisedBefore(Exception):
+    """The traceback of an error that waited to be raised, as text."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def set_aside(error: Error) -> Error:
+    """`error`, to be kept and raised later. Its tracebacks become text, which is shown as the cause of its first cause.
+
+    A traceback refers to all frames down to the program's main one. A pipeline that kept it would keep itself alive.
+    """
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    seen: set[int] = set()
+    _strip(error, seen)
+    last: BaseException = error
+    while (cause := last.__cause__ or (None if last.__suppress_context__ else last.__context__)) is not None and id(last) in seen:
+        seen.discard(id(last))  # a chain may be a ring
+        last = cause
+    if last.__cause__ is None and not isinstance(last, RaisedBefore):
+        last.__cause__ = RaisedBefore(text)
+    return error
+
+
+def _strip(error: BaseException, seen: set[int]) -> None:
+    """Take the tracebacks away: of an error, of its causes, and of the members of groups."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    error.__traceback__ = None
+    for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+        if isinstance(other, BaseException):
+            _strip(other, seen)
 
 
 def _class_for(error: BaseException) -> type[OperatorError]:

@@ -26,7 +26,7 @@ class OpenCVOperator(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         output, work = self.results(inputs, arguments)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
+        output.reserve(self.environment.allocate)
         yield PythonJob(range(len(output)), lambda i: work(output.sample(i), i))
         return output
 

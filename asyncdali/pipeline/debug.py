@@ -92,8 +92,7 @@ class DebugPipeline(Pipeline):
         if inputs:
             raise RuntimeError(f"run() with inputs {_WITHOUT}: use feed_input()")
         self.build()
-        if self._runner == threading.get_ident():
-            raise RuntimeError("run() was called from the function of this very pipeline")
+        self._refuse_in_callbacks("run()")
         with self._running:
             self._runner = threading.get_ident()
             began = perf_counter_ns()
@@ -158,8 +157,13 @@ class DebugPipeline(Pipeline):
             if layout is not None and output.layout() != layout:
                 raise RuntimeError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
 
+    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        if self._runner == threading.get_ident():
+            raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
+
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
+        self._refuse_in_callbacks("reset()")
         self._eager.reset()
 
     def empty(self) -> bool:
@@ -211,11 +215,10 @@ class DebugPipeline(Pipeline):
     def __aiter__(self) -> AsyncIterator[Any]:
         raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
 
-    def close(self) -> None:
-        """Free what the pipeline holds; outputs stay valid. Idempotent."""
+    def _close(self) -> None:
         if self._closed:
             return
-        super().close()
+        super()._close()
         if self._engine is not None:
             self._eager.close()
             self._engine.close()

@@ -95,6 +95,7 @@ class Pipeline(DaliNames):
         self._shared: deque[Any] = deque()
         self._nodes: list[DataNode] | None = None
         self._parallel: Parallel | None = None
+        self._unfinished: list[Callable[[], None]] = []  # closes what a build has opened and not finished: an interrupt may leave it here
         self.output_names: tuple[str, ...] | None = None
         """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
 
@@ -241,6 +242,7 @@ class Pipeline(DaliNames):
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("build()")
         with self._building:
             if self._session is None:
                 self._build(define_graph)
@@ -251,9 +253,32 @@ class Pipeline(DaliNames):
         self._options.check_for_build()
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
-        self._start_workers()  # before the device is touched: a process cannot be forked after that
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
         close_at_exit(self)
+        self._release_unfinished()
+        try:
+            self._start_workers()  # before the device is touched: a process cannot be forked after that
+            self._session = Session(
+                self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._unfinished.append
+            )
+        finally:
+            self._release_unfinished()
+
+    def _release_unfinished(self) -> None:
+        """Close what a build that failed or was interrupted has opened.
+
+        What this does not come to, because of another interrupt, is left for the next build or :meth:`close`.
+        """
+        if not self._unfinished:
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            if self._session is None:
+                for close in reversed(self._unfinished):
+                    close()
+                if self._parallel is not None and self._parallel.pool.closed:
+                    self._parallel = None
+            self._unfinished.clear()
 
     def start_py_workers(self) -> None:
         """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
@@ -264,9 +289,12 @@ class Pipeline(DaliNames):
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("start_py_workers()")
         with self._building:
             self._options.check_for_build()
+            self._release_unfinished()
             self._start_workers()
+            self._unfinished.clear()
 
     def _start_workers(self) -> None:
         if self._parallel is not None:
@@ -281,7 +309,14 @@ class Pipeline(DaliNames):
         if groups:
             from ..sources.parallel import Parallel
 
-            self._parallel = Parallel(groups, self._options, self._saved_positions())
+            parallel = Parallel(groups, self._options, self._saved_positions())
+            self._unfinished.append(parallel.close)
+            try:
+                parallel.start()
+                self._parallel = parallel
+            except BaseException:
+                self._release_unfinished()
+                raise
 
     def _saved_positions(self) -> dict[str, Any]:
         """Of the checkpoint to be restored: positions by operator."""
@@ -296,6 +331,18 @@ class Pipeline(DaliNames):
         assert self._session is not None
         self._session.executor.check_process()
         return self._session
+
+    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        """RuntimeError if a function that this pipeline calls is the caller: it would wait for itself, or change what is half done.
+
+        `hook`: the legacy hook ``iter_setup`` may not call it either.
+        """
+        session = self._session
+        if self._building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
+                "function while building). Call it from outside, when the pipeline's call has returned; other pipelines can be used here."
+            )
 
     # --- running
 
@@ -323,6 +370,7 @@ class Pipeline(DaliNames):
         session.producer.schedule(self.iter_setup)
         if not self.exec_async:
             session.wait_all()
+        session.check_open()
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
@@ -333,6 +381,7 @@ class Pipeline(DaliNames):
         Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
         of the data, RuntimeError when API families are mixed.
         """
+        self._refuse_in_callbacks("run()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(cuda_stream, self)
@@ -356,19 +405,24 @@ class Pipeline(DaliNames):
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
+        self._refuse_in_callbacks("schedule_run()")
         self._use_api(PipelineAPIType.SCHEDULED)
-        self._launch(self._built())
+        session = self._built()
+        self._launch(session)
+        session.producer.wait_without_frames()
 
     def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.
 
         Raises StopIteration when nothing is scheduled, else as :meth:`run`.
         """
+        self._refuse_in_callbacks("outputs()")
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
     def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """As :meth:`outputs`, keeping what was shared before."""
+        self._refuse_in_callbacks("share_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self)
         result = self._built().fetch(cuda_stream)
@@ -377,6 +431,7 @@ class Pipeline(DaliNames):
 
     def release_outputs(self) -> None:
         """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        self._refuse_in_callbacks("release_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         self._shared.clear()
 
@@ -389,6 +444,7 @@ class Pipeline(DaliNames):
 
         A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
         """
+        self._refuse_in_callbacks("reset()")
         if self._session is not None or self._options.checkpoint is not None:
             self._built().producer.reset()
 
@@ -408,7 +464,13 @@ class Pipeline(DaliNames):
         the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
         fails the iteration it would have fed.
         """
-        self._built().producer.feed(data_node, data, layout, cuda_stream)
+        self._refuse_in_callbacks("feed_input()", hook=False)
+        session = self._built()
+        try:
+            session.producer.feed(data_node, data, layout, cuda_stream)
+        except Exception as error:
+            session.check_open(error)
+            raise
 
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
@@ -430,6 +492,7 @@ class Pipeline(DaliNames):
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
         """
+        self._refuse_in_callbacks("run_async()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
@@ -469,6 +532,7 @@ class Pipeline(DaliNames):
     def epoch(self) -> Iterator[Any]:
         """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
         next."""
+        self._refuse_in_callbacks("epoch()")
         session = self._built()
         self._use_api(PipelineAPIType.BASIC)
         return self._epoch(session)
@@ -489,7 +553,7 @@ class Pipeline(DaliNames):
     def __del__(self) -> None:
         # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.
         if getattr(self, "_closed", True) is False:
-            self.close()
+            self._close()
 
     async def __aenter__(self) -> Pipeline:
         """Build; the pipeline is closed at the end of the block."""
@@ -500,14 +564,30 @@ class Pipeline(DaliNames):
         self.close()
 
     def close(self) -> None:
-        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent."""
+        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent.
+
+        Callers that wait in other threads, and all later calls, get PipelineClosed. RuntimeError from a function that the pipeline calls.
+        """
+        if not self._closed:
+            self._refuse_in_callbacks("close()")
+            self._close()
+
+    def _close(self) -> None:
+        """Closing is not interrupted: what it has not come to could not be closed again."""
         if self._closed:
             return
-        self._closed = True
-        if self._session is not None:
-            self._session.close()
-        elif self._parallel is not None:
-            self._parallel.close()
+        if self._session is None and self._parallel is None and not self._unfinished:
+            self._closed = True
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            self._closed = True
+            self._release_unfinished()
+            if self._session is not None:
+                self._session.close()
+            elif self._parallel is not None:
+                self._parallel.close()
 
     # --- metadata
 
@@ -671,6 +751,7 @@ class Pipeline(DaliNames):
 
         Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. RuntimeError unless `enable_checkpointing`.
         """
+        self._refuse_in_callbacks("checkpoint()")
         if not self._options.enable_checkpointing:
             raise RuntimeError(
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"

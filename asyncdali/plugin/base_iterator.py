@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .._notices import warn
 from .._version import __version__
 from ..checkpoint import CheckpointError
+from ..errors import set_aside
 from ..types import PipelineAPIType
 from .dali_names import DaliNames
 from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
@@ -155,6 +156,8 @@ class BaseIterator(DaliNames):
                 outputs = self._fetched()
             except (StopIteration, _Lost) as failure:
                 self._failure = failure.with_traceback(None)
+                if isinstance(failure, _Lost):
+                    set_aside(failure.error)  # it waits here, and its traceback would hold the pipelines
         if outputs is None:
             self._tell()
         self._taken()
@@ -200,7 +203,10 @@ class BaseIterator(DaliNames):
             results.append(feed.clear())
         for result in results:
             if isinstance(result, Exception):
-                raise _Lost(result)
+                try:
+                    raise _Lost(result)
+                finally:
+                    del result, results  # its traceback holds this frame
         if self._epochs.full_batches:
             self._check_full(results)
         return results
@@ -418,6 +424,7 @@ class _Feed:
         if self._debug:
             self._result = self._pipe.run()
             return
+        self._pipe._refuse_in_callbacks("next() of an iterator")
         self._pipe._use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:
@@ -432,8 +439,9 @@ class _Feed:
         except Exception as error:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
-            self._result = error
+            self._result = error.with_traceback(None)  # what it keeps must not hold the frame that keeps it
         self._pipe._launch(session)
+        session.producer.wait_without_frames()
 
     def clear(self) -> Any:
         """The result, which is the caller's then."""
@@ -453,6 +461,7 @@ class _Feed:
         if not self._debug and not self.session.in_flight:
             self._pipe._use_api(PipelineAPIType.ITERATOR)
             self._pipe._launch(self.session)
+            self.session.producer.wait_without_frames()
 
     def mark(self) -> Mark:
         """Where the consumer of the pipeline is, who has not seen the result that is kept."""

@@ -36,10 +36,11 @@ class Fetches:
         def work() -> None:
             try:
                 with self._requests.governed():
-                    found, error = call(), None
-            except BaseException as caught:  # raised where the result is asked for
-                found, error = None, caught
-            _settle(future, found, error)
+                    found = call()
+            except BaseException as error:  # raised where the result is asked for
+                _settle(future, None, error)
+            else:
+                _settle(future, found, None)
             with self._lock:
                 del self._running[future]
 
@@ -107,7 +108,10 @@ class BatchesAhead:
             while len(self._ahead) < self._depth - 1:
                 coming, self._next = self._order.take(self._next, len(indices))
                 self._ahead.append((coming, self._begin(coming)))
-        return found.result()
+        try:
+            return found.result()
+        finally:
+            del found  # it keeps its error, whose traceback holds this frame
 
     def _begin(self, indices: np.ndarray) -> Future[Any]:
         return self._fetches.begin(lambda: self._fetch(indices))

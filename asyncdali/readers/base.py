@@ -50,9 +50,9 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
     """
     from .record_kernels import lay_out
 
-    sizes, addresses = batch.sizes(), batch.addresses
+    sizes, addresses = batch.checked_sizes(), batch.addresses
     total, dense = divmod(lay_out(address_of(sizes), len(sizes), address_of(addresses)), 2)
-    block = allocate(total if dense else total + 64)
+    block = batch.granted(allocate, total if dense else total + 64, batch.sizes())
     base = address_of(block)
     addresses += base if dense else (base + 63) & -64
     batch.owner, batch.contiguous = block, bool(dense)

@@ -158,7 +158,7 @@ class Caffe2Reader(LmdbReader):
             self._check(indices, counts != exactly, lambda sample: f"a {what} has {exactly} values, this one has {counts[sample]}")
         dtype = {kernels.FLOAT: DALIDataType.FLOAT, kernels.INT32: DALIDataType.INT32, kernels.INT64: DALIDataType.INT64}[kind]
         batch = Batch(counts.reshape(-1, 1).copy(), dtype)
-        batch.place(self.environment.allocate(int(batch.sizes().sum())))
+        batch.reserve(self.environment.allocate)
         return batch
 
     def _scattered(self, indices: np.ndarray, numbers: list[Batch]) -> Batch:

@@ -163,7 +163,7 @@ class COCOReader(FileContentsReader):
         assert found.heights is not None and found.widths is not None
         heights, widths = found.heights[indices].astype(np.int64), found.widths[indices].astype(np.int64)
         masks = Batch(np.column_stack([heights, widths, np.ones_like(heights)]), DALIDataType.INT32, "HWC")
-        masks.place(self.environment.allocate(int(masks.sizes().sum())))
+        masks.reserve(self.environment.allocate)
         steps = drawings.steps
         columns = [
             masks.addresses, heights, widths, steps.starts[indices], steps.counts[indices], steps.rows, drawings.vertices, drawings.runs, 0,

@@ -125,7 +125,7 @@ class MXNetReader(ContainerReader):
     def _own_labels(self, labels: Batch) -> Generator[CompiledJob, None, Batch]:
         """The labels with memory of their own: in a file a number may begin anywhere."""
         own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
-        own.place(self.environment.allocate(int(own.sizes().sum())))
+        own.reserve(self.environment.allocate)
         context, keep = context_table([labels.addresses, own.sizes(), own.addresses])
         yield CompiledJob(len(own), [Step(self._reading.copy_part.address, context, no_explanation, keep=[*keep, labels, own])])
         return own

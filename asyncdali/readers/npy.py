@@ -158,7 +158,7 @@ class NumpyReader(ListedReader):
             return self._whole(indices, rows, shapes, dtype, files)
         anchors, windows = self._regions(arguments, shapes)
         output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
-        output.place(self.environment.allocate(int(output.sizes().sum())))
+        output.reserve(self.environment.allocate)
         strides = np.where(rows[:, 2:3] != 0, fortran_strides(shapes, width), _c_strides(shapes, width))
         low = np.clip(anchors, 0, shapes)
         extents = np.clip(anchors + windows, 0, shapes) - low

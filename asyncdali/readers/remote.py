@@ -166,7 +166,11 @@ def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
             error = _real(caught)
             wait = None if isinstance(error, _FINAL) else next(waits, None)
             if wait is None:
-                raise RuntimeError(_failed(url, what, attempt, error)) from error
+                text = _failed(url, what, attempt, error)
+                try:
+                    raise RuntimeError(text) from error
+                finally:
+                    del error  # its traceback holds this frame
             retries.sleep(wait)
 
 
@@ -230,7 +234,7 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         except PipelineClosed:
             raise
         except Exception as error:  # file systems that do not return errors
-            found = [error] * len(places)
+            found = [error.with_traceback(None)] * len(places)
         yield from zip(places, found, strict=True)
 
 

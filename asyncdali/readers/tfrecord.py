@@ -171,7 +171,7 @@ class TFRecordReader(ContainerReader):
         shapes = np.empty((len(indices), 1 + len(feature.partial)), np.int64)
         shapes[:, 0], shapes[:, 1:] = slices, feature.partial
         batch = Batch(shapes, _DTYPES[feature.kind])
-        batch.place(self.environment.allocate(int(batch.sizes().sum())))
+        batch.reserve(self.environment.allocate)
         return batch
 
     def _write(self, found: np.ndarray, numbers: list[tuple[int, Batch]]) -> CompiledJob:

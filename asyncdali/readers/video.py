@@ -214,7 +214,7 @@ class _VideoReader(ReaderOperator):
         extents = [(self._pattern.length, self._videos[video].height, self._videos[video].width, 3) for video in videos.tolist()]
         names = RecordNames(lambda index: self._videos[int(sequences.videos[index])].path, indices)
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), self.dtype, "FHWC", source_info=names)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
+        output.reserve(self.environment.allocate)
         open_file = self._files.opener(draw)
         yield from self._files.hints(draw)
         yield PythonJob(

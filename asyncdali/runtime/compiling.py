@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
 
 from .._processes import python_command
 from ..graph.plan import PlannedOperator
@@ -52,12 +53,14 @@ def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
         return
     from ..compiled.cache import missed
 
-    missed.append(helper.miss)
     try:
+        missed.append(helper.miss)
         yield
     finally:
-        missed.remove(helper.miss)
-        helper.close()
+        with uninterrupted():
+            while helper.miss in missed:
+                missed.remove(helper.miss)
+            helper.close()
 
 
 class Helper:
@@ -78,7 +81,7 @@ class Helper:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError):  # no process can be started
+            with contextlib.suppress(OSError), uninterrupted():  # no process can be started; or one that nobody would end
                 self._start()
 
     def _start(self) -> None:

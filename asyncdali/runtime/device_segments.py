@@ -92,7 +92,7 @@ class DeviceSegmentRun(SegmentRun):
             self._to_device(moved)
         else:
             self._downloads.append((moved, source))
-            moved.place(self._device.staging.allocate(int(source.sizes().sum())))
+            moved.reserve(self._device.staging.allocate)
         return moved
 
     def _on_device(self, batch: Batch) -> Batch:
@@ -103,8 +103,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _find_place(self, batch: Batch) -> None:
         if any(batch is made for made in self._by_host):
-            sizes = batch.sizes()
-            batch.place(self._device.staging.allocate(int(sizes.sum())), sizes=sizes)
+            batch.reserve(self._device.staging.allocate)
         else:
             self._to_device(batch)
 
@@ -113,6 +112,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch, whose addresses are written where they stand."""
+        batch.checked_sizes()
         shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
         size = lay_out(address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize, address_of(addresses))
         buffer = self._device.pool.allocate(size, self._commands)

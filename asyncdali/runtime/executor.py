@@ -230,6 +230,8 @@ class Executor:
         self._stream_policy = stream_policy
         self._concurrency = concurrency
         self._name = name
+        self.threads = f"{name}-"
+        """How the names of its threads begin."""
         self._cpu_stage = HostStream(f"{name}-cpu", affinity)
         self._streams: dict[Any, Stream] = {}
         self._segments: list[BuiltSegment] = []
@@ -271,6 +273,11 @@ class Executor:
             self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it knows the operators, and closes them."""
+        return bool(self._segments)
 
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
@@ -410,6 +417,8 @@ class Executor:
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
             return
+        finally:
+            error = None  # it may be what failed: then its traceback holds this frame
         self._run_job(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
@@ -488,11 +497,27 @@ class Executor:
         deadline = time.monotonic() + timeout
         for part in closing:
             part.join(max(0.0, deadline - time.monotonic()))
-        for record in list(self._open_records):
-            record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
-            record.finish()
+        self._abandon_records(timeout)
         for operator in operators:
             operator.close()
+
+    def _abandon_records(self, timeout: float) -> None:
+        """On the loop's thread, which alone knows what is open; what is admitted after this fails at once."""
+
+        def abandon() -> None:
+            for record in self._open_records:
+                record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
+                record.finish()
+            done.set()
+
+        done = threading.Event()
+        if self._loop is None:
+            return
+        if self._loop.is_current():
+            abandon()
+            return
+        self._loop.call(abandon)
+        done.wait(timeout)
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:

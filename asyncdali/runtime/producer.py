@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
 
@@ -64,8 +65,14 @@ class Producer:
         self._longer = False  # more iterations are in flight than the queue is deep
         self._behind = 0  # iterations that could not be queued in their time
         self._lock = threading.RLock()
+        self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
+        self._closed = False
+
+    def asks_here(self, hook: bool) -> bool:
+        """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
+        return self._lock._is_owned() and (hook or self._pulling)  # type: ignore[attr-defined]
 
     @property
     def started(self) -> bool:
@@ -99,7 +106,9 @@ class Producer:
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:
+            self._pulling = True
             pulled = self.sources.pull(self.launched)
+            self._pulling = False
             hook()
         except StopIteration:
             self.sources.drop()
@@ -110,7 +119,8 @@ class Producer:
             self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
-            self.failure = error
+            # Batches in flight come first: then the error waits, and its traceback would hold the pipeline, whose caller may drop it.
+            self.failure = set_aside(error) if self.in_flight else error
             return False
         self._launch(pulled)
         return True
@@ -144,12 +154,20 @@ class Producer:
     def _feed_waiting(self) -> None:
         """Give fed data to the iterations that have none yet, as far as it goes."""
         with self._feeding:
+            if self._closed:
+                self._fail_unfed()
             while self._unfed and not self.sources.waits():
                 record = self._unfed[0]
                 record.fed = self.sources.take_fed(record.fed)
                 record.batch_size = batch_size_of(record.fed, self._batch_size)
                 self._unfed.popleft()
                 self._executor.submit(record)
+
+    def wait_without_frames(self) -> None:
+        """The call that queued iterations returns, and the error of a source waits for another call: its traceback goes."""
+        with self._lock:
+            if self.failure is not None:
+                set_aside(self.failure)
 
     # --- feeding
 
@@ -223,11 +241,15 @@ class Producer:
         self.sources.next_epoch()
         self.ended = False
 
-    def close(self, error: BaseException) -> None:
-        """Nothing more will be queued; whoever waits for an iteration that was never fed gets `error`."""
+    def close(self) -> None:
+        """Nothing more will be queued; whoever waits for an iteration that was never fed gets PipelineClosed."""
         with self._feeding:
-            for record in self._unfed:
-                record.fail(0, error)
-                record.finish()
-            self._unfed.clear()
+            self._closed = True
+            self._fail_unfed()
         self.sources.close()
+
+    def _fail_unfed(self) -> None:
+        while self._unfed:
+            record = self._unfed.popleft()
+            record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
+            record.finish()

@@ -12,10 +12,11 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..compiled.memory import address_of
-from ..errors import operator_error
+from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Step
 from . import branches
@@ -145,7 +146,7 @@ class SegmentRun:
             try:
                 yield job
             except SampleError as error:
-                raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
+                raise self._wrap(error.owner, error, whole=True) from error
             for _, batch in fresh:
                 if batch.links:
                     batch.settle()
@@ -221,14 +222,19 @@ class SegmentRun:
                 kept.update(id(source.alias_of or source) for source in root.links)
         slots: list[tuple[int, int]] = []
         offset = 0
-        for _, batch in fresh:
+        for edge, batch in fresh:
             if batch.owner is not None or batch.alias_of is not None or batch.links:
                 continue
-            sizes = batch.sizes()
-            largest = int(sizes.max()) if len(sizes) else 0
-            if id(batch) in kept or offset + largest > MAX_SCRATCH:
-                batch.place(self.executor.allocate(int(sizes.sum())), sizes=sizes)
-            else:
+            try:
+                sizes = batch.checked_sizes()
+                largest = int(sizes.max()) if len(sizes) else 0
+                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH
+                if elsewhere:
+                    batch.place(batch.granted(self.executor.allocate, int(sizes.sum()), sizes), sizes=sizes)
+            except TooLarge as error:
+                built = next(item for item in self.segment.operators if edge in item.outputs)
+                raise self._wrap(built, error) from error
+            if not elsewhere:
                 if batch.rows is None:
                     slots.append((address_of(batch.addresses), offset))
                 else:
@@ -257,6 +263,8 @@ class SegmentRun:
         if not isinstance(error, Exception):
             return error
         source = None
+        if isinstance(error, TooLarge) and error.sample is not None:
+            error = because(SampleError(error.sample, str(error)), error)
         if isinstance(error, SampleError):
             rows = self._rows(built)
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)

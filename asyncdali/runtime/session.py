@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.limits import TooLarge
+
 from .. import checkpoint as checkpoints
 from ..access import Access
 from ..batch import Batch
@@ -62,8 +65,18 @@ class Session:
         instances: Sequence[OperatorInstance],
         pipeline: Any,
         parallel: Parallel | None = None,
+        opened: Callable[[Callable[[], None]], None] | None = None,
     ):
+        """`opened` is called first, with what closes this session while it is made: an interrupt may come at any instant."""
         self.options = options
+        self.closed = False
+        self.operators: list[BuiltOperator] = []
+        self._fetching = threading.Lock()
+        self.owed = 0
+        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
+        self._turns = Turns()
+        if opened is not None:
+            opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
@@ -83,32 +96,26 @@ class Session:
         self.expected_layout = options.expected("output_layout", count)
         self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
-        self.executor = Executor(
-            num_threads=options.num_threads,
-            concurrency=options.concurrency or OperatorConcurrency.BACKEND,
-            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
-            affinity=options.affinity(),
-            name=f"asyncdali-{id(pipeline):x}",
-            gpu=self.gpu,
-        )
+        with uninterrupted():  # it starts threads, and nobody else knows them
+            self.executor = Executor(
+                num_threads=options.num_threads,
+                concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+                stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
+                affinity=options.affinity(),
+                name=f"asyncdali-{id(pipeline):x}",
+                gpu=self.gpu,
+            )
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.memory = MemoryStatistics()
         if options.enable_statistics:
             self.executor.counters = PipelineCounters()
         self.counters = self.executor.counters
-        self.operators: list[BuiltOperator] = []
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
             self._instantiate(pipeline._calling(self.seed), pipeline._access)
         except BaseException:
-            for item in self.operators:
-                item.operator.close()
-            self.executor.close()
+            self.close(workers=False)
             raise
-        self._fetching = threading.Lock()
-        self.owed = 0
-        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
-        self._turns = Turns()
 
     def _check_kernels(self) -> None:
         """NotImplementedError that names the GPU operators which a CUDA device cannot run."""
@@ -165,7 +172,11 @@ class Session:
         self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
-            self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            try:
+                self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            except TooLarge as error:
+                given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
+                raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
 
     def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
         """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""
@@ -176,8 +187,8 @@ class Session:
         dtypes: dict[int, Any] = {}
         for planned in self.plan.operators:
             operator = self._make(planned, environment)
-            built[id(planned)] = BuiltOperator(planned, operator)
-            self.operators.append(built[id(planned)])
+            self.operators.append(BuiltOperator(planned, operator))
+            built[id(planned)] = self.operators[-1]
             inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
             dtypes.update(zip(planned.outputs, inferred, strict=True))
         return built
@@ -191,6 +202,13 @@ class Session:
             raise operator_error(planned, error, None) from error
 
     # --- running
+
+    def calls_here(self, hook: bool) -> bool:
+        """Whether the caller is a function that this pipeline calls: on a thread of its own, a source on whatever thread asks it, or a
+        coroutine of a source. With `hook` the legacy hook ``iter_setup`` counts, too."""
+        if threading.current_thread().name.startswith(self.executor.threads):
+            return True
+        return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
 
     @property
     def in_flight(self) -> deque[Any]:
@@ -242,6 +260,7 @@ class Session:
                     popped = record
                     queue.popleft()
         except BaseException as error:
+            self.check_open(error)
             if record is not None and error is record.error:
                 record.error = None  # which would keep alive whatever its traceback refers to
             elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
@@ -425,16 +444,29 @@ class Session:
 
     # --- the end
 
+    def check_open(self, error: BaseException | None = None) -> None:
+        """PipelineClosed when the pipeline was closed: in place of the `error` that a caller met amid what is being closed."""
+        if self.closed and not isinstance(error, PipelineClosed) and (error is None or isinstance(error, Exception)):
+            raise PipelineClosed("the pipeline was closed") from error
+
     @users_device()
-    def close(self) -> None:
-        if self.executor.inherited:
-            return  # a forked child: threads, worker processes and what waits in their queues are the parent's
-        self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
-        if "source_thread" in self.__dict__:
-            self.source_thread.close()
-        self.executor.close()
-        if self.parallel is not None:
-            self.parallel.close()
+    def close(self, workers: bool = True) -> None:
+        """Stop all threads and, unless told otherwise, the worker processes. Any part of it may not be there yet. Idempotent."""
+        with uninterrupted():
+            self.closed = True
+            made = self.__dict__
+            if "executor" not in made or self.executor.inherited:
+                return  # in a forked child threads, worker processes and what waits in their queues are the parent's
+            if "producer" in made:
+                self.producer.close()
+            if "source_thread" in made:
+                self.source_thread.close()
+            if not self.executor.loaded:
+                for item in self.operators:
+                    item.operator.close()
+            self.executor.close()
+            if self.parallel is not None and workers:
+                self.parallel.close()
 
 
 class _Seeds:

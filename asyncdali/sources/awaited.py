@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 from asyncdali_workers import SampleInfo
@@ -27,7 +28,8 @@ class SourceLoop:
     def __init__(self) -> None:
         require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True)
+        self.thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Run a coroutine; callable from any thread."""
@@ -43,12 +45,17 @@ def source_loop() -> SourceLoop:
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():
-            _shared = (os.getpid(), SourceLoop())
+            with uninterrupted():  # else its thread and descriptors would be lost
+                _shared = (os.getpid(), SourceLoop())
         return _shared[1]
 
 
 class _End:
     """What a coroutine returns at the end of the data: StopIteration cannot leave one."""
+
+
+_callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
+"""Of the running coroutine: the keys of the sources whose callbacks it is, a source that runs another pipeline first."""
 
 
 class AwaitedPuller(AheadPuller):
@@ -58,6 +65,7 @@ class AwaitedPuller(AheadPuller):
         super().__init__(group, ports, batch_size)
         self._places = asyncio.Semaphore(group.max_concurrency)
         self._in_turn = asyncio.Lock()
+        self._key_of_calls = object()
         self._partial: list[Any] = []
         self._kept: list[Any] = []  # a batch that was got before it was asked for
         self._ended_round: int | None = None  # the round that has ended
@@ -66,7 +74,10 @@ class AwaitedPuller(AheadPuller):
         return Awaited(self._guarded(iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> dict[str, Batch]:
-        result = asked.result()
+        try:
+            result = asked.result()
+        finally:
+            del asked
         if result is _End:
             raise StopIteration
         data, state = result
@@ -79,7 +90,11 @@ class AwaitedPuller(AheadPuller):
 
     # --- on the source loop
 
+    def awaited_here(self) -> bool:
+        return self._key_of_calls in _callers.get()
+
     async def _guarded(self, iteration: int, epoch: int, number: int) -> Any:
+        _callers.set((*_callers.get(), self._key_of_calls))  # each task has a context of its own
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
@@ -109,7 +124,10 @@ class AwaitedPuller(AheadPuller):
             for task in tasks:
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
-            _raise_first(done)
+            try:
+                _raise_first(done)
+            finally:
+                del task, tasks, done  # they keep the error, whose traceback holds this frame
             raise
 
     async def _placed(self, callback: Any, info: SampleInfo) -> Any:
@@ -149,10 +167,12 @@ class AwaitedPuller(AheadPuller):
 
 def _raise_first(results: list[Any]) -> None:
     """Of several failures of a batch the real ones count before an end, then the first."""
-    errors = [item for item in results if isinstance(item, Exception)]
-    for error in errors:
-        if not is_end(error):
+    error = next((item for item in results if isinstance(item, Exception) and not is_end(item)), None)
+    try:
+        if error is not None:
             raise error
+    finally:
+        del results, error
 
 
 def is_end(error: BaseException) -> bool:
@@ -165,25 +185,35 @@ class Awaited:
     """A coroutine at work on the source loop."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]):
-        self._done = False
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._future = source_loop().submit(work)
-        self._future.add_done_callback(self._wake)
+        done: list[bool] = []
+        self._done = done
+        gate = self._gate = threading.Lock()
+        gate.acquire()
 
-    def _wake(self, _: object) -> None:
-        self._done = True
-        self._gate.release()
+        def wake(_: object) -> None:  # not a method: the future keeps its callbacks, and would keep this object with its error
+            done.append(True)
+            gate.release()
+
+        self._future = source_loop().submit(work)
+        self._future.add_done_callback(wake)
 
     def result(self) -> Any:
         """Its result or error; the wait is interruptible by signals, and may be repeated.
 
         ``Future.result`` is not: an interrupt inside it can leave its lock held, or replace itself by another error.
         """
+        if not self._done and threading.current_thread() is source_loop().thread:
+            raise RuntimeError(
+                "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: it would "
+                "block the event loop that both need. Use `await pipeline.run_async()` there."
+            )
         while not self._done:
             self._gate.acquire(timeout=0.5)
         with uninterrupted():
-            return self._future.result()
+            try:
+                return self._future.result()
+            finally:
+                del self  # the future keeps its error, whose traceback holds this frame
 
     def cancel(self) -> None:
         with uninterrupted():

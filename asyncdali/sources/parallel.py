@@ -26,7 +26,7 @@ _GATHERED = 64 * 1024
 
 
 class Parallel:
-    """The worker processes of one pipeline.
+    """The worker processes of one pipeline, to be started.
 
     `positions` maps nodes to saved positions (from a checkpoint), for sources that have a state: theirs is loaded in their worker.
     """
@@ -49,6 +49,9 @@ class Parallel:
             max_retries=options.max_retries,
             seed=options.seed,
         )
+
+    def start(self) -> None:
+        """Start the workers; returns when all are ready."""
         self.pool.start()
 
     def number(self, group: Group) -> int:

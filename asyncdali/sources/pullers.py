@@ -85,6 +85,10 @@ class Puller:
             self.iteration = iteration
         self.epoch = epoch
 
+    def awaited_here(self) -> bool:
+        """Whether the running coroutine is a callback of this source."""
+        return False
+
     def close(self) -> None:
         """Nothing more will be pulled."""
 

@@ -147,7 +147,10 @@ class Sources:
                 error = error or failure
         self._held_for = index
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         if self._stopped:
             self.drop()
             raise StopIteration
@@ -225,8 +228,12 @@ class Sources:
         try:
             check_sizes(fed)
         except RuntimeError as error:
-            return dict.fromkeys(fed, error)
+            return dict.fromkeys(fed, error.with_traceback(None))  # it waits with its iteration: no frame shall wait with it
         return fed
+
+    def awaited_here(self) -> bool:
+        """Whether the running coroutine is a callback of one of these sources."""
+        return any(puller.awaited_here() for puller in self.pullers)
 
     # --- the end
 

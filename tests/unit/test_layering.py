@@ -19,15 +19,15 @@ LEAVES = {
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
-    "batch": {"compiled.memory", "types"},
+    "batch": {"compiled.memory", "types", "workers"},
     "checkpoint": {"_files"},
     "compiled": {"_notices", "_version"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
-    "tensors": {"batch", "types"},
+    "tensors": {"batch", "types", "workers"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
-    "device": {"_files", "batch", "compiled", "types", "_notices"},
-    "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
+    "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
+    "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
         "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams",
         "operators.geometry.window_rules",
@@ -41,12 +41,12 @@ ALLOWED = {
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
-        "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "_descriptors",
-        "_notices",
+        "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
+        "_descriptors", "_notices",
     },
     "pipeline": {
         "_version", "_notices", "access", "checkpoint", "data_node", "errors", "fn", "graph", "operators.base", "options", "runtime",
-        "sources", "tensors", "tooling.doctor", "types",
+        "sources", "tensors", "tooling.doctor", "types", "workers",
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},

@@ -98,7 +98,7 @@ class DecodeVideo(Operator):
         frames = [wanted.frames(i, len(found)) for i, (_, found) in enumerate(videos)]
         extents = [(len(numbers), found.height, found.width, 3) for numbers, (_, found) in zip(frames, videos, strict=True)]
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC", source_info=source.source_info)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
+        output.reserve(self.environment.allocate)
 
         def decode(i: int) -> None:
             data, found = videos[i]

@@ -30,7 +30,7 @@ class EarlyOperator(Operator):
         planned = self._later(inputs, arguments)
         output = planned.outputs[0]
         if planned.steps:
-            output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
+            output.reserve(lambda size: self.environment.allocate(max(1, size)))
             yield CompiledJob(len(output), planned.steps)
         return output
 

@@ -113,8 +113,8 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
                 place = self._place() if self._checkpointing else None
                 try:
                     self._peeked = self._checked(super().__next__())
-                except StopIteration as end:
-                    self._peeked = end
+                except StopIteration:
+                    self._peeked = StopIteration()  # one without a traceback, which would hold this iterator
                 self._before = place
             if isinstance(self._peeked, StopIteration):
                 raise StopIteration
