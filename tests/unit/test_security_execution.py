@@ -67,7 +67,7 @@ def test_the_phases_of_the_demo(hostile_folder):
 def test_the_helper_that_compiles(hostile_folder):
     from asyncdali.runtime import compiling
 
-    done = subprocess.run(python_command(compiling._PROGRAM), input=b"", capture_output=True, check=False)
+    done = subprocess.run(python_command(compiling._PROGRAM, str(os.getpid())), input=b"", capture_output=True, check=False)
     assert done.returncode == 0 and not done.stderr
 
 
