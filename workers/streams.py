@@ -43,7 +43,7 @@ class Stream:
         return batch
 
     def _ask(self, epoch: int) -> Any:
-        if self._stopped != NEVER and not (self.source.cycle == "raise" and epoch > self._stopped):
+        if self._stopped != NEVER and not (self.source.cycle is not None and epoch > self._stopped):
             raise StopIteration
         self._stopped = NEVER
         try:
@@ -52,7 +52,11 @@ class Stream:
             self._end(epoch)
             if self.source.cycle != "quiet":
                 raise
-            batch = self._next_of_new()
+            try:
+                batch = self._next_of_new()
+            except StopIteration:
+                self._stopped = epoch  # what was asked ahead gets the end, too: nobody would have a batch that came now
+                raise
         return batch
 
     def _next(self) -> Any:
