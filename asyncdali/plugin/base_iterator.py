@@ -106,7 +106,8 @@ class BaseIterator(DaliNames):
         """What becomes of all pipelines' results: what `next` returns."""
         return converted
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         """Handle of the stream on which the framework's work on GPU `device` is queued now: outputs are ordered on it, and nobody waits for
         them. None, where the framework has none: `next` waits until they are complete."""
         return None
@@ -230,17 +231,25 @@ class BaseIterator(DaliNames):
             return
         if self._checkpointing:
             self._marks = [feed.mark() for feed in self._feeds]
+        lost: BaseException | None = None
         try:
             self._ready = self._fetched()
         except Exception as error:
-            if not restored:
-                if isinstance(error, StopIteration):
-                    raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+            if restored:  # `next` raises it, as in the run that was saved; otherwise nobody could get past this place
+                self._failure = error.with_traceback(None)
                 if isinstance(error, _Lost):
-                    raise error.error from error.error.__cause__
+                    set_aside(error.error)
+                return
+            if isinstance(error, StopIteration):
+                raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+            if not isinstance(error, _Lost):
                 raise
-            # `next` raises it, as in the run that was saved; otherwise nobody could get past this place.
-            self._failure = error.with_traceback(None)
+            lost = error.error
+        if lost is not None:
+            try:
+                raise lost  # not while the other is handled: as its context that would refer back to it
+            finally:
+                del lost
 
     def _at_end(self) -> bool:
         """Whether the epoch is over, although nobody has been told yet."""

@@ -203,6 +203,62 @@ def test_no_iterator_holds_the_pipeline_after_errors():
     assert done.stdout == "all gone\n", done.stderr
 
 
+ANY_FRAMEWORK = """
+    import gc, sys, threading, weakref
+    gc.disable()
+    import numpy as np
+    from asyncdali import fn, pipeline_def
+    from asyncdali.plugin.base_iterator import BaseIterator
+    from helpers.processes import children, wait_until
+
+    class Arrays(BaseIterator):
+        def _converted(self, outputs, keep):
+            return [np.array(output.as_tensor()) for output in outputs]
+
+    def source(info):
+        if info.iteration >= 3:
+            raise StopIteration
+        if event == "source" and info.iteration == 1:
+            raise ValueError("bad")
+        return np.int32([info.idx_in_epoch])
+
+    def wrong(array):
+        raise ZeroDivisionError("wrong")
+
+    def use(parallel, prepared):
+        @pipeline_def(batch_size=2, num_threads=1, device_id=None, py_num_workers=1, enable_checkpointing=True)
+        def graph():
+            numbers = fn.external_source(source, batch=False, parallel=parallel)
+            return fn.python_function(numbers, function=wrong) if event == "operator" else numbers
+
+        pipe = graph()
+        found = weakref.ref(pipe)
+        try:
+            iterator = Arrays([pipe], ["x"], prepare_first_batch=prepared)
+            for _ in range(6):
+                try:
+                    next(iterator)
+                except (StopIteration, RuntimeError, ValueError):
+                    pass
+        except RuntimeError:
+            pass
+        return found
+
+    for event in ("end", "source", "operator"):
+        for parallel in (False, True):
+            for prepared in (True, False):
+                assert use(parallel, prepared)() is None, (event, parallel, prepared)
+                wait_until(lambda: not children())
+    print("all gone")
+"""
+
+
+def test_no_iterator_of_any_framework_is_in_a_cycle():
+    """With the collector off: after the end, after errors of sources and operators, in the constructor and in `next`."""
+    done = run_script(ANY_FRAMEWORK, timeout=120)
+    assert done.stdout == "all gone\n", done.stderr
+
+
 IMPORTING = """
     import gc, os, signal, sys, threading, weakref
     gc.disable()

@@ -62,7 +62,8 @@ class DALIGenericIterator(BaseIterator):
         if self._devices is not None and len(self._devices) != len(self._pipes):
             raise ValueError(f"there are {len(self._pipes)} pipelines, but {len(self._devices)} devices")
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         gpu = gpu_of(device)
         return None if gpu is None else gpu.get_stream_for_external_ready_events()
 

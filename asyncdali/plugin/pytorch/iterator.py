@@ -14,7 +14,8 @@ from .convert import sample_tensors, tensor_of, to_torch_type
 class _TorchIterator(BaseIterator):
     """What the iterators of this module share."""
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         return torch.cuda.current_stream(device).cuda_stream if torch.backends.cuda.is_built() else None
 
 
