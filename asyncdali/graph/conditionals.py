@@ -1,17 +1,18 @@
-"""Scopes: which samples of the batch a node has, while both branches of a condition are traced.
+"""Scopes: which samples of the batch a node has, while all branches of a condition are traced.
 
-The whole batch is the root scope; a condition cuts a scope in two. A node belongs to the scope it was made in. Used in a deeper scope
-it is split (once per node and scope); used anywhere else it has escaped from its branch, which is an error. Operators without inputs
-(draws, readers, sources, constants) run for the whole batch wherever they are written; their results are split where they are used.
+The whole batch is the root scope. A condition cuts a scope in two, a choice by index (``choose``) in as many as there are choices. A
+node belongs to the scope it was made in. Used in a deeper scope it is split (once per node and scope); used anywhere else it has escaped
+from its branch, which is an error. Operators without inputs (draws, readers, sources, constants) run for the whole batch wherever they
+are written; their results are split where they are used.
 
 `Conditionals` belongs to one pipeline definition (``Definition.scopes``) and is asked by ``graph.node`` for every operator made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,23 +24,34 @@ from . import node as nodes
 SCOPE_ARGUMENT = "_scope"
 """Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
 
+SPLIT, MERGE = "_conditional.split", "_conditional.merge"
+SPLIT_BY_INDEX, MERGE_BY_INDEX = "_conditional.split_by_index", "_conditional.merge_by_index"
+"""Names of the operators that divide batches, and join them again."""
+
 
 class Scope:
-    """Some of the samples: those of `parent` for which `predicate` is (`side`), or is not, true; see `cut`.
+    """Some of the samples: those of `parent` that `predicate` sends to place number `place`; see `cut` and `cut_by_index`.
 
-    `twin` is another scope with the same samples, reached on another way: nodes of either can be used in both.
+    Of a condition place 0 is where it is true, and place 1 where it is not. `parts` are the scopes of all places. `twin` is another scope
+    with the same samples, reached on another way: nodes of either can be used in both.
     """
 
-    __slots__ = ("pair", "parent", "predicate", "side", "splits", "twin")
+    __slots__ = ("parent", "parts", "place", "predicate", "split", "splits", "twin")
 
-    def __init__(self, parent: Scope | None = None, predicate: DataNode | None = None, side: bool = True):
+    def __init__(self, parent: Scope | None = None, predicate: DataNode | None = None, place: int = 0, split: str = SPLIT):
         self.parent = parent
         self.predicate = predicate
-        self.side = side
+        self.place = place
+        self.split = split
         self.twin: Scope | None = None
-        self.pair: tuple[Scope, Scope] = (self, self)
+        self.parts: tuple[Scope, ...] = (self,)
         self.splits: dict[tuple[Any, int, str], list[DataNode]] = {}
         """By operator, output and device of what was split."""
+
+    @property
+    def side(self) -> bool:
+        """Of a condition: whether these are the samples for which it is true."""
+        return self.place == 0
 
     def way_from(self, outer: Scope) -> list[Scope] | None:
         """The scopes to be entered one after the other to come from `outer` to this one; None when `outer` does not contain it."""
@@ -59,10 +71,29 @@ class Scope:
 
 def cut(parent: Scope, predicate: DataNode) -> tuple[Scope, Scope]:
     """The samples of `parent` for which a node is true, and the others; both share their splits."""
-    true, false = Scope(parent, predicate, True), Scope(parent, predicate, False)
-    true.pair = false.pair = (true, false)
-    false.splits = true.splits
+    true, false = _parts(parent, predicate, 2, SPLIT)
     return true, false
+
+
+def cut_by_index(parent: Scope, index: DataNode, count: int) -> tuple[Scope, ...]:
+    """The samples of `parent` for which a node is 0, 1, ... `count` - 1."""
+    return _parts(parent, index, count, SPLIT_BY_INDEX)
+
+
+def _parts(parent: Scope, predicate: DataNode, count: int, split: str) -> tuple[Scope, ...]:
+    parts = tuple(Scope(parent, predicate, place, split) for place in range(count))
+    for part in parts:
+        part.parts, part.splits = parts, parts[0].splits
+    return parts
+
+
+class _Meeting(NamedTuple):
+    """Where values of several scopes become one."""
+
+    operator: str
+    scopes: tuple[Scope, ...]
+    predicate: DataNode
+    home: Scope
 
 
 class Conditionals:
@@ -134,16 +165,19 @@ class Conditionals:
 
     def _split(self, node: DataNode, scope: Scope) -> DataNode:
         key = (node.source, node.index, node.device)
-        pair = scope.splits.get(key)
-        if pair is None:
+        split = scope.splits.get(key)
+        if split is None:
             parent, predicate = scope.parent, scope.predicate
             assert parent is not None and predicate is not None
-            pair = self.raw("_conditional.split", [node], {"predicate": self.bring(predicate, parent)}, parent)
-            pair[0].source.homes = [(part, part) for part in scope.pair]
-            scope.splits[key] = pair
-            for part in pair:
+            arguments: dict[str, Any] = {"predicate": self.bring(predicate, parent)}
+            if scope.split == SPLIT_BY_INDEX:
+                arguments["count"] = len(scope.parts)
+            split = self.raw(scope.split, [node], arguments, parent)
+            split[0].source.homes = [(part, part) for part in scope.parts]
+            scope.splits[key] = split
+            for part in split:
                 part.ndim, part.dtype, part.layout = node.ndim, node.dtype, node.layout
-        return pair[0 if scope.side else 1]
+        return split[scope.place]
 
     def raw(self, name: str, inputs: list[Any], arguments: dict[str, Any], home: Scope) -> Any:
         """An operator of the machinery itself: inputs are used as they are, its outputs belong to `home`."""
@@ -182,26 +216,48 @@ class Conditionals:
                 f"Tuples, lists and dictionaries must have the same lengths and keys in both branches, and None must be None in both; "
                 f"here it is {_describe(first)} where the condition is true and {_describe(second)} where it is not."
             )
-        return self._merged(first, second, scopes, predicate, home, what)
+        return self._merged(values, _Meeting(MERGE, scopes, predicate, home), what)
 
-    def _merged(self, first: Any, second: Any, scopes: tuple[Scope, Scope], predicate: DataNode, home: Scope, what: str) -> Any:
+    def _merged(self, values: Sequence[Any], at: _Meeting, what: str) -> Any:
+        first = values[0]
         if first is None:
             return None
         if isinstance(first, dict):
-            return _like(first, {
-                key: self._merged(value, second[key], scopes, predicate, home, f"{what}[{key!r}]") for key, value in first.items()
-            })  # fmt: skip
+            return _like(first, {key: self._merged([value[key] for value in values], at, f"{what}[{key!r}]") for key in first})
         if isinstance(first, (list, tuple)):
-            pairs = enumerate(zip(first, second, strict=True))
-            return _like(first, [self._merged(one, two, scopes, predicate, home, f"{what}[{k}]") for k, (one, two) in pairs])
-        if not is_data(first) and not is_data(second) and (first is second or (isinstance(first, str) and first == second)):
+            columns = enumerate(zip(*values, strict=True))
+            return _like(first, [self._merged(column, at, f"{what}[{k}]") for k, column in columns])
+        if not any(map(is_data, values)) and all(first is other or (isinstance(first, str) and first == other) for other in values):
             return first
-        parts = [self.bring(self._as_node(value, what, scope), scope) for value, scope in zip((first, second), scopes)]
-        merged = self.raw("_conditional.merge", parts, {"predicate": self.bring(predicate, home)}, home)
+        parts = [self.bring(self._as_node(value, what, scope), scope) for value, scope in zip(values, at.scopes)]
+        merged = self.raw(at.operator, parts, {"predicate": self.bring(at.predicate, at.home)}, at.home)
         for name in ("ndim", "dtype", "layout"):
-            if getattr(parts[0], name) == getattr(parts[1], name):
-                setattr(merged, name, getattr(parts[0], name))
+            known = {getattr(part, name) for part in parts}
+            if len(known) == 1:
+                setattr(merged, name, known.pop())
         return merged
+
+    # --- choices by index
+
+    def choose(self, index: DataNode, count: int, traced: Callable[[int], Any], what: str) -> Any:
+        """``traced(k)`` for the samples for which `index` is k, of 0 to `count` - 1; values beyond take the first and the last.
+
+        `traced` is called once for every k, in order. What it returns is merged as the values of a variable are, see `merge`.
+        """
+        home = self.current
+        index = self.bring(index)
+        scopes = cut_by_index(home, index, count)
+        values = []
+        for place, scope in enumerate(scopes):
+            with self.within(scope):
+                values.append(traced(place))
+        for place, value in enumerate(values):
+            if _shape_of(value) != _shape_of(values[0]):
+                raise ValueError(
+                    f"Divergent data found: {what} does not have the same nesting structure in all choices; it is "
+                    f"{_describe(values[0])} in choice 0 and {_describe(value)} in choice {place}."
+                )
+        return self._merged(values, _Meeting(MERGE_BY_INDEX, scopes, index, home), what)
 
     def _as_node(self, value: Any, what: str, scope: Scope) -> DataNode:
         from .constants import constant_node, output_constant

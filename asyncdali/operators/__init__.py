@@ -77,6 +77,7 @@ MODULES = (
     "operators.geometry.slice",
     "operators.geometry.tensor_resize",
     "operators.geometry.transforms",
+    "operators.arrays.table_rows",
     "operators.arrays.transpose",
     "operators.geometry.warp_affine",
     "operators.geometry.warp_perspective",

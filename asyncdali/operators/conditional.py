@@ -6,19 +6,23 @@ On a GPU everything has its memory while it is planned: a part is a table of add
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
+from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
 """Bytes below which contents that are known while planning are copied, so that they stay known."""
 
 _PREDICATE = Arg("predicate", "bool", None, "The condition: one number per sample, non-zero is true.", tensor=True)
+
+
+_INDEX = Arg("predicate", "int", None, "The choice: one integer per sample.", tensor=True)
+_FLOATS = (DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64)
 
 
 class SplitInfo(Sequence):
@@ -67,25 +71,43 @@ def truth(predicate: Batch) -> np.ndarray:
     return np.array([predicate.sample(k).item() != 0 for k in range(len(predicate))], bool)
 
 
-def rows_of(parent: np.ndarray | None, chosen: np.ndarray) -> np.ndarray:
-    """The `rows` of the samples that `chosen` (bool, one per sample of a batch with rows `parent`) keeps."""
-    if parent is not None:
-        inside = parent >= 0
-        chosen_above = np.zeros(len(parent), bool)
-        chosen_above[inside] = chosen[parent[inside]]
-        chosen = chosen_above
-    rows = np.full(len(chosen), -1, np.int64)
-    rows[chosen] = np.arange(np.count_nonzero(chosen))
-    return rows
+def chosen_index(index: Batch, count: int) -> np.ndarray:
+    """A choice by number as int64[samples] in 0 to `count` - 1: smaller ones are the first, larger ones the last.
+
+    RuntimeError unless it is an integer scalar per sample.
+    """
+    if not len(index):
+        return np.empty(0, np.int64)
+    if index.ndim or index.dtype > DALIDataType.BOOL or index.dtype in _FLOATS:
+        raise RuntimeError(
+            f"A choice is restricted to integer scalars (0-d tensors), that are placed on CPU; got samples of type {index.dtype.name} with "
+            f"{index.ndim} dimensions"
+        )
+    values = index.values
+    if values is None:
+        values = np.array([index.sample(k).item() for k in range(len(index))])
+    return np.clip(values, 0, count - 1).astype(np.int64)
 
 
-def part_of(batch: Batch, chosen: np.ndarray) -> Batch:
-    """The sub-batch of the chosen samples, over the same memory."""
-    places = np.flatnonzero(chosen)
+def places_by_part(which: np.ndarray, count: int) -> list[np.ndarray]:
+    """The samples of each of `count` parts, in their order; `which` says for each sample in which part it is."""
+    order = np.argsort(which, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(which, minlength=count))[:-1])
+
+
+def rows_of(parent: np.ndarray | None, places: np.ndarray, count: int) -> np.ndarray:
+    """The `rows` of the samples at `places` of a batch of `count` samples with rows `parent`."""
+    rows = np.full(count + 1, -1, np.int64)
+    rows[places] = np.arange(len(places))
+    return rows[:-1] if parent is None else rows[parent]  # -1 stays -1: it is the last one
+
+
+def part_of(batch: Batch, places: np.ndarray) -> Batch:
+    """The sub-batch of the samples at `places`, over the same memory."""
     part = _over(batch.shapes[places], batch, (batch,), lambda: batch.addresses[places])
     reused = batch.reused_memory
     part.reused = reused if isinstance(reused, bool) else _all_or_each(reused[places])
-    part.rows = rows_of(batch.rows, chosen)
+    part.rows = rows_of(batch.rows, places, len(batch))
     if batch.values is not None and (batch.values.nbytes < _COPIED or len(places) == len(batch)):
         if len(places) == len(batch):
             part.values = batch.values
@@ -114,8 +136,49 @@ def _all_or_each(reused: np.ndarray) -> bool | np.ndarray:
     return bool(reused.any()) if reused.all() or not reused.any() else reused
 
 
+class _Dividing(Operator):
+    """What splits and merges share: their argument `predicate` says where each sample is."""
+
+    on_cuda = True
+    hands_out_samples = True
+    passes_on = True
+    skips_empty = False
+    scope_argument = "predicate"
+
+    def _which(self, arguments: Arguments) -> np.ndarray:
+        """The part of each sample, int64[samples]."""
+        return 1 - truth(arguments.batch("predicate")).astype(np.int64)
+
+    def _count(self) -> int:
+        return 2
+
+
+class _DividingByIndex(_Dividing):
+    def _which(self, arguments: Arguments) -> np.ndarray:
+        return chosen_index(arguments.batch("predicate"), self._count())
+
+
+class _Splitting(_Dividing):
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from ..compiled import branches
+        from ..compiled.step import compile_all
+
+        compile_all(branches)  # the steps of branches are made when running
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [dtypes[0]] * self.spec.output_count
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        which = self._which(arguments)
+        (batch,) = inputs
+        if len(which) != len(batch):
+            raise RuntimeError(f"the condition has {len(which)} samples, the data to be split has {len(batch)}")
+        return Planned([part_of(batch, places) for places in places_by_part(which, self._count())])
+
+
 @register
-class Split(Operator):
+class Split(_Splitting):
     """See the schema."""
 
     schema = Schema(
@@ -128,32 +191,70 @@ class Split(Operator):
         role=Role.SPLIT,
     )
 
-    on_cuda = True
-    hands_out_samples = True
-    passes_on = True
-    skips_empty = False
-    scope_argument = "predicate"
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        from ..compiled import branches
-        from ..compiled.step import compile_all
+@register
+class SplitByIndex(_DividingByIndex, _Splitting):
+    """See the schema."""
 
-        compile_all(branches)  # the steps of branches are made when running
+    schema = Schema(
+        name="_conditional.split_by_index",
+        doc="Splits a batch by a number: the samples for which it is 0, those for which it is 1, and so on.",
+        inputs=(1, 1),
+        outputs=lambda constants: int(constants["count"]),
+        devices=("cpu", "gpu"),
+        args=(_INDEX, Arg("count", "int", REQUIRED, "Number of parts.")),
+        role=Role.SPLIT,
+    )
 
+    def _count(self) -> int:
+        return self.spec.output_count
+
+
+class _Merging(_Dividing):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [dtypes[0], dtypes[0]]
+        return [dtypes[0] if len(set(dtypes)) == 1 else None]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        chosen = truth(arguments.batch("predicate"))
-        (batch,) = inputs
-        if len(chosen) != len(batch):
-            raise RuntimeError(f"the condition has {len(chosen)} samples, the data to be split has {len(batch)}")
-        return Planned([part_of(batch, chosen), part_of(batch, ~chosen)])
+        which = self._which(arguments)
+        places = places_by_part(which, self._count())
+        if any(len(batch) != len(where) for batch, where in zip(inputs, places)):
+            raise RuntimeError(
+                f"the condition sends {_listed(map(len, places))} of {len(which)} samples to the parts; "
+                f"the parts to be merged have {_listed(map(len, inputs))}"
+            )
+        filled = [batch for batch in inputs if len(batch)]
+        self._check_alike(inputs)
+        merged = _merged(inputs, filled, which, places)
+        merged.rows = arguments.batch("predicate").rows
+        return Planned([merged])
+
+    def _check_alike(self, parts: Sequence[Batch]) -> None:
+        first: tuple[int, Batch] | None = None
+        for place, batch in enumerate(parts):
+            if not len(batch):
+                continue
+            if first is None:
+                first = place, batch
+                continue
+            one = first[1]
+            for what, a, b in (
+                ("type", one.dtype.name, batch.dtype.name), ("number of dimensions", one.ndim, batch.ndim),
+                ("layout", one.layout, batch.layout),
+            ):  # fmt: skip
+                if a != b:
+                    raise RuntimeError(
+                        f"Divergent data found in different branches of {self._statement}: "
+                        f"the {what} is {a!r} {self._where(first[0])} and {b!r} {self._where(place)}."
+                    )
+
+    _statement = "`if/else` control flow statement"
+
+    def _where(self, place: int) -> str:
+        return "where the condition is true" if place == 0 else "where it is not"
 
 
 @register
-class Merge(Operator):
+class Merge(_Merging):
     """See the schema."""
 
     schema = Schema(
@@ -165,73 +266,61 @@ class Merge(Operator):
         role=Role.MERGE,
     )
 
-    on_cuda = True
-    hands_out_samples = True
-    passes_on = True
-    skips_empty = False
-    scope_argument = "predicate"
 
-    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        return [dtypes[0] if dtypes[0] == dtypes[1] else None]
+@register
+class MergeByIndex(_DividingByIndex, _Merging):
+    """See the schema."""
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        predicate = arguments.batch("predicate")
-        chosen = truth(predicate)
-        if len(inputs[0]) != np.count_nonzero(chosen) or len(inputs[0]) + len(inputs[1]) != len(chosen):
-            raise RuntimeError(
-                f"the condition is true for {np.count_nonzero(chosen)} of {len(chosen)} samples; "
-                f"the parts to be merged have {len(inputs[0])} and {len(inputs[1])}"
-            )
-        filled = [batch for batch in inputs if len(batch)]
-        _check_alike(filled)
-        merged = _merged(inputs, filled, chosen)
-        merged.rows = predicate.rows
-        return Planned([merged])
+    schema = Schema(
+        name="_conditional.merge_by_index",
+        doc="Puts the parts of a batch together again, in the order of the numbers it was split by.",
+        inputs=(2, 1 << 16),
+        devices=("cpu", "gpu"),
+        args=(_INDEX,),
+        role=Role.MERGE,
+    )
 
+    _statement = "a choice by index"
 
-def _check_alike(parts: Sequence[Batch]) -> None:
-    if len(parts) < 2:
-        return
-    one, other = parts
-    for what, first, second in (
-        ("type", one.dtype.name, other.dtype.name), ("number of dimensions", one.ndim, other.ndim), ("layout", one.layout, other.layout),
-    ):  # fmt: skip
-        if first != second:
-            raise RuntimeError(
-                "Divergent data found in different branches of `if/else` control flow statement: "
-                f"the {what} is {first!r} where the condition is true and {second!r} where it is not."
-            )
+    def _count(self) -> int:
+        return self.spec.input_count
+
+    def _where(self, place: int) -> str:
+        return f"in choice {place}"
 
 
-def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], chosen: np.ndarray) -> Batch:
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _merged(inputs: Sequence[Batch], filled: Sequence[Batch], which: np.ndarray, places: Sequence[np.ndarray]) -> Batch:
     like = filled[0] if filled else inputs[0]
-    places = (np.flatnonzero(chosen), np.flatnonzero(~chosen))
-    shapes = np.empty((len(chosen), like.ndim), np.int64)
+    shapes = np.empty((len(which), like.ndim), np.int64)
     for batch, where in zip(inputs, places):
         if len(batch):
             shapes[where] = batch.shapes
 
     def addresses() -> np.ndarray:
-        found = np.empty(len(chosen), np.int64)
+        found = np.empty(len(which), np.int64)
         for batch, where in zip(inputs, places):
             found[where] = batch.addresses
         return found
 
     merged = _over(shapes, like, tuple(filled), addresses)
     if any(batch.reused_memory is not False for batch in filled):
-        reused = np.zeros(len(chosen), bool)
+        reused = np.zeros(len(which), bool)
         for batch, where in zip(inputs, places):
             reused[where] = batch.reused_memory
         merged.reused = _all_or_each(reused)
-    values = _merged_values(inputs, filled, places, len(chosen))
+    values = _merged_values(inputs, filled, places, len(which))
     if values is not None:
         merged.values, merged.owner, merged._addresses, merged.links = values, values, None, ()
         merged.contiguous, merged.reused = True, False
     if any(batch.source_info for batch in filled):
-        order = np.empty(len(chosen), np.int64)
+        order = np.empty(len(which), np.int64)
         for where in places:
             order[where] = np.arange(len(where))
-        merged.source_info = MergedInfo([batch.source_info for batch in inputs], 1 - chosen.astype(np.int64), order)
+        merged.source_info = MergedInfo([batch.source_info for batch in inputs], which, order)
     return merged
 
 

@@ -415,7 +415,7 @@ class EagerDefinition(Definition):
         """The call that made an operator."""
         if instance.schema.role.is_branching:
             # Made where a node is used in a branch for the first time, which may be elsewhere in another iteration: not matched by order.
-            key = (instance.schema.name, instance.device, instance.trace, *sorted(instance.constants.items()))
+            key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
             call = self._splits_and_merges.get(key)
             if call is None:
                 call = self._splits_and_merges[key] = _OperatorCall(-1, instance, 0, self.engine)

@@ -52,6 +52,7 @@ ALLOWED = {
     "ops": {"external_source", "graph", "operators"},
     "tfrecord": {"readers"},
     "math": {"data_node", "graph.arithmetic"},
+    "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {"_processes", "compiled.kernel_store", "compiled.step", "graph.plan", "sources.group", "workers"},  # and the public names
     "plugin": None,
     "__init__": None,

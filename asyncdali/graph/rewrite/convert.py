@@ -23,9 +23,6 @@ _CHECKED_LIBRARIES = frozenset({
     "asyncdali", "asyncdali_workers", "numpy", "pandas", "PIL", "matplotlib", "scipy", "numba", "torch", "jax", "tensorflow", "cupy", "cv2",
     "pytest", "_pytest", "cloudpickle",
 })  # fmt: skip
-_OWN_EXCEPTION = "asyncdali.auto_aug"
-"""Our functions that are written as users write theirs."""
-
 _FUTURE = functools.reduce(lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0)
 _HEAP_TYPE = 1 << 9
 _SHALLOW = 6
@@ -90,8 +87,6 @@ def _function(function: types.FunctionType) -> Any:
 def _excluded(function: types.FunctionType) -> bool:
     """Whether a function belongs to a library that has no nodes in its hands."""
     name = function.__globals__.get("__name__") or function.__module__ or ""
-    if name.startswith(_OWN_EXCEPTION):
-        return False
     first = name.partition(".")[0]
     return first in _CHECKED_LIBRARIES or (first in sys.stdlib_module_names and first not in ("functools", "__main__"))
 

@@ -1,0 +1,15 @@
+"""Automatic augmentations: AutoAugment, RandAugment, TrivialAugment, and the parts to build others.
+
+    from asyncdali.auto_aug import rand_augment
+
+    @pipeline_def(batch_size=64, num_threads=4, device_id=None)
+    def training():
+        encoded, labels = fn.readers.file(file_root="train", random_shuffle=True)
+        images = fn.decoders.image(encoded)
+        images = rand_augment.rand_augment(images, n=2, m=9, shape=fn.peek_image_shape(encoded))
+        return fn.crop_mirror_normalize(images, crop=[224, 224], dtype=types.FLOAT), labels
+
+Modules: ``auto_augment``, ``rand_augment``, ``trivial_augment`` (the algorithms), ``augmentations`` (the operations), ``core`` (the
+decorator ``augmentation``, ``Policy``, ``select``, ``signed_bin``). The same seed chooses the same operations, magnitudes and signs as
+DALI does. Conditional execution need not be enabled.
+"""

@@ -1,0 +1,9 @@
+"""What automatic augmentations are made of: the decorator ``augmentation``, ``Policy``, ``select`` and ``signed_bin``."""
+
+from ._augmentation import Augmentation as _Augmentation  # noqa: F401, the class is known by this name
+from ._augmentation import signed_bin as signed_bin
+from ._select import select as select
+from .decorator import augmentation as augmentation
+from .policy import Policy as Policy
+
+__all__ = ["augmentation", "signed_bin", "select", "Policy"]

@@ -1,0 +1,96 @@
+"""RandAugment: a few operations in a row, each drawn from a suite, all with one magnitude.
+
+Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", https://arxiv.org/abs/1909.13719
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .. import fn, types
+from ..data_node import DataNode
+from . import augmentations as a
+from ._suites import check_bins, is_integer, published, ranged, translations, warp_arguments, without
+from .core import _Augmentation, select, signed_bin
+from .core._args import check_arguments
+
+
+def rand_augment(
+    data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
+    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, monotonic_mag: bool = True,
+    excluded: Sequence[str] | None = None,
+) -> DataNode:  # fmt: skip
+    """RandAugment with its standard suite.
+
+    - data: UINT8 images or videos (HWC, FHWC). A video gets one choice for all its frames.
+    - n: number of operations in a row; 0 gives the data itself and a warning.
+    - m: magnitude bin of all operations, 0 to `num_magnitude_bins` - 1.
+    - num_magnitude_bins: number of bins that the range of magnitudes of each operation is cut into.
+    - shape: (height, width, ...) per sample (``fn.peek_image_shape(encoded)`` or ``data.shape()``): translations are relative to the size.
+      Without it they measure pixels.
+    - fill_value, interp_type: of warps: what is outside of the image (None: the border is repeated); INTERP_LINEAR (default), INTERP_NN.
+    - max_translate_abs: largest translation in pixels without `shape`, a number or (height, width); 100 by default.
+    - max_translate_rel: the same with `shape`, as part of the size; 100 / 224 by default.
+    - seed: of the draws; by default taken from the pipeline's seed.
+    - monotonic_mag: whether a larger bin is always a stronger operation.
+    - excluded: names of operations that are left out of the suite.
+
+    Returns the augmented data. Raises ValueError and TypeError for arguments that do not fit.
+    """
+    use_shape = shape is not None
+    make = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
+    suite = without(make(use_shape, max_translate_abs, max_translate_rel), excluded, "rand_augment")
+    return apply_rand_augment(
+        suite, data, n, m, num_magnitude_bins, seed=seed, **warp_arguments(suite, fill_value, interp_type, shape)
+    )  # fmt: skip
+
+
+def apply_rand_augment(
+    augmentations: Sequence[_Augmentation], data: DataNode, n: int, m: int, num_magnitude_bins: int = 31, seed: int | None = None,
+    **kwargs: Any,
+) -> DataNode:  # fmt: skip
+    """RandAugment with a suite of your own; `kwargs` are passed to the augmentations that read them. See :func:`rand_augment`.
+
+    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for one that is required and not given.
+    """
+    if not is_integer(n) or n < 0:
+        raise ValueError(f"n, the number of operations, must be a non-negative integer, got {n!r}")
+    check_bins(num_magnitude_bins)
+    if not is_integer(m) or not 0 <= m < num_magnitude_bins:
+        raise ValueError(f"m, the magnitude bin, must be an integer in [0, {num_magnitude_bins - 1}], got {m!r}")
+    if n == 0:
+        warnings.warn("apply_rand_augment was called with n=0: nothing is applied", Warning, stacklevel=2)
+        return data
+    if not augmentations:
+        raise ValueError("apply_rand_augment needs at least one augmentation, unless n is 0; got an empty list")
+    check_arguments(augmentations, kwargs, "apply_rand_augment")
+    shape = None if n == 1 else [int(n)]
+    chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, seed=seed, shape=shape)
+    bin: Any = int(m)
+    if any(augmentation.randomly_negate for augmentation in augmentations):
+        bin = signed_bin(bin, seed=seed, shape=shape)
+    for stage in range(int(n)):
+        own = bin if n == 1 or is_integer(bin) else bin[stage]
+        data = select(
+            augmentations, chosen if n == 1 else chosen[stage], data,
+            magnitude_bin=own, num_magnitude_bins=int(num_magnitude_bins), **kwargs,
+        )  # fmt: skip
+    return data
+
+
+def get_rand_augment_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[_Augmentation]:  # fmt: skip
+    """The 14 operations, with magnitudes that grow with the bin. `use_shape`: whether translations are relative to the size."""
+    shifts = translations(use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
+    return [*shifts, *ranged(0.3, 30, (0, 0.9), (8, 4), (256, 0)), a.equalize, a.auto_contrast, a.identity]
+
+
+def get_rand_augment_non_monotonic_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[_Augmentation]:  # fmt: skip
+    """The 14 operations with the magnitudes of AutoAugment's policies: a larger bin is not always a stronger operation."""
+    shifts = translations(use_shape, max_translate_abs, max_translate_rel, 100, 100 / 224)
+    return [*shifts, *published(), a.equalize, a.auto_contrast, a.identity]

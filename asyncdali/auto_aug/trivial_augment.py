@@ -1,0 +1,57 @@
+"""TrivialAugment: one operation per sample, drawn from a suite, with a magnitude drawn at random.
+
+Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", https://arxiv.org/abs/2103.10158
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import fn, types
+from ..data_node import DataNode
+from . import augmentations as a
+from ._suites import check_bins, ranged, translations, warp_arguments, without
+from .core import _Augmentation, select, signed_bin
+from .core._args import check_arguments
+
+
+def trivial_augment_wide(
+    data: DataNode, num_magnitude_bins: int = 31, shape: Any = None, fill_value: Any = 128, interp_type: Any = None,
+    max_translate_abs: Any = None, max_translate_rel: Any = None, seed: int | None = None, excluded: Sequence[str] | None = None,
+) -> DataNode:  # fmt: skip
+    """TrivialAugment with its wide suite.
+
+    Arguments as for :func:`asyncdali.auto_aug.rand_augment.rand_augment`; the magnitude bin is drawn per sample, and the largest
+    translation is 32 pixels, or with `shape` the whole size, by default.
+    """
+    whole = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
+    suite = without(whole, excluded, "trivial_augment_wide")
+    return apply_trivial_augment(
+        suite, data, num_magnitude_bins, seed=seed, **warp_arguments(suite, fill_value, interp_type, shape)
+    )  # fmt: skip
+
+
+def apply_trivial_augment(
+    augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
+) -> DataNode:
+    """TrivialAugment with a suite of your own; `kwargs` are passed to the augmentations that read them.
+
+    Raises UnusedArgException for an argument that no augmentation reads, MissingArgException for one that is required and not given.
+    """
+    check_bins(num_magnitude_bins)
+    if not augmentations:
+        raise ValueError("apply_trivial_augment needs at least one augmentation, got an empty list")
+    check_arguments(augmentations, kwargs, "apply_trivial_augment")
+    count = int(num_magnitude_bins)
+    chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, seed=seed)
+    bin = fn.random.uniform(values=list(range(count)), dtype=types.INT32, seed=seed)
+    return select(augmentations, chosen, data, magnitude_bin=signed_bin(bin, seed=seed), num_magnitude_bins=count, **kwargs)
+
+
+def get_trivial_augment_wide_suite(
+    use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
+) -> list[_Augmentation]:  # fmt: skip
+    """The 14 operations with wide ranges. `use_shape`: whether translations are relative to the size."""
+    shifts = translations(use_shape, max_translate_abs, max_translate_rel, 32, 1.0)
+    return [*shifts, *ranged(0.99, 135, (0.01, 0.99), (8, 2), (256, 0)), a.equalize, a.auto_contrast, a.identity]

@@ -1,0 +1,48 @@
+"""A choice by number: among functions of the graph, each traced once for the samples that chose it; and among rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..types import DALIDataType
+from . import conditionals, context, node
+from .constants import constant_node
+from .rewrite.convert import call
+
+
+def choose(index: DataNode, functions: Sequence[Callable[[], Any]], what: str) -> Any:
+    """What ``functions[k]()`` returns for the samples for which `index` is k; smaller numbers take the first, larger ones the last.
+
+    Works with and without ``enable_conditionals``; conditions on nodes are understood in the functions. `what` names the
+    result in errors. Raises RuntimeError outside of a pipeline definition, ValueError for an index on the GPU.
+    """
+    if index.device == "gpu":
+        raise ValueError(f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())')
+    pipeline = context.current()
+    if pipeline is None:
+        raise RuntimeError(f"Current Pipeline not set! {what} is chosen per sample, which works only inside a pipeline definition")
+    if len(functions) == 1:
+        return call(functions[0])()
+    definition = pipeline._definition
+    if definition.scopes is not None:
+        return definition.scopes.choose(index, len(functions), lambda k: call(functions[k])(), what)
+    scopes = definition.scopes = conditionals.Conditionals()  # for the length of this choice
+    try:
+        return scopes.choose(index, len(functions), lambda k: call(functions[k])(), what)
+    finally:
+        definition.scopes = None
+
+
+def row(table: np.ndarray, dtype: DALIDataType, index: DataNode | int, device: str) -> DataNode:
+    """The row of `table` (in the storage type of `dtype`) that `index` names: a node on `device`, constant where `index` is a number."""
+    from ..operators.base import REGISTRY
+
+    if not isinstance(index, DataNode):
+        return constant_node(np.array(table[index]), dtype, device=device)
+    made = node.make(REGISTRY["_table_row"].schema, (index,), {"table": table, "dtype": dtype, "device": device})
+    made.dtype, made.ndim = dtype, table.ndim - 1
+    return made

@@ -1,0 +1,52 @@
+"""Rows of a constant table: the hidden operator behind magnitudes of ``auto_aug``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...types import DALIDataType
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+
+
+@register
+class TableRow(Operator):
+    """See the schema."""
+
+    schema = Schema(
+        name="_table_row",
+        doc="The row of a constant table that an integer per sample names. Negative integers count from the end.",
+        devices=("cpu", "gpu"),
+        cpu_inputs=(0,),
+        args=(Arg("table", "any", None, "The rows."), Arg("dtype", "dtype", None, "Element type of the table.")),
+    )
+
+    on_cuda = True
+    reads = (0,)
+    eager = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._table: np.ndarray = spec.constant("table")
+        self._dtype: DALIDataType = spec.constant("dtype")
+
+    @property
+    def instant(self) -> bool:
+        return True
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return [self._dtype]
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        (index,) = inputs
+        count = len(self._table)
+        if len(index) and index.ndim:
+            raise RuntimeError(f"a row is named by a scalar (0-d tensor) per sample; got samples with {index.ndim} dimensions")
+        numbers = index.values if index.values is not None else np.array([index.sample(k).item() for k in range(len(index))], np.int64)
+        wrong = np.flatnonzero((numbers < -count) | (numbers >= count))
+        if len(wrong):
+            sample = int(wrong[0])
+            raise SampleError(sample, f"row {numbers[sample]} is out of range: the table has {count} rows")
+        made = Batch.from_values(self._table[numbers], "", self._dtype)
+        made.rows = index.rows
+        return Planned([made])
