@@ -92,6 +92,43 @@ def call_ir(builder: Any, name: str, arguments: Sequence[Any], result: ir.Type |
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
+def first_lanes_ir(builder: Any, valid: Any, count: int) -> Any:
+    """A mask of the first `valid` (int64) of `count` lanes."""
+    kind = ir.VectorType(I64, count)
+    return builder.icmp_signed("<", ir.Constant(kind, list(range(count))), splat_ir(builder, valid, count))
+
+
+def load_some_ir(builder: Any, address: Any, valid: Any, other: Any) -> Any:
+    """The first `valid` lanes from memory, the others of the vector `other`; nothing else is read."""
+    kind = other.type
+    pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
+    name = f"llvm.masked.load.v{kind.count}{_letter(kind.element)}.p0"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [pointer.type, I32, mask.type, kind]), name)
+    return builder.call(function, [pointer, I32(1), mask, other])
+
+
+def store_some_ir(builder: Any, value: Any, address: Any, valid: Any) -> None:
+    """Store the first `valid` lanes."""
+    kind = value.type
+    pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
+    name = f"llvm.masked.store.v{kind.count}{_letter(kind.element)}.p0"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [kind, pointer.type, I32, mask.type]), name)
+    builder.call(function, [value, pointer, I32(1), mask])
+
+
+def _letter(element: ir.Type) -> str:
+    names = {ir.FloatType(): "f32", ir.DoubleType(): "f64"}
+    return names.get(element) or f"i{element.width}"
+
+
+def _largest_ir(builder: Any, value: Any, more: Callable[[Any, Any], Any]) -> Any:
+    lanes_of = [builder.extract_element(value, I32(k)) for k in range(value.type.count)]
+    while len(lanes_of) > 1:
+        pairs = zip(lanes_of[::2], lanes_of[1::2])
+        lanes_of = [builder.select(more(a, b), a, b) for a, b in pairs]
+    return lanes_of[0]
+
+
 def suffix_ir(kind: Vector) -> str:
     """How LLVM's names end for this kind: ``v8f32``."""
     return f"v{kind.count}{'f' if isinstance(kind.element, types.Float) else 'i'}{kind.element.bitwidth}"
@@ -203,8 +240,10 @@ def _convert_ir(builder: Any, value: Any, source: Vector, target: Vector) -> Any
 class Lanes:
     """The functions of vectors of `count` numbers of `dtype`, for kernels.
 
-    ``load(address)``, ``store(address, v)``, ``splat(x)``, ``choose(mask, a, b)``, ``smaller(a, b)``, ``larger(a, b)``, ``total(v)`` (lanes
-    added pairwise; the order is the processor's for integers only), ``sqrt(v)``, ``floor(v)``, ``fma(a, b, c)`` (rounded once).
+    ``load(address)``, ``store(address, v)``, the same of the first lanes only: ``load_some(address, valid, other)``,
+    ``store_some(address, v, valid)``; ``splat(x)``, ``choose(mask, a, b)``, ``smaller(a, b)`` and ``larger(a, b)`` (`b` where one is not a
+    number), ``largest(v)`` of the lanes, ``total(v)`` of integer lanes; of floats ``sqrt``, ``floor``, ``trunc``, ``absolute`` and
+    ``fma(a, b, c)``, which rounds once.
     """
 
     def __init__(self, dtype: Any, count: int):
@@ -229,6 +268,10 @@ class Lanes:
         less, more = ("<", ">")
         self.smaller = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, less, x, y), x, y))
         self.larger = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, more, x, y), x, y))
+        self.load_some = made(kind, (types.int64, types.int64, kind), load_some_ir)
+        self.store_some = made(types.void, (types.int64, kind, types.int64), lambda b, at, v, valid: store_some_ir(b, v, at, valid))
+        scalar = Vector(element, 1)
+        self.largest = made(element, (kind,), lambda b, v: _largest_ir(b, v, lambda x, y: _compare_ir(b, scalar, ">", x, y)))
         if isinstance(element, types.Float):
             self.sqrt = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.sqrt.{name}", [v]))
             self.floor = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.floor.{name}", [v]))
