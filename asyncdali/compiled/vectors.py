@@ -319,3 +319,14 @@ def function_of(sig: Any, codegen: Callable[..., Any]) -> Any:
 def lanes(dtype: str, count: int) -> Lanes:
     """The shared :class:`Lanes` of a kind."""
     return Lanes(np.dtype(dtype), count)
+
+
+def _prefetch_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, I32, I32, I32])
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, I32(0), I32(3), I32(1)])
+    return context.get_dummy_value()
+
+
+prefetch = function_of(types.void(types.int64), _prefetch_ir)
+"""``prefetch(address)``: a hint that this cache line will be read; any address is allowed."""

@@ -12,7 +12,7 @@ from numba import types
 from ...batch import Batch
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32
 from ...compiled.step import inlined, step
-from ...compiled.vectors import I64, function_of, lanes, load_ir, store_ir, transposed_ir, widest
+from ...compiled.vectors import I64, function_of, lanes, load_ir, prefetch, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, grid_of
 from ..base import Step, context_table, no_explanation
 
@@ -24,6 +24,7 @@ _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 
 _COUNT = widest() // 4  # neighbours that are computed at a time: two registers of float64
 _WIDE = 4 * _COUNT
+_AHEAD = 8  # columns
 _floats, _doubles = lanes("float32", _COUNT), lanes("float64", _COUNT)
 _load, _store, _splat, _zero = _floats.load, _floats.store, _doubles.splat, np.float64(0)
 _widened, _narrowed = _floats.converted(_doubles), _doubles.converted(_floats)
@@ -45,6 +46,11 @@ def _four(source, stride, weights, begin, end, out):
     a = b = c = d = _splat(_zero)
     for column in range(begin, end):
         at, weight = source + column * stride, _splat(load_f64(weights + 8 * column))
+        # Columns are far apart: the processor does not foresee them.
+        prefetch(at + _AHEAD * stride)
+        prefetch(at + _AHEAD * stride + size)
+        prefetch(at + _AHEAD * stride + 2 * size)
+        prefetch(at + _AHEAD * stride + 3 * size)
         a = a + weight * _widened(_load(at))
         b = b + weight * _widened(_load(at + size))
         c = c + weight * _widened(_load(at + 2 * size))
@@ -56,26 +62,34 @@ def _four(source, stride, weights, begin, end, out):
 
 
 @inlined
+def _row(context, r):
+    """Weights of a row, its first and last column that is not zero."""
+    ranges = load_i64(context + _RANGES) + 16 * r
+    return load_i64(context + _MATRIX) + 8 * r * load_i64(context + _COLUMNS), load_i64(ranges), load_i64(ranges + 8)
+
+
+@inlined
 def _apply(context, source, out, inner):
     """The matrix over neighbours: source float32[columns, inner], out float32[rows, inner]."""
-    columns, stride = load_i64(context + _COLUMNS), 4 * inner
-    for r in range(load_i64(context + _ROWS)):
-        weights, ranges = load_i64(context + _MATRIX) + 8 * r * columns, load_i64(context + _RANGES) + 16 * r
-        begin, end = load_i64(ranges), load_i64(ranges + 8)
-        to = out + r * stride
-        first = 0
-        while first + _WIDE <= inner:
-            _four(source + 4 * first, stride, weights, begin, end, to + 4 * first)
-            first += _WIDE
-        while first < inner and inner >= _COUNT:
-            first = smaller(first, inner - _COUNT)  # the last vector computes some once more
-            _one(source + 4 * first, stride, weights, begin, end, to + 4 * first)
-            first += _COUNT
+    rows, stride, first = load_i64(context + _ROWS), 4 * inner, 0
+    while first + _WIDE <= inner:
+        for r in range(rows):
+            weights, begin, end = _row(context, r)
+            _four(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
+        first += _WIDE
+    while first < inner and inner >= _COUNT:
+        first = smaller(first, inner - _COUNT)  # the last vector computes some once more
+        for r in range(rows):
+            weights, begin, end = _row(context, r)
+            _one(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
+        first += _COUNT
+    for r in range(rows):
+        weights, begin, end = _row(context, r)
         for i in range(first, inner):
             total = 0.0
             for c in range(begin, end):
                 total += load_f64(weights + 8 * c) * np.float64(load_f32(source + c * stride + 4 * i))
-            view_f32(to + 4 * i, 1)[0] = np.float32(total)
+            view_f32(out + r * stride + 4 * i, 1)[0] = np.float32(total)
 
 
 def _turn() -> Any:
