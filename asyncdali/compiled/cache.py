@@ -21,8 +21,8 @@ from .._notices import warn
 _PACKAGE = Path(__file__).parent.parent
 
 _SHARED = (
-    "compiled/compiler.py", "compiled/intrinsics.py", "compiled/step.py", "compiled/vectors.py", "operators/arrays/convert_kernels.py",
-    "readers/wire_kernels.py", "readers/crc_kernels.py", "readers/record_kernels.py",
+    "compiled/compiler.py", "compiled/intrinsics.py", "compiled/step.py", "compiled/vectors.py", "compiled/byte_vectors.py",
+    "operators/arrays/convert_kernels.py", "readers/wire_kernels.py", "readers/crc_kernels.py", "readers/record_kernels.py",
 )  # fmt: skip
 
 
