@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled.byte_vectors import translator
-from ...compiled.intrinsics import address, load_i64, local_array, view_u8
+from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
 
 _VALUES = 256
+_BYTES = 4 * _VALUES  # of a histogram
 _MOST_PLANES = 4  # that are counted side by side
 _histograms = local_array(np.uint32, 2 * _MOST_PLANES * _VALUES)
 _tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
@@ -41,18 +42,23 @@ def _fill_table(histogram, table, count):
 @inlined
 def _count(source, planes, count, histograms):
     """Histograms of up to `_MOST_PLANES` planes. Every other element has histograms of its own: one that was just counted is not waited for."""
+    one = np.uint32(1)
     for k in range(2 * planes * _VALUES):
         histograms[k] = 0
     others = planes * _VALUES
     pairs = count // 2
     if planes == 3:
+        at, begin = address(histograms), address(source)
+        a, b, c = view_u32(at, _VALUES), view_u32(at + _BYTES, _VALUES), view_u32(at + 2 * _BYTES, _VALUES)
+        d, e, f = view_u32(at + 3 * _BYTES, _VALUES), view_u32(at + 4 * _BYTES, _VALUES), view_u32(at + 5 * _BYTES, _VALUES)
         for i in range(0, 6 * pairs, 6):
-            histograms[source[i]] += 1
-            histograms[256 + source[i + 1]] += 1
-            histograms[512 + source[i + 2]] += 1
-            histograms[768 + source[i + 3]] += 1
-            histograms[1024 + source[i + 4]] += 1
-            histograms[1280 + source[i + 5]] += 1
+            pixel = begin + i
+            a[load_u8(pixel)] += one
+            b[load_u8(pixel + 1)] += one
+            c[load_u8(pixel + 2)] += one
+            d[load_u8(pixel + 3)] += one
+            e[load_u8(pixel + 4)] += one
+            f[load_u8(pixel + 5)] += one
     else:
         for i in range(pairs):
             for plane in range(planes):
