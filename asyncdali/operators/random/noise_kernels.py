@@ -16,7 +16,7 @@ from ...compiled.vectors import lanes
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, no_explanation
-from .philox_vectors import ELEMENTS, blocks_8, normals_32, words_32
+from .philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
 from .random_distributions_kernels import (
     FACTORIALS,
     POISSON_FIELDS,
@@ -41,7 +41,7 @@ _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 _2_POW_MINUS_32 = np.float32(2.0**-32)
 _new_numbers, _new_words = local_array(np.float32, ELEMENTS), local_array(np.uint32, ELEMENTS)
 _new_factorials, _new_constants = local_array(np.float64, FACTORIALS), local_array(np.float64, 256 * POISSON_FIELDS)
-_new_limits, _new_eight = local_array(np.float64, 256), local_array(np.float64, 8)
+_new_limits, _new_reals = local_array(np.float64, 256), local_array(np.float64, 16)
 _WIDE = ("int32", "uint32", "int64", "uint64", "float64")
 
 
@@ -91,7 +91,10 @@ def gaussian_step(dtype: str) -> Compiled:
     return gaussian
 
 
-_reals, _wholes = lanes("float64", 8), lanes("uint64", 8)
+_TOGETHER_COUNT = 16  # elements whose counts are drawn side by side: two chains of multiplications at a time
+_TOGETHER_ROWS = 4 * _TOGETHER_COUNT
+_blocks = blocks_of(_TOGETHER_COUNT)
+_reals, _wholes = lanes("float64", _TOGETHER_COUNT), lanes("uint64", _TOGETHER_COUNT)
 _real, _whole, _load_reals, _store_reals = _reals.splat, _wholes.splat, _reals.load, _reals.store
 _as_reals, _choose, _smaller_reals, _largest_real = _wholes.converted(_reals), _reals.choose, _reals.smaller, _reals.largest
 _SMALL_MEAN = 12  # below it a count is a product of uniform draws
@@ -117,10 +120,10 @@ def _one_event(product, limits, counts, active, low, high):
 
 @inlined
 def _small_counts(key, hi, lo, offset, limits, out):
-    """Poisson counts of eight elements that are four apart, of means below 12: `limits` and `out` are addresses of float64[8]."""
+    """Poisson counts of elements that are four apart, of means below 12; `limits` and `out`: addresses of a float64 for each."""
     block, lane = np.int64(offset >> _U(2)), offset & _U(3)
     product, counts, active, limit = _real(1.0), _real(0.0), _real(1.0), _load_reals(limits)
-    a, b, c, d = blocks_8(key, hi, lo, block)
+    a, b, c, d = _blocks(key, hi, lo, block)
     if lane == _U(1):
         product, counts, active = _one_event(product, limit, counts, active, b, c)
     if lane == _U(2):
@@ -129,7 +132,7 @@ def _small_counts(key, hi, lo, offset, limits, out):
     even = lane == _U(0) or lane == _U(2)
     if lane != _U(0):
         block += 1
-        a, b, c, d = blocks_8(key, hi, lo, block)
+        a, b, c, d = _blocks(key, hi, lo, block)
     while _largest_real(active) > 0.0:
         if even:
             product, counts, active = _one_event(product, limit, counts, active, a, b)
@@ -139,7 +142,7 @@ def _small_counts(key, hi, lo, offset, limits, out):
             product, counts, active = _one_event(product, limit, counts, active, b, c)
             last = d
         block += 1
-        a, b, c, d = blocks_8(key, hi, lo, block)
+        a, b, c, d = _blocks(key, hi, lo, block)
     _store_reals(out, counts - _real(1.0))
 
 
@@ -188,7 +191,7 @@ def shot_step(dtype: str) -> Compiled:
         key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
         offset = _U(load_i64(context + _PHASE))
         inverse = np.float32(np.float32(1) / factor)
-        stream, limits, own, made, factorials = new_stream(), _new_limits(), _new_eight(), _new_eight(), _new_factorials()
+        stream, limits, own, made, factorials = new_stream(), _new_limits(), _new_reals(), _new_reals(), _new_factorials()
         constants = _new_constants()
         fill_factorials(factorials)
         begin = count
@@ -203,23 +206,23 @@ def shot_step(dtype: str) -> Compiled:
         for e in range(begin):
             one(source, out, e, stream, key, hi, lo, offset, factor, inverse, constants, factorials)
             offset += _ELEMENT_STRIDE
-        while begin + ELEMENTS <= count:
+        while begin + _TOGETHER_ROWS <= count:
             for row in range(4):
-                for k in range(8):
+                for k in range(_TOGETHER_COUNT):
                     own[k] = limit_of(limits, source[begin + 4 * k + row], inverse)
                     # Other means are drawn one by one: done after the first draw.
                     own[k] = own[k] if own[k] >= 0.0 else 2.0
                 first = offset + _ELEMENT_STRIDE * _U(row)
                 _small_counts(np.int64(key), np.int64(hi), np.int64(lo), first, address(own), address(made))
-                for k in range(8):
+                for k in range(_TOGETHER_COUNT):
                     e = begin + 4 * k + row
                     if own[k] > 1.0:
                         own_offset = offset + _ELEMENT_STRIDE * _U(4 * k + row)
                         one(source, out, e, stream, key, hi, lo, own_offset, factor, inverse, constants, factorials)
                     else:
                         out[e] = convert(np.float32(np.float32(made[k]) * factor))
-            begin += ELEMENTS
-            offset += _ELEMENT_STRIDE * _U(ELEMENTS)
+            begin += _TOGETHER_ROWS
+            offset += _ELEMENT_STRIDE * _U(_TOGETHER_ROWS)
         for e in range(begin, count):
             one(source, out, e, stream, key, hi, lo, offset, factor, inverse, constants, factorials)
             offset += _ELEMENT_STRIDE

@@ -8,6 +8,7 @@ must begin with the first word of a block.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,18 +125,16 @@ Only where ``c_library.same_as_platform()``.
 """
 
 
-def _blocks() -> Any:
-    kind = lanes("uint64", _LANES).kind
+@cache
+def blocks_of(count: int) -> Any:
+    """``blocks(key, hi, lo, block)``: four words (vectors of `count` uint64) of block `block` of an element and of those 4, 8 ... behind it."""
+    kind = lanes("uint64", count).kind
     result = types.UniTuple(kind, 4)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         key, hi, lo, block = args
-        places = ir.Constant(ir.VectorType(I64, _LANES), [_BLOCK_STRIDE * k for k in range(_LANES)])
-        words = philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, block, _LANES), places))
+        places = ir.Constant(ir.VectorType(I64, count), [_BLOCK_STRIDE * k for k in range(count)])
+        words = philox_ir(builder, key, hi, lo, builder.add(splat_ir(builder, block, count), places))
         return context.make_tuple(builder, result, words)
 
     return function_of(result(*[types.int64] * 4), codegen)
-
-
-blocks_8 = _blocks()
-"""``blocks_8(key, hi, lo, block)``: the four words (vectors of 8 uint64) of block `block` of an element and of those 4, 8 ... behind it."""
