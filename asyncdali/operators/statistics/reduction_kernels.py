@@ -13,7 +13,8 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from ..arrays.convert_kernels import view
+from ..arrays.convert_kernels import storage, view
+from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, node_sum, supported
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 2 * (kept + reduced)], 3 kept axes, 4 reduced axes,
 # 5 what follows the sum (FINISHES), 6 ddof, 7 addresses of means (float32), 8 records int64[samples] of means: 0 one for all, 1 one each,
@@ -80,9 +81,14 @@ def _make_walk(view_in, add, merge):
     return walk
 
 
-def _make_tree(view_in, add, walk):
-    """``tree(source, extents, strides, axes, volume, inner, mean, ...)``: the float32 sum in the order described above."""
-    zero = np.float32(0)
+def _make_tree(view_in, add, walk, in_dtype, kind):
+    """``tree(source, extents, strides, axes, volume, inner, mean, ...)``: the float32 sum in the order described above.
+
+    `end` is where the sample's memory ends.
+    """
+    zero, size = np.float32(0), storage(in_dtype).itemsize
+    fast, exact = supported(in_dtype, kind), in_dtype == "uint8" and kind == "value"
+    many = node_sum(in_dtype, kind) if fast else None
 
     @inlined
     def four_chunks(source, stride, count, mean):
@@ -110,7 +116,7 @@ def _make_tree(view_in, add, walk):
         return np.float32(np.float32(s0 + s1) + np.float32(s2 + s3))
 
     @inlined
-    def tree(source, extents, strides, axes, inner, mean, totals, index, nodes, sums):
+    def tree(source, end, extents, strides, axes, inner, mean, totals, index, nodes, sums):
         # Nodes: axis (-1: add the last two sums), first element, number of elements, address.
         nodes[0], nodes[1], nodes[2], nodes[3] = 0, 0, extents[0], source
         left, done = 1, 0
@@ -125,6 +131,16 @@ def _make_tree(view_in, add, walk):
             while count == 1 and inner[k] > _CHUNK:
                 k += 1
                 count = extents[k]
+            if fast and inner[k] == 1 and (strides[k] == size or strides[k] == 3 * size):
+                apart = 1 if strides[k] == size else 3
+                if exact and count <= EXACT_BYTES:
+                    sums[done] = np.float32(byte_sum(base, apart, count))
+                    done += 1
+                    continue
+                if LEAST <= count <= MOST and base + (count + 16) * strides[k] <= end:
+                    sums[done] = many(base, apart, count, mean)
+                    done += 1
+                    continue
             if inner[k] == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
                 sums[done] = four_chunks(base, strides[k], count, mean)
                 done += 1
@@ -231,7 +247,8 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
     add = inlined(lambda total, element, mean: np.float32(total + value(element, mean)))
     merge = inlined(lambda a, b: np.float32(a + b))
     walk = _make_walk(view_in, add, merge)
-    tree = _make_tree(view_in, add, walk)
+    tree = _make_tree(view_in, add, walk, in_dtype, kind)
+    itemsize = storage(in_dtype).itemsize
 
     @step_variant("float", in_dtype, kind)
     def reduce(context, sample, thread):
@@ -260,6 +277,11 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             inner[k] = reach
             reach *= inner_extents[k]
         row, step = _row(extents, strides, kept)
+        end = source + itemsize
+        for k in range(kept):
+            end += (extents[k] - 1) * strides[k]
+        for k in range(axes):
+            end += (inner_extents[k] - 1) * inner_strides[k]
         base, along = source, 0
         for i in range(_outputs(extents, kept)):
             if along == row:
@@ -277,7 +299,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
                 for k in range(reach):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], mean)
             elif axes > 0:
-                total = tree(base, inner_extents, inner_strides, axes, inner, mean, totals, index, nodes, sums)
+                total = tree(base, end, inner_extents, inner_strides, axes, inner, mean, totals, index, nodes, sums)
             if finish != 0:
                 total = np.float32(total * scale)
             if finish == 2:
@@ -295,6 +317,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
 def whole_step(in_dtype: str, kind: str) -> Compiled:
     """Sums of integers as 64-bit integers; kind "value" or "square"."""
     view_in, unsigned = view(in_dtype), in_dtype.startswith("u")
+    bytes_only = in_dtype == "uint8" and kind == "value"
     _, value = _values(in_dtype, kind)
     add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
     merge = inlined(lambda a, b: np.int64(a + b))
@@ -325,6 +348,8 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             total = np.int64(0)
             if axes == 0:
                 total = value(view_in(base, 1)[0], np.float32(0))
+            elif bytes_only and axes == 1 and (inner_strides[0] == 1 or inner_strides[0] == 3):
+                total = byte_sum(base, inner_strides[0], inner_extents[0])
             elif axes == 1:
                 for k in range(inner_extents[0]):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
@@ -353,6 +378,7 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
         add = inlined(lambda total, element, mean: element if element < total else total)
         merge = inlined(lambda a, b: b if b < a else a)
     walk = _make_walk(view_in, add, merge)
+    extreme, size = extreme_of(dtype, largest), np.dtype(dtype).itemsize
     make_totals = local_array(np.dtype(dtype), MAX_AXES)
 
     @step_variant("extreme", dtype, largest)
@@ -377,6 +403,8 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
             total = start
             if axes == 0:
                 total = view_in(base, 1)[0] if reduced == 0 else add(total, view_in(base, 1)[0], 0)
+            elif axes == 1 and (inner_strides[0] == size or inner_strides[0] == 3 * size):
+                total = extreme(base, inner_strides[0] // size, inner_extents[0], start)
             elif axes == 1:
                 for k in range(inner_extents[0]):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], 0)
