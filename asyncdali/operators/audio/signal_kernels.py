@@ -12,7 +12,7 @@ from numba import types
 from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
+from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
@@ -64,6 +64,7 @@ def decibels_step(context, sample, thread):
 def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Context: 0 input addresses, 1 output addresses, 2 elements int64[samples], 3 coefficients float32[samples], 4 border."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
     @step_variant(in_dtype, out_dtype)
     def preemphasis(context, sample, thread):
@@ -79,8 +80,10 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
         elif border == 2:
             before = np.float32(source[1])
         out[0] = convert(np.float32(source[0]) - coefficient * before)
-        for i in range(1, count):
-            out[i] = convert(np.float32(source[i]) - coefficient * np.float32(source[i - 1]))
+        # Views that begin one element later: an index i - 1 might be negative, which keeps the loop from being vectorised.
+        after, made = view_in(address(source) + in_size, count - 1), view_out(address(out) + out_size, count - 1)
+        for i in range(count - 1):
+            made[i] = convert(np.float32(after[i]) - coefficient * np.float32(source[i]))
         return 0
 
     return preemphasis
