@@ -269,6 +269,16 @@ def local_array(dtype, count):
     return make
 
 
+@intrinsic
+def address(typingctx, array):
+    """Address of an array's first element; of a :func:`local_array` only while the function that made it runs."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, I64)
+
+    return types.int64(array), codegen
+
+
 view_u8 = _make_view(np.uint8)
 """``view_u8(address, count)``: a 1-D array over `count` elements at `address` (no copy, not owned)."""
 view_i32 = _make_view(np.int32)

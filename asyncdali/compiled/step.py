@@ -80,6 +80,11 @@ class Compiled:
             self.compile()
         return self._address
 
+    @property
+    def ready(self) -> bool:
+        """Whether it is compiled."""
+        return self._address != 0
+
     def compile(self) -> None:
         """Compile now, or load from the cache, unless that is done; raises what Numba raises."""
         with _compiling, _without_garbage_collection():

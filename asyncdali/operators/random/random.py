@@ -208,7 +208,10 @@ class Normal(RandomOperator):
     )
 
     def _compile(self) -> None:
-        random_streams.load_kernels().draw_normal.compile()
+        kernels = random_streams.load_kernels()
+        kernels.draw_normal.compile()
+        if (self.spec.given("shape") or self.spec.input_count) and kernels.same_as_platform():
+            kernels.draw_normal_vectors.compile()
 
     def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")
