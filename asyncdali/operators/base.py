@@ -511,6 +511,10 @@ class Operator:
         """
         return False
 
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        """What the operator has counted since ``build()``, for statistics: (name, number) pairs, always the same names in the same order."""
+        return ()
+
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:

@@ -81,11 +81,13 @@ class ImageDecoder(Operator):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from . import jpeg_kernels
-        from .jpeg_library import function_table
+        from .jpeg_library import function_table, own_decoder
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
+        self._own = own_decoder(self._table)
+        self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
         self._dtype: DALIDataType = spec.constant("dtype")
@@ -172,7 +174,9 @@ class ImageDecoder(Operator):
         if self._table is None:
             return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
-        image, code, message = self._kernels.decode_whole(self._table, data, width, height, components, channels, self._fast_dct)
+        image, code, message = self._kernels.decode_whole(
+            self._table, data, width, height, components, channels, self._fast_dct, self._own, address_of(self._counts)
+        )
         if code:
             raise ValueError(self._explain(code, message, 0))
         return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
@@ -201,17 +205,20 @@ class ImageDecoder(Operator):
         if self._lanes is not None and not self._whole_from_python:
             hardware = self._lanes.choose(source.addresses, self._sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
-        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
-        context = np.array(
-            [
-                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
-                _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
-            ],
-            np.int64,
+        own_room = self._kernels.own_room(self._sizes, images) if self._own else 0
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
+        context = self._kernels.context_of(
+            self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
+            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own, own_room=own_room,
+            counts=address_of(self._counts),
         )  # fmt: skip
-        keep = (addresses, self._sizes, windows, targets, source, ready)
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
+        keep = (addresses, self._sizes, windows, targets, source, ready, self._counts)
+        field = self._kernels.SCRATCH_FIELD
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         return Planned([output], [step])
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        return tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
