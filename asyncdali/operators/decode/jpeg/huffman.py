@@ -165,9 +165,12 @@ def build_ac(table, payload, single):
 
 @inlined
 def build_dc(table, payload):
-    """Build a DC table; False if its codes are wrong."""
+    """Build a DC table; False if its codes or symbols are wrong."""
     if not _prepare(table, payload):
         return False
+    for k in range(16, _payload_bytes(table)):
+        if load_u8(table + k) > 15:
+            return False
     for k in range(1 << DC_BITS):
         store_i32(table + ENTRIES + 4 * k, np.int32(0))
     at, symbol = table + ENTRIES, table + 16

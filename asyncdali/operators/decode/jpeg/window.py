@@ -296,6 +296,16 @@ def _walk(work, places, mcu, start, stop):
     return True
 
 
+@inlined
+def _data_ends(work):
+    """Whether a marker ends the scan. libjpeg-turbo looks further ahead than the window needs, and refuses files that are cut there."""
+    plan = work + _PLAN
+    source = load_i64(plan + SOURCE)
+    while source != 0 and load_u8(source - 1) & 0xF8 == 0xD0:
+        _, source = unstuffed(source, load_i64(plan + DATA_STOP), load_i64(plan + BYTES_AT))
+    return source != 0
+
+
 # --- samples
 
 
@@ -456,7 +466,7 @@ def decode_window(request):
     if not _set_tables(work, known) or not _set_memory(work, request):
         return HANDED_OVER
     _set_factors(work, known)
-    if not _decode_rows(work, request):
+    if not _decode_rows(work, request) or not _data_ends(work):
         return HANDED_OVER
     hazard = np.int64(0)
     for at in range(work + _HAZARD, work + _HAZARD + 64, 8):
