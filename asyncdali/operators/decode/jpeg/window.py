@@ -303,7 +303,7 @@ def _data_ends(work):
     source = load_i64(plan + SOURCE)
     while source != 0 and load_u8(source - 1) & 0xF8 == 0xD0:
         _, source = unstuffed(source, load_i64(plan + DATA_STOP), load_i64(plan + BYTES_AT))
-    return source != 0
+    return source != 0 and load_u8(source - 1) >= 0xC0 and load_u8(source - 1) != 0xFF
 
 
 # --- samples
