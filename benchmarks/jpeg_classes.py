@@ -95,7 +95,7 @@ class _Decoder:
             self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.geometry.ctypes.data, targets.ctypes.data,
             turned=turned, own=self._own, own_room=room, counts=self.counts.ctypes.data,
         )  # fmt: skip
-        keep = (datas, found, outputs, targets, scratch, text)
+        keep = (datas, sizes, addresses, found, outputs, targets, scratch, text)
 
         def decode() -> None:
             for sample in range(len(keep[0])):

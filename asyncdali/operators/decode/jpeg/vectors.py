@@ -113,6 +113,12 @@ class Vectors:
         b = self.builder.sext(self.pick(pairs, pairs, list(range(1, count, 2))), kind)
         return self.builder.add(self.builder.mul(a, splat(I32, count // 2, first)), self.builder.mul(b, splat(I32, count // 2, second)))
 
+    def packed_unsigned(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """int16 of `a` and `b` saturated to bytes without sign, those of `a` first within each 128 bits (``packuswb``)."""
+        names = {128: "llvm.x86.sse2.packuswb.128", 256: "llvm.x86.avx2.packuswb", 512: "llvm.x86.avx512.packuswb.512"}
+        found = self._in_parts(names, I8, a, b)
+        return found if found is not None else self._saturated(a, b, 0, 255)
+
     def packed(self, a: ir.Value, b: ir.Value) -> ir.Value:
         """Signed elements of `a` and `b` saturated to half the size, those of `a` first within each 128 bits (``packss``)."""
         element = a.type.element
@@ -122,15 +128,17 @@ class Vectors:
         else:
             names = {128: "llvm.x86.sse2.packsswb.128", 256: "llvm.x86.avx2.packsswb", 512: "llvm.x86.avx512.packsswb.512"}
         found = self._in_parts(names, short, a, b)
-        if found is not None:
-            return found
-        count, lane = a.type.count, 128 // element.width
+        limit = 1 << (short.width - 1)
+        return found if found is not None else self._saturated(a, b, -limit, limit - 1)
+
+    def _saturated(self, a: ir.Value, b: ir.Value, least: int, most: int) -> ir.Value:
+        """Elements of `a` and `b` within bounds, in half the size, those of `a` first within each 128 bits."""
+        count, lane = a.type.count, 128 // a.type.element.width
         places: list[int] = []
         for start in range(0, count, lane):
             places += [*range(start, start + lane), *range(count + start, count + start + lane)]
-        limit = 1 << (short.width - 1)
-        both = self.clamped(self.pick(a, b, places), -limit, limit - 1)
-        return self.builder.trunc(both, ir.VectorType(short, 2 * count))
+        both = self.clamped(self.pick(a, b, places), least, most)
+        return self.builder.trunc(both, ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * count))
 
     def clamped(self, value: ir.Value, least: int, most: int) -> ir.Value:
         """Signed elements within bounds."""

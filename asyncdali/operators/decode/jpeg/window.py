@@ -90,6 +90,8 @@ STRIP, STRIDE, COEFFICIENTS, GROUPS, BLOCK_ROWS, LENGTHS_AT = offsets(6)
 _PART_BYTES = 48
 _LEFT, _RIGHT = 64, 64
 """Bytes beside a strip's rows: the filter looks at one on each side, and pixels are taken by 32."""
+TILE = 8
+"""MCUs that are decoded before they are transformed: so many that their coefficients stay in the L1 cache."""
 
 HANDED_OVER = 1
 """Result of decoding what is libjpeg-turbo's to decode."""
@@ -107,8 +109,8 @@ def _round_up(value, unit):
 
 def room_for(size, width):
     """Bytes of work that decoding files of `size` bytes, `width` pixels wide, takes at most; both may be arrays."""
-    # Coefficients: at most 72 bytes per column (4:4:0), strips 35; what is rounded up comes to less than 16 KB.
-    return _ROWS + size + PADDING + 108 * width + (1 << 15)
+    # Strips: at most 35 rows (4:2:0). Tiles and what is rounded up come to less than 32 KB.
+    return _ROWS + size + PADDING + 36 * width + (1 << 15)
 
 
 @inlined
@@ -200,18 +202,16 @@ def _set_memory(work, request):
     for k in range(load_i64(plan + PARTS)):
         source, part = work + FIRST_COMPONENT + k * COMPONENT_BYTES, plan + _PART + k * _PART_BYTES
         h, v = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V)
-        groups = _round_up(mcus * h, GROUP_BLOCKS) // GROUP_BLOCKS
-        store_i64(part + GROUPS, groups)
+        store_i64(part + GROUPS, TILE * h // GROUP_BLOCKS)
         store_i64(part + BLOCK_ROWS, v)
+        store_i64(part + STRIDE, _round_up(_round_up(mcus, TILE) * h * 8 + _LEFT + _RIGHT, 64))
         store_i64(part + COEFFICIENTS, at)
-        at += v * groups * GROUP_BYTES
+        at += v * (TILE * h // GROUP_BLOCKS) * GROUP_BYTES
     store_i64(plan + COEFFICIENTS_STOP, at)
     for k in range(load_i64(plan + PARTS)):
         part = plan + _PART + k * _PART_BYTES
-        groups, v = load_i64(part + GROUPS), load_i64(part + BLOCK_ROWS)
-        stride = _round_up(groups * 8 * GROUP_BLOCKS + _LEFT + _RIGHT, 64)
+        groups, v, stride = load_i64(part + GROUPS), load_i64(part + BLOCK_ROWS), load_i64(part + STRIDE)
         store_i64(part + LENGTHS_AT, at)
-        store_i64(part + STRIDE, stride)
         store_i64(part + STRIP, at + _round_up(v * groups * GROUP_BLOCKS, 64) + _LEFT)
         at += _round_up(v * groups * GROUP_BLOCKS, 64) + stride * (8 * v + 1)
         if at + PADDING > stop:
@@ -266,7 +266,8 @@ def _begin_segment(work):
 
 @inlined
 def _walk(work, places, mcu, start, stop):
-    """Go through MCUs from `mcu` on: skip those before `start`, decode those before `stop`. False if the data is not as it should be."""
+    """Go through MCUs from `mcu` on: skip those before `start`, decode the tile from there to `stop`. False if the data is not as it
+    should be."""
     state, plan = work + _STATE, work + _PLAN
     interval, total = load_i64(work + RESTART), load_i64(plan + ACROSS) * load_i64(plan + DOWN)
     specs, specs_stop = work + _SPECS, load_i64(plan + SPECS_STOP)
@@ -285,8 +286,7 @@ def _walk(work, places, mcu, start, stop):
         if mcu < start:
             good = skip_row(state, specs, specs_stop, end - mcu)
         else:
-            column = mcu % load_i64(plan + ACROSS) - load_i64(plan + FIRST_MCU)
-            good = decode_row(state, specs, specs_stop, places, column, column + end - mcu)
+            good = decode_row(state, specs, specs_stop, places, mcu - start, end - start)
         left = load_i64(plan + SEGMENT_BITS) - _used_bits(work)
         if not good or left < 0:
             return False
@@ -310,21 +310,23 @@ def _data_ends(work):
 
 
 @inlined
-def _transform_row(work, request, row):
-    """Samples of a row of MCUs into the strips, behind the last row of the one before."""
+def _transform_tile(work, request, row, first, count):
+    """Samples of `count` MCUs of a row into the strips, from MCU `first` of the window on, behind the last row of the row before."""
     plan = work + _PLAN
     bottom, top = load_i64(request + Y), load_i64(request + Y) + load_i64(request + H)
     for k in range(load_i64(plan + PARTS)):
         part, factors = plan + _PART + k * _PART_BYTES, work + _FACTORS + 512 * k
         groups, stride, rows = load_i64(part + GROUPS), load_i64(part + STRIDE), load_i64(part + BLOCK_ROWS)
         group, length = load_i64(part + COEFFICIENTS), load_i64(part + LENGTHS_AT)
+        h = groups * GROUP_BLOCKS // TILE
+        used = _round_up(count * h, GROUP_BLOCKS) // GROUP_BLOCKS
         for v in range(rows):
-            out = load_i64(part + STRIP) + (8 * v + 1) * stride
+            out = load_i64(part + STRIP) + (8 * v + 1) * stride + 8 * h * first
             begin = 8 * (row * rows + v)
             if k == 0 and (begin >= top or begin + 8 <= bottom):  # only its chroma is looked at
                 group, length = group + groups * GROUP_BYTES, length + groups * GROUP_BLOCKS
                 continue
-            for _ in range(groups):
+            for _ in range(used):
                 lengths = np.int64(load_i32(length))
                 if lengths == 0x01010101:
                     transform_flat(group, factors, out, stride, work + _HAZARD)
@@ -333,6 +335,7 @@ def _transform_row(work, request, row):
                 else:
                     transform_whole(group, factors, out, stride, work + _HAZARD)
                 group, length, out = group + GROUP_BYTES, length + GROUP_BLOCKS, out + 8 * GROUP_BLOCKS
+            group, length = group + (groups - used) * GROUP_BYTES, length + (groups - used) * GROUP_BLOCKS
 
 
 @inlined
@@ -346,7 +349,7 @@ def _extend_chroma(work):
         for _ in range(9):
             if load_i64(plan + FIRST_MCU) == 0:
                 store_u8(at - 1, load_u8(at))
-            if last <= 8 * GROUP_BLOCKS * load_i64(part + GROUPS):
+            if last <= stride - _LEFT - _RIGHT:
                 store_u8(at + last, load_u8(at + last - 1))
             at += stride
 
@@ -366,23 +369,28 @@ def _colour_row(work, request, y, row, out):
         near = (beside - at) * stride
         place = (at - 8 * row + 1) * stride + x // h - 8 * load_i64(plan + FIRST_MCU)
         blue, red = load_i64(part + STRIP) + place, load_i64(part + _PART_BYTES + STRIP) + place
-    odd, lower, blue_first = x & 1, y & 1, load_i64(request + BLUE_FIRST)
-    for done in range(0, width, PIXELS):
-        left = width - done
-        target = out if left >= PIXELS else work + _PIXELS
+    lower, blue_first = y & 1, load_i64(request + BLUE_FIRST)
+    # Pixels that share chroma stay together: an odd first one is the second of the first 32.
+    drop = x & (h - 1)
+    luma -= drop
+    while width > 0:
+        target = out if width >= PIXELS and drop == 0 else work + _PIXELS
         if load_i64(plan + PARTS) == 1:
             spread_grey(luma, target)
         elif h == 2 and v == 2:
-            convert_420(luma, blue, red, near, odd, lower, blue_first, target)
+            convert_420(luma, blue, red, near, lower, blue_first, target)
         elif h == 2:
-            convert_422(luma, blue, red, near, odd, lower, blue_first, target)
+            convert_422(luma, blue, red, near, lower, blue_first, target)
         elif v == 2:
-            convert_440(luma, blue, red, near, odd, lower, blue_first, target)
+            convert_440(luma, blue, red, near, lower, blue_first, target)
         else:
-            convert_444(luma, blue, red, near, odd, lower, blue_first, target)
-        if left < PIXELS:
-            copy_bytes(out, target, 3 * left)
-        out += 3 * PIXELS
+            convert_444(luma, blue, red, near, lower, blue_first, target)
+        made = smaller(PIXELS - drop, width)
+        if target != out:
+            copy_bytes(out, target + 3 * drop, 3 * made)
+        out += 3 * made
+        width -= made
+        drop = np.int64(0)
         luma += PIXELS
         blue, red = blue + PIXELS // h, red + PIXELS // h
 
@@ -416,13 +424,15 @@ def _decode_rows(work, request):
     looks_below = load_i64(plan + PARTS) == 3 and load_i64(work + LARGEST_V) == 2
     mcu = np.int64(0)
     for row in range(load_i64(plan + FIRST_ROW), load_i64(plan + STOP_ROW)):
-        for at in range(load_i64(plan + _PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP), 8):
-            store_i64(at, 0)
-        begin = row * load_i64(plan + ACROSS)
-        if not _walk(work, constants, mcu, begin + load_i64(plan + FIRST_MCU), begin + load_i64(plan + STOP_MCU)):
-            return False
-        mcu = begin + load_i64(plan + STOP_MCU)
-        _transform_row(work, request, row)
+        begin, stop_mcu = row * load_i64(plan + ACROSS) + load_i64(plan + FIRST_MCU), row * load_i64(plan + ACROSS) + load_i64(plan + STOP_MCU)
+        for tile in range(begin, stop_mcu, TILE):
+            end = smaller(tile + TILE, stop_mcu)
+            for at in range(load_i64(plan + _PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP), 8):
+                store_i64(at, 0)
+            if not _walk(work, constants, mcu, tile, end):
+                return False
+            mcu = end
+            _transform_tile(work, request, row, tile - begin, end - tile)
         if load_i64(plan + PARTS) == 3:
             _extend_chroma(work)
         ready = mcu_rows * (row + 1)
