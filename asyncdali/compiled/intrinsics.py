@@ -56,6 +56,7 @@ def _make_store(kind):
 
 load_u8 = _make_load(types.uint8)
 load_u16 = _make_load(types.uint16)
+load_i16 = _make_load(types.int16)
 load_i32 = _make_load(types.int32)
 load_i64 = _make_load(types.int64)
 load_f32 = _make_load(types.float32)
@@ -210,6 +211,16 @@ def shift_right(typingctx, bits, count):
         return builder.lshr(args[0], builder.and_(args[1], I64(63)))
 
     return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is 1 in an int64; 64 if none is."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiled.intrinsics import load_i32, load_i64, load_u8, load_u16, shift_left, shift_right, store_i16, store_i64, store_u8
+from ....compiled.intrinsics import load_i64, load_u8, load_u16, shift_left, shift_right, store_i16, store_i64, store_u8
 from ....compiled.step import inlined
 from .bits import refilled
 from .fields import offsets
-from .huffman import AC_BITS, DC_BITS, END_OF_BLOCK, ENTRIES, LARGEST_AC, LARGEST_DC, SLOW, extended, slow_symbol
+from .huffman import AC_BITS, END_OF_BLOCK, ENTRIES, LARGEST_AC, LARGEST_DC, SLOW, extended, slow_symbol, symbol_of
 
 # Coefficients of four blocks that are neighbours in a row lie together: row 0 of each, row 1 of each, ...; int16.
 GROUP_BLOCKS = 4
@@ -16,8 +16,9 @@ ROW_BYTES = 16 * GROUP_BLOCKS
 GROUP_BYTES = 9 * ROW_BYTES
 """The ninth row takes what broken data has behind the 64th coefficient."""
 
-# The state of decoding, between two rows: the reservoir, then the last DC values of the components.
-BUFFER, COUNT, AT, LIMIT, LAST_DC = offsets(5)
+# The state of decoding, between two rows: the reservoir, blocks that a run of ends still covers (progressive.py), then the last DC values
+# of the components.
+BUFFER, COUNT, AT, LIMIT, END_RUN, LAST_DC = offsets(6)
 STATE_BYTES = LAST_DC + 3 * 8
 
 # The blocks of an MCU, in their order, one record each.
@@ -67,13 +68,11 @@ def _long_ac(entry, buffer, block, places, k):
 
 
 @inlined
-def _dc_difference(table, buffer):
+def dc_difference(table, buffer):
     """(the difference that the bits begin with, how many bits it takes: 0 if its code means nothing)."""
-    entry = np.int64(load_i32(table + ENTRIES + 4 * shift_right(buffer, 64 - DC_BITS)))
-    if entry == 0:
-        entry = slow_symbol(table, shift_right(buffer, 48))
-        if entry < 0 or entry >> 8 > LARGEST_DC:
-            return np.int64(0), np.int64(0)
+    entry = symbol_of(table, buffer)
+    if entry < 0 or entry >> 8 > LARGEST_DC:
+        return np.int64(0), np.int64(0)
     bits, size = entry & 255, entry >> 8
     value = shift_left(buffer, bits)
     # A size of 0 leaves nothing after two shifts. Negative values begin with a bit of 0.
@@ -97,7 +96,7 @@ def decode_row(state, blocks, stop, places, first, last):
             column = mcu * load_i64(spec + BLOCKS_PER_MCU) + load_i64(spec + COLUMN)
             block = load_i64(spec + FIRST_GROUP) + (column >> 2) * GROUP_BYTES + (column & 3) * 16
             buffer, count, at = refilled(buffer, count, at)
-            value, bits = _dc_difference(load_i64(spec + DC_TABLE), buffer)
+            value, bits = dc_difference(load_i64(spec + DC_TABLE), buffer)
             if bits == 0:
                 return False
             buffer, count = shift_left(buffer, bits), count - bits
@@ -208,7 +207,7 @@ def skip_row(state, blocks, stop, number):
             if at > limit:
                 return False
             buffer, count, at = refilled(buffer, count, at)
-            value, bits = _dc_difference(load_i64(spec + DC_TABLE), buffer)
+            value, bits = dc_difference(load_i64(spec + DC_TABLE), buffer)
             if bits == 0:
                 return False
             buffer, count = shift_left(buffer, bits), count - bits

@@ -9,12 +9,16 @@ def offsets(count: int, start: int = 0) -> range:
 
 
 # A frame: what a file says before its first scan's data (markers.py).
-WIDTH, HEIGHT, COMPONENTS, LARGEST_H, LARGEST_V, RESTART, SCAN_DATA, MARKER = offsets(8)
-FIRST_COMPONENT = 64
+WIDTH, HEIGHT, COMPONENTS, LARGEST_H, LARGEST_V, RESTART, SCAN_HEADER, SCAN_DATA, MARKER = offsets(9)
+PROGRESSIVE = 0xC2
+"""MARKER of progressive files."""
+FIRST_COMPONENT = 128
 """Where the record of the first of up to three components begins."""
-COMPONENT_BYTES = 64
+COMPONENT_BYTES = 128
 # A component, from its own begin.
 SAMPLING_H, SAMPLING_V, QUANTISATION, DC_CODES, AC_CODES, NAME, QUANTISATION_SLOT = offsets(7)
+# In progressive files: all coefficients, groups per block row; a mask of those that are not 0 per block; bits of each that have come.
+ALL_COEFFICIENTS, ROW_GROUPS, MASKS, PRECISIONS = offsets(4, 56)
 FRAME_BYTES = FIRST_COMPONENT + 3 * COMPONENT_BYTES
 
 # Where tables of the file were last defined: an address, or 0.

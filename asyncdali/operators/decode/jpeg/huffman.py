@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiled.intrinsics import copy_bytes, load_i64, load_u8, store_i32, store_i64
+from ....compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, shift_right, store_i32, store_i64
 from ....compiled.step import inlined
 
 AC_BITS = 11
@@ -29,7 +29,7 @@ END_OF_BLOCK = 128
 LARGEST_AC, LARGEST_DC = 10, 11
 """Most bits of a value in a picture of 8 bits."""
 
-# A DC entry, 32 bits: 0-7 bits of the code (0: longer than the index, or no code), 8-15 bits of the difference.
+# A DC entry, 32 bits: 0-7 bits of the code (0: longer than the index, or no code), 8-15 its symbol: bits of the difference.
 
 _LUMA_AC = (
     "0002010303020403050504040000017d" "01020300041105122131410613516107227114328191a1082342b1c11552d1f02433627282090a161718191a25262728292a"
@@ -171,15 +171,37 @@ def build_dc(table, payload):
     for k in range(16, _payload_bytes(table)):
         if load_u8(table + k) > 15:
             return False
+    _fill_symbols(table, LARGEST_DC)
+    return True
+
+
+@inlined
+def build_symbols(table, payload):
+    """Build an AC table of symbols alone, laid out as a DC table; False if its codes are wrong."""
+    if not _prepare(table, payload):
+        return False
+    _fill_symbols(table, 255)
+    return True
+
+
+@inlined
+def _fill_symbols(table, largest):
+    """The entries of symbols up to the largest."""
     for k in range(1 << DC_BITS):
         store_i32(table + ENTRIES + 4 * k, np.int32(0))
     at, symbol = table + ENTRIES, table + 16
     for length in range(1, DC_BITS + 1):
         for _ in range(np.int64(load_u8(table + length - 1))):
-            size = np.int64(load_u8(symbol))
-            entry = length | size << 8 if size <= LARGEST_DC else 0
+            meaning = np.int64(load_u8(symbol))
+            entry = length | meaning << 8 if meaning <= largest else 0
             for k in range(1 << (DC_BITS - length)):
                 store_i32(at + 4 * k, np.int32(entry))
             at += 4 << (DC_BITS - length)
             symbol += 1
-    return True
+
+
+@inlined
+def symbol_of(table, buffer):
+    """The symbol that the bits begin with, by a table of symbols: symbol << 8 | bits of its code, or -1 if there is none."""
+    entry = np.int64(load_i32(table + ENTRIES + 4 * shift_right(buffer, 64 - DC_BITS)))
+    return entry if entry != 0 else slow_symbol(table, shift_right(buffer, 48))

@@ -22,6 +22,7 @@ from .fields import (  # fmt: skip
     LARGEST_V,
     MARKER,
     NAME,
+    PROGRESSIVE,
     QUANTISATION,
     QUANTISATION_SLOT,
     QUANTISATIONS,
@@ -29,6 +30,7 @@ from .fields import (  # fmt: skip
     SAMPLING_H,
     SAMPLING_V,
     SCAN_DATA,
+    SCAN_HEADER,
     SEEN_BYTES,
     WIDTH,
 )
@@ -53,7 +55,7 @@ def _quantisation(at, stop, frame):
 
 
 @inlined
-def _huffman(at, stop, frame):
+def read_huffman(at, stop, frame):
     """Record the tables of a DHT segment at at..stop; False for broken ones. Their codes are checked by huffman.py."""
     while at < stop:
         if at + 17 > stop:
@@ -99,20 +101,30 @@ def _frame(at, length, frame):
 
 
 @inlined
+def _all_quantisations(frame):
+    """Record the quantisation tables of all components; False if one is missing. Those that come later are not read."""
+    for k in range(load_i64(frame + COMPONENTS)):
+        part = frame + FIRST_COMPONENT + COMPONENT_BYTES * k
+        table = load_i64(frame + QUANTISATIONS + 8 * load_i64(part + QUANTISATION_SLOT))
+        if table == 0:
+            return False
+        store_i64(part + QUANTISATION, table)
+    return load_i64(frame + COMPONENTS) > 0
+
+
+@inlined
 def _sequential_scan(at, length, frame):
     """Record the tables that the only scan of a sequential file uses; False unless the scan has all components, in their order."""
     count = load_i64(frame + COMPONENTS)
-    if count == 0 or length != 4 + 2 * count or np.int64(load_u8(at)) != count:
+    if not _all_quantisations(frame) or length != 4 + 2 * count or np.int64(load_u8(at)) != count:
         return False
     for k in range(count):
         part, tables = frame + FIRST_COMPONENT + COMPONENT_BYTES * k, np.int64(load_u8(at + 2 + 2 * k))
         if np.int64(load_u8(at + 1 + 2 * k)) != load_i64(part + NAME) or tables >> 4 > 3 or tables & 15 > 3:
             return False
-        quantisation = load_i64(frame + QUANTISATIONS + 8 * load_i64(part + QUANTISATION_SLOT))
         dc, ac = load_i64(frame + DC_TABLES + 8 * (tables >> 4)), load_i64(frame + AC_TABLES + 8 * (tables & 15))
-        if quantisation == 0 or dc == 0 or ac == 0:
+        if dc == 0 or ac == 0:
             return False
-        store_i64(part + QUANTISATION, quantisation)
         store_i64(part + DC_CODES, dc)
         store_i64(part + AC_CODES, ac)
     at += 1 + 2 * count
@@ -147,16 +159,19 @@ def read_frame(data, size, frame):
         if length < 0 or at > stop:
             return False
         if marker == 0xDA:
+            store_i64(frame + SCAN_HEADER, start)
             store_i64(frame + SCAN_DATA, at)
             usual = jfif or not (adobe or _names_rgb(frame)) or load_i64(frame + COMPONENTS) == 1
+            if load_i64(frame + MARKER) == PROGRESSIVE:
+                return usual and _all_quantisations(frame)
             return usual and _sequential_scan(start, length, frame)
         if marker == 0xDB:
             if not _quantisation(start, at, frame):
                 return False
         elif marker == 0xC4:
-            if not _huffman(start, at, frame):
+            if not read_huffman(start, at, frame):
                 return False
-        elif marker == 0xC0 or marker == 0xC1:
+        elif marker == 0xC0 or marker == 0xC1 or marker == PROGRESSIVE:
             if load_i64(frame + COMPONENTS) != 0 or not _frame(start, length, frame):
                 return False
             store_i64(frame + MARKER, marker)

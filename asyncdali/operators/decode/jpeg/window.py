@@ -9,21 +9,19 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numba import types
 
-from ....compiled.intrinsics import copy_bytes, larger, load_i32, load_i64, load_u8, load_u16, smaller, store_i64, store_u8, store_u16
+from ....compiled.intrinsics import copy_bytes, larger, load_i32, load_i64, load_u8, load_u16, shift_right, smaller, store_i64, store_u8, store_u16
 from ....compiled.memory import address_of
 from ....compiled.step import compiled, inlined
-from .bits import PADDING, unstuffed
+from .bits import PADDING
 from .colour import PIXELS, convert_420, convert_422, convert_440, convert_444, spread_grey
 from .entropy import (  # fmt: skip
     AC_TABLE,
-    AT,
     BLOCK_BYTES,
     BLOCK_ROW,
     BLOCKS_PER_MCU,
-    BUFFER,
     COLUMN,
-    COUNT,
     DC_TABLE,
     FIRST_GROUP,
     GROUP_BLOCKS,
@@ -31,33 +29,72 @@ from .entropy import (  # fmt: skip
     LAST,
     LAST_DC,
     LENGTHS,
-    LIMIT,
     PLACES,
-    STATE_BYTES,
     decode_row,
     skip_row,
 )
 from .fields import (  # fmt: skip
     AC_CODES,
     COMPONENT_BYTES,
+    ALL_COEFFICIENTS,
     COMPONENTS,
     DC_CODES,
     FIRST_COMPONENT,
     HEIGHT,
     LARGEST_H,
     LARGEST_V,
+    MARKER,
+    MASKS,
+    PROGRESSIVE,
     QUANTISATION,
     RESTART,
+    ROW_GROUPS,
     SAMPLING_H,
     SAMPLING_V,
     SCAN_DATA,
-    SEEN_BYTES,
     WIDTH,
     offsets,
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
 from .markers import read_frame
+from .progressive import bytes_of_coefficients, decode_scans, place_coefficients
+from .segments import begin_segment, past_scan, segment_is_over
 from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
+from .work_area import (  # fmt: skip
+    ACROSS,
+    BLOCK_ROWS,
+    BYTES_AT,
+    COEFFICIENTS,
+    COEFFICIENTS_STOP,
+    DATA_STOP,
+    DOWN,
+    FACTORS,
+    FIRST_MCU,
+    FIRST_ROW,
+    GROUPS,
+    HAZARD,
+    LAST_PIXELS,
+    LEFT,
+    LENGTHS_AT,
+    PART,
+    PART_BYTES,
+    PARTS,
+    PLAN,
+    RIGHT,
+    ROWS,
+    SEGMENT,
+    SINGLE,
+    SOURCE,
+    SPECS,
+    SPECS_STOP,
+    STATE,
+    STOP_MCU,
+    STOP_ROW,
+    STRIDE,
+    STRIP,
+    TABLES,
+    TILE,
+)
 
 # What is asked for: a request.
 (DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS) = offsets(15)
@@ -65,33 +102,10 @@ REQUEST_BYTES = 15 * 8
 """OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
 CONSTANTS: see `constants`."""
 
-# Work area.
-_FRAME = 0
-_STATE = 512
-_SPECS = _STATE + 64  # up to six blocks of an MCU
-_HAZARD = _SPECS + 6 * BLOCK_BYTES
-_PIXELS = _HAZARD + 64  # 32 pixels at the end of a row
-_PLAN = _PIXELS + 128
-_FACTORS = _PLAN + 384
-_TABLES = _FACTORS + 3 * 512
-_SINGLE = _TABLES + 3 * (DC_TABLE_BYTES + AC_TABLE_BYTES)
-_ROWS = _SINGLE + (8 << AC_BITS)
-assert SEEN_BYTES <= 512 and STATE_BYTES <= 64
-
-# The plan of a window (int64 at _PLAN), and what is kept of each component behind it.
-(ACROSS, DOWN, FIRST_MCU, STOP_MCU, FIRST_ROW, STOP_ROW, PARTS, SPECS_STOP, COEFFICIENTS_STOP, SOURCE, DATA_STOP, SEGMENT, SEGMENT_BITS,
- BYTES_AT) = offsets(14)  # fmt: skip
-"""MCUs of the picture and of the window; components that are decoded; ends of tables; where the next entropy-coded segment begins and the
-file ends; number of the current segment, its bits, and where they lie without stuffing."""
-_PART = 14 * 8
-# Of a component: its strip (the first sample of row 0, which is the last row of the MCUs before), bytes per row; coefficients, groups per
-# block row, block rows per MCU; lengths of the blocks' coefficients.
-STRIP, STRIDE, COEFFICIENTS, GROUPS, BLOCK_ROWS, LENGTHS_AT = offsets(6)
-_PART_BYTES = 48
-_LEFT, _RIGHT = 64, 64
-"""Bytes beside a strip's rows: the filter looks at one on each side, and pixels are taken by 32."""
-TILE = 8
-"""MCUs that are decoded before they are transformed: so many that their coefficients stay in the L1 cache."""
+_calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
+_free = types.ExternalFunction("free", types.void(types.int64))
+LARGEST_KEPT = 1 << 30
+"""Most bytes of coefficients that a progressive file may take; larger ones are handed over."""
 
 HANDED_OVER = 1
 """Result of decoding what is libjpeg-turbo's to decode."""
@@ -110,7 +124,7 @@ def _round_up(value, unit):
 def room_for(size, width):
     """Bytes of work that decoding files of `size` bytes, `width` pixels wide, takes at most; both may be arrays."""
     # Strips: at most 35 rows (4:2:0). Tiles and what is rounded up come to less than 32 KB.
-    return _ROWS + size + PADDING + 36 * width + (1 << 15)
+    return ROWS + size + PADDING + 36 * width + (1 << 15)
 
 
 @inlined
@@ -119,7 +133,7 @@ def _dc_table(work, slot, payload, known):
     for k in range(2):
         if same_codes(known + KNOWN_DC + k * DC_TABLE_BYTES, payload):
             return known + KNOWN_DC + k * DC_TABLE_BYTES
-    table = work + _TABLES + slot * (DC_TABLE_BYTES + AC_TABLE_BYTES)
+    table = work + TABLES + slot * (DC_TABLE_BYTES + AC_TABLE_BYTES)
     return table if build_dc(table, payload) else np.int64(0)
 
 
@@ -129,14 +143,14 @@ def _ac_table(work, slot, payload, known):
     for k in range(2):
         if same_codes(known + KNOWN_AC + k * AC_TABLE_BYTES, payload):
             return known + KNOWN_AC + k * AC_TABLE_BYTES
-    table = work + _TABLES + slot * (DC_TABLE_BYTES + AC_TABLE_BYTES) + DC_TABLE_BYTES
-    return table if build_ac(table, payload, work + _SINGLE) else np.int64(0)
+    table = work + TABLES + slot * (DC_TABLE_BYTES + AC_TABLE_BYTES) + DC_TABLE_BYTES
+    return table if build_ac(table, payload, work + SINGLE) else np.int64(0)
 
 
 @inlined
 def _set_tables(work, known):
     """Find or build the tables of all components; False if one is wrong. Fills in the records of an MCU's blocks, but for addresses."""
-    spec = work + _SPECS
+    spec = work + SPECS
     for k in range(load_i64(work + COMPONENTS)):
         part = work + FIRST_COMPONENT + k * COMPONENT_BYTES
         dc_codes, ac_codes = load_i64(part + DC_CODES), load_i64(part + AC_CODES)
@@ -153,12 +167,12 @@ def _set_tables(work, known):
         for block in range(load_i64(part + SAMPLING_H) * load_i64(part + SAMPLING_V)):
             store_i64(spec + DC_TABLE, dc)
             store_i64(spec + AC_TABLE, ac)
-            store_i64(spec + LAST, work + _STATE + LAST_DC + 8 * k)
+            store_i64(spec + LAST, work + STATE + LAST_DC + 8 * k)
             store_i64(spec + BLOCKS_PER_MCU, load_i64(part + SAMPLING_H))
             store_i64(spec + COLUMN, block % load_i64(part + SAMPLING_H))
             store_i64(spec + BLOCK_ROW, block // load_i64(part + SAMPLING_H))
             spec += BLOCK_BYTES
-    store_i64(work + _PLAN + SPECS_STOP, spec)
+    store_i64(work + PLAN + SPECS_STOP, spec)
     return True
 
 
@@ -166,7 +180,7 @@ def _set_tables(work, known):
 def _set_factors(work, known):
     """Quantisation factors of each component in rows of eight, each row four times: what the transform multiplies by."""
     for k in range(load_i64(work + COMPONENTS)):
-        source, factors = load_i64(work + FIRST_COMPONENT + k * COMPONENT_BYTES + QUANTISATION), work + _FACTORS + 512 * k
+        source, factors = load_i64(work + FIRST_COMPONENT + k * COMPONENT_BYTES + QUANTISATION), work + FACTORS + 512 * k
         for at in range(64):
             place = factors + np.int64(load_u16(known + 2 * at))
             for copy in range(GROUP_BLOCKS):
@@ -176,7 +190,7 @@ def _set_factors(work, known):
 @inlined
 def _set_window(work, request):
     """Which MCUs the window needs. Windows of grey pixels need no chroma."""
-    plan = work + _PLAN
+    plan = work + PLAN
     chroma = load_i64(work + COMPONENTS) == 3 and load_i64(request + CHANNELS) == 3
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     x, y, w, height = load_i64(request + X), load_i64(request + Y), load_i64(request + W), load_i64(request + H)
@@ -185,7 +199,10 @@ def _set_window(work, request):
     beyond_x, beyond_y = (h if chroma and h == 2 else 0), (v if chroma and v == 2 else 0)
     store_i64(plan + ACROSS, across)
     store_i64(plan + DOWN, down)
-    store_i64(plan + FIRST_MCU, larger(x - beyond_x, 0) // (8 * h))
+    first = larger(x - beyond_x, 0) // (8 * h)
+    if load_i64(work + MARKER) == PROGRESSIVE:
+        first &= -GROUP_BLOCKS  # groups lie where they lie
+    store_i64(plan + FIRST_MCU, first)
     store_i64(plan + STOP_MCU, smaller((x + w - 1 + beyond_x) // (8 * h) + 1, across))
     store_i64(plan + FIRST_ROW, larger(y - beyond_y, 0) // (8 * v))
     store_i64(plan + STOP_ROW, smaller((y + height - 1 + beyond_y) // (8 * v) + 1, down))
@@ -195,24 +212,24 @@ def _set_window(work, request):
 @inlined
 def _set_memory(work, request):
     """Give each component that the window needs its coefficients and its strip; False if the room is too small."""
-    plan, spec = work + _PLAN, work + _SPECS
+    plan, spec = work + PLAN, work + SPECS
     mcus = load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU)
-    at = work + _ROWS
+    at = work + ROWS
     first, stop = at, load_i64(request + WORK) + load_i64(request + ROOM)
     for k in range(load_i64(plan + PARTS)):
-        source, part = work + FIRST_COMPONENT + k * COMPONENT_BYTES, plan + _PART + k * _PART_BYTES
+        source, part = work + FIRST_COMPONENT + k * COMPONENT_BYTES, plan + PART + k * PART_BYTES
         h, v = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V)
         store_i64(part + GROUPS, TILE * h // GROUP_BLOCKS)
         store_i64(part + BLOCK_ROWS, v)
-        store_i64(part + STRIDE, _round_up(_round_up(mcus, TILE) * h * 8 + _LEFT + _RIGHT, 64))
+        store_i64(part + STRIDE, _round_up(_round_up(mcus, TILE) * h * 8 + LEFT + RIGHT, 64))
         store_i64(part + COEFFICIENTS, at)
         at += v * (TILE * h // GROUP_BLOCKS) * GROUP_BYTES
     store_i64(plan + COEFFICIENTS_STOP, at)
     for k in range(load_i64(plan + PARTS)):
-        part = plan + _PART + k * _PART_BYTES
+        part = plan + PART + k * PART_BYTES
         groups, v, stride = load_i64(part + GROUPS), load_i64(part + BLOCK_ROWS), load_i64(part + STRIDE)
         store_i64(part + LENGTHS_AT, at)
-        store_i64(part + STRIP, at + _round_up(v * groups * GROUP_BLOCKS, 64) + _LEFT)
+        store_i64(part + STRIP, at + _round_up(v * groups * GROUP_BLOCKS, 64) + LEFT)
         at += _round_up(v * groups * GROUP_BLOCKS, 64) + stride * (8 * v + 1)
         if at + PADDING > stop:
             return False
@@ -223,62 +240,32 @@ def _set_memory(work, request):
     if at + (load_i64(plan + DATA_STOP) - load_i64(plan + SOURCE)) + PADDING > stop:
         return False
     for at_spec in range(spec, load_i64(plan + SPECS_STOP), BLOCK_BYTES):
-        k = (load_i64(at_spec + LAST) - (work + _STATE + LAST_DC)) >> 3
+        k = (load_i64(at_spec + LAST) - (work + STATE + LAST_DC)) >> 3
         if k >= load_i64(plan + PARTS):
             store_i64(at_spec + FIRST_GROUP, 0)
             continue
-        part, row = plan + _PART + k * _PART_BYTES, load_i64(at_spec + BLOCK_ROW)
+        part, row = plan + PART + k * PART_BYTES, load_i64(at_spec + BLOCK_ROW)
         groups = load_i64(part + GROUPS)
         store_i64(at_spec + FIRST_GROUP, load_i64(part + COEFFICIENTS) + row * groups * GROUP_BYTES)
         store_i64(at_spec + LENGTHS, load_i64(part + LENGTHS_AT) + row * groups * GROUP_BLOCKS)
     return True
 
 
-# --- entropy-coded segments
-
-
-@inlined
-def _used_bits(work):
-    """Bits that were taken from the segment."""
-    state, plan = work + _STATE, work + _PLAN
-    return 8 * (load_i64(state + AT) - load_i64(plan + BYTES_AT)) - load_i64(state + COUNT)
-
-
-@inlined
-def _begin_segment(work):
-    """Go on to the next segment; False if the marker before it is not the right one, or none ends it."""
-    state, plan = work + _STATE, work + _PLAN
-    number, source, target = load_i64(plan + SEGMENT) + 1, load_i64(plan + SOURCE), load_i64(plan + BYTES_AT)
-    if number > 0 and np.int64(load_u8(source - 1)) != 0xD0 | ((number - 1) & 7):
-        return False
-    end, source = unstuffed(source, load_i64(plan + DATA_STOP), target)
-    store_i64(plan + SEGMENT, number)
-    store_i64(plan + SOURCE, source)
-    store_i64(plan + SEGMENT_BITS, 8 * (end - target))
-    store_i64(state + BUFFER, 0)
-    store_i64(state + COUNT, 0)
-    store_i64(state + AT, target)
-    store_i64(state + LIMIT, end + 8)
-    for k in range(3):
-        store_i64(state + LAST_DC + 8 * k, 0)
-    return source != 0
-
-
 @inlined
 def _walk(work, places, mcu, start, stop):
     """Go through MCUs from `mcu` on: skip those before `start`, decode the tile from there to `stop`. False if the data is not as it
     should be."""
-    state, plan = work + _STATE, work + _PLAN
+    state, plan = work + STATE, work + PLAN
     interval, total = load_i64(work + RESTART), load_i64(plan + ACROSS) * load_i64(plan + DOWN)
-    specs, specs_stop = work + _SPECS, load_i64(plan + SPECS_STOP)
+    specs, specs_stop = work + SPECS, load_i64(plan + SPECS_STOP)
     if interval != 0 and start // interval > mcu // interval:  # segments in which nothing is needed
         while load_i64(plan + SEGMENT) < start // interval - 1:
-            if not _begin_segment(work):
+            if not begin_segment(work):
                 return False
         mcu = start // interval * interval
     while mcu < stop:
         if mcu == 0 or (interval != 0 and mcu % interval == 0):
-            if not _begin_segment(work):
+            if not begin_segment(work):
                 return False
         end = start if mcu < start else stop
         if interval != 0:
@@ -287,23 +274,10 @@ def _walk(work, places, mcu, start, stop):
             good = skip_row(state, specs, specs_stop, end - mcu)
         else:
             good = decode_row(state, specs, specs_stop, places, mcu - start, end - start)
-        left = load_i64(plan + SEGMENT_BITS) - _used_bits(work)
-        if not good or left < 0:
-            return False
-        if interval != 0 and end % interval == 0 and end < total and left >= 8:
+        if not good or not segment_is_over(work, interval != 0 and end % interval == 0 and end < total):
             return False
         mcu = end
     return True
-
-
-@inlined
-def _data_ends(work):
-    """Whether a marker ends the scan. libjpeg-turbo looks further ahead than the window needs, and refuses files that are cut there."""
-    plan = work + _PLAN
-    source = load_i64(plan + SOURCE)
-    while source != 0 and load_u8(source - 1) & 0xF8 == 0xD0:
-        _, source = unstuffed(source, load_i64(plan + DATA_STOP), load_i64(plan + BYTES_AT))
-    return source != 0 and load_u8(source - 1) >= 0xC0 and load_u8(source - 1) != 0xFF
 
 
 # --- samples
@@ -312,10 +286,10 @@ def _data_ends(work):
 @inlined
 def _transform_tile(work, request, row, first, count):
     """Samples of `count` MCUs of a row into the strips, from MCU `first` of the window on, behind the last row of the row before."""
-    plan = work + _PLAN
+    plan = work + PLAN
     bottom, top = load_i64(request + Y), load_i64(request + Y) + load_i64(request + H)
     for k in range(load_i64(plan + PARTS)):
-        part, factors = plan + _PART + k * _PART_BYTES, work + _FACTORS + 512 * k
+        part, factors = plan + PART + k * PART_BYTES, work + FACTORS + 512 * k
         groups, stride, rows = load_i64(part + GROUPS), load_i64(part + STRIDE), load_i64(part + BLOCK_ROWS)
         group, length = load_i64(part + COEFFICIENTS), load_i64(part + LENGTHS_AT)
         h = groups * GROUP_BLOCKS // TILE
@@ -328,28 +302,59 @@ def _transform_tile(work, request, row, first, count):
                 continue
             for _ in range(used):
                 lengths = np.int64(load_i32(length))
-                if lengths == 0x01010101:
-                    transform_flat(group, factors, out, stride, work + _HAZARD)
-                elif ((lengths + 0x01010101 * (127 - SPARSE)) & 0x80808080) == 0:
-                    transform_sparse(group, factors, out, stride, work + _HAZARD)
-                else:
-                    transform_whole(group, factors, out, stride, work + _HAZARD)
+                more = ((lengths + 0x01010101 * (127 - SPARSE)) & 0x80808080) != 0
+                seen = np.int64(0) if lengths == 0x01010101 else (np.int64(-1) if more else np.int64(2))
+                _transform_group(group, seen, factors, out, stride, work)
                 group, length, out = group + GROUP_BYTES, length + GROUP_BLOCKS, out + 8 * GROUP_BLOCKS
             group, length = group + (groups - used) * GROUP_BYTES, length + (groups - used) * GROUP_BLOCKS
 
 
 @inlined
+def _transform_kept(work, request, row):
+    """Samples of a row of MCUs of a progressive file into the strips."""
+    plan = work + PLAN
+    bottom, top = load_i64(request + Y), load_i64(request + Y) + load_i64(request + H)
+    for k in range(load_i64(plan + PARTS)):
+        part, source, factors = plan + PART + k * PART_BYTES, work + FIRST_COMPONENT + k * COMPONENT_BYTES, work + FACTORS + 512 * k
+        h, rows, stride = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V), load_i64(part + STRIDE)
+        first = load_i64(plan + FIRST_MCU) * h // GROUP_BLOCKS
+        stop = _round_up(load_i64(plan + STOP_MCU) * h, GROUP_BLOCKS) // GROUP_BLOCKS
+        for v in range(rows):
+            begin = 8 * (row * rows + v)
+            if k == 0 and (begin >= top or begin + 8 <= bottom):
+                continue
+            start = (row * rows + v) * load_i64(source + ROW_GROUPS)
+            out = load_i64(part + STRIP) + (8 * v + 1) * stride
+            for at in range(start + first, start + stop):
+                masks = load_i64(source + MASKS) + 8 * GROUP_BLOCKS * at
+                seen = load_i64(masks) | load_i64(masks + 8) | load_i64(masks + 16) | load_i64(masks + 24)
+                _transform_group(load_i64(source + ALL_COEFFICIENTS) + at * GROUP_BYTES, seen, factors, out, stride, work)
+                out += 8 * GROUP_BLOCKS
+
+
+@inlined
+def _transform_group(group, seen, factors, out, stride, work):
+    """Samples of a group of whose blocks `seen` is a mask of the coefficients that are not 0, the first one left out."""
+    if seen == 0:
+        transform_flat(group, factors, out, stride, work + HAZARD)
+    elif shift_right(seen, SPARSE) == 0:
+        transform_sparse(group, factors, out, stride, work + HAZARD)
+    else:
+        transform_whole(group, factors, out, stride, work + HAZARD)
+
+
+@inlined
 def _extend_chroma(work):
     """Repeat the first and last column of the picture's chroma beyond its edges, as the filter has it."""
-    plan, h = work + _PLAN, load_i64(work + LARGEST_H)
+    plan, h = work + PLAN, load_i64(work + LARGEST_H)
     last = (load_i64(work + WIDTH) + h - 1) // h - 8 * load_i64(plan + FIRST_MCU)
     for k in range(1, 3):
-        part = plan + _PART + k * _PART_BYTES
+        part = plan + PART + k * PART_BYTES
         stride, at = load_i64(part + STRIDE), load_i64(part + STRIP)
         for _ in range(9):
             if load_i64(plan + FIRST_MCU) == 0:
                 store_u8(at - 1, load_u8(at))
-            if last <= stride - _LEFT - _RIGHT:
+            if last <= stride - LEFT - RIGHT:
                 store_u8(at + last, load_u8(at + last - 1))
             at += stride
 
@@ -357,24 +362,24 @@ def _extend_chroma(work):
 @inlined
 def _colour_row(work, request, y, row, out):
     """Row `y` of the picture, three bytes a pixel."""
-    plan, x, width = work + _PLAN, load_i64(request + X), load_i64(request + W)
+    plan, x, width = work + PLAN, load_i64(request + X), load_i64(request + W)
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
-    part = plan + _PART
+    part = plan + PART
     luma = load_i64(part + STRIP) + (y - 8 * v * row + 1) * load_i64(part + STRIDE) + x - 8 * h * load_i64(plan + FIRST_MCU)
     blue = red = near = np.int64(0)
     if load_i64(plan + PARTS) == 3:
-        part += _PART_BYTES
+        part += PART_BYTES
         stride, at = load_i64(part + STRIDE), y // v
         beside = smaller(larger(at + (1 if y & 1 else -1), 0), (load_i64(work + HEIGHT) + 1) // 2 - 1)
         near = (beside - at) * stride
         place = (at - 8 * row + 1) * stride + x // h - 8 * load_i64(plan + FIRST_MCU)
-        blue, red = load_i64(part + STRIP) + place, load_i64(part + _PART_BYTES + STRIP) + place
+        blue, red = load_i64(part + STRIP) + place, load_i64(part + PART_BYTES + STRIP) + place
     lower, blue_first = y & 1, load_i64(request + BLUE_FIRST)
     # Pixels that share chroma stay together: an odd first one is the second of the first 32.
     drop = x & (h - 1)
     luma -= drop
     while width > 0:
-        target = out if width >= PIXELS and drop == 0 else work + _PIXELS
+        target = out if width >= PIXELS and drop == 0 else work + LAST_PIXELS
         if load_i64(plan + PARTS) == 1:
             spread_grey(luma, target)
         elif h == 2 and v == 2:
@@ -398,7 +403,7 @@ def _colour_row(work, request, y, row, out):
 @inlined
 def _grey_row(work, request, y, row, out):
     """Row `y` of the picture's luma."""
-    plan, part = work + _PLAN, work + _PLAN + _PART
+    plan, part = work + PLAN, work + PLAN + PART
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     left = load_i64(request + X) - 8 * h * load_i64(plan + FIRST_MCU)
     luma = load_i64(part + STRIP) + (y - 8 * v * row + 1) * load_i64(part + STRIDE) + left
@@ -408,16 +413,16 @@ def _grey_row(work, request, y, row, out):
 @inlined
 def _keep_last_row(work):
     """The last row of samples becomes the one before the next row of MCUs."""
-    for k in range(load_i64(work + _PLAN + PARTS)):
-        part = work + _PLAN + _PART + k * _PART_BYTES
-        strip, stride = load_i64(part + STRIP) - _LEFT, load_i64(part + STRIDE)
+    for k in range(load_i64(work + PLAN + PARTS)):
+        part = work + PLAN + PART + k * PART_BYTES
+        strip, stride = load_i64(part + STRIP) - LEFT, load_i64(part + STRIDE)
         copy_bytes(strip, strip + 8 * load_i64(part + BLOCK_ROWS) * stride, stride)
 
 
 @inlined
 def _decode_rows(work, request):
     """Decode the window; False if the data is not as it should be."""
-    plan, constants = work + _PLAN, load_i64(request + CONSTANTS)
+    plan, constants = work + PLAN, load_i64(request + CONSTANTS)
     y, out, channels = load_i64(request + Y), load_i64(request + OUT), load_i64(request + CHANNELS)
     stop, row_bytes = y + load_i64(request + H), load_i64(request + W) * channels
     mcu_rows = 8 * load_i64(work + LARGEST_V)
@@ -425,9 +430,12 @@ def _decode_rows(work, request):
     mcu = np.int64(0)
     for row in range(load_i64(plan + FIRST_ROW), load_i64(plan + STOP_ROW)):
         begin, stop_mcu = row * load_i64(plan + ACROSS) + load_i64(plan + FIRST_MCU), row * load_i64(plan + ACROSS) + load_i64(plan + STOP_MCU)
+        if load_i64(work + MARKER) == PROGRESSIVE:
+            _transform_kept(work, request, row)
+            stop_mcu = begin
         for tile in range(begin, stop_mcu, TILE):
             end = smaller(tile + TILE, stop_mcu)
-            for at in range(load_i64(plan + _PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP), 8):
+            for at in range(load_i64(plan + PART + COEFFICIENTS), load_i64(plan + COEFFICIENTS_STOP), 8):
                 store_i64(at, 0)
             if not _walk(work, constants, mcu, tile, end):
                 return False
@@ -455,7 +463,7 @@ def decode_window(request):
     """Decode the window that `request` describes: 0, or HANDED_OVER if libjpeg-turbo has to (the output is undefined then)."""
     work, known = load_i64(request + WORK), load_i64(request + CONSTANTS)
     data, size = load_i64(request + DATA), load_i64(request + SIZE)
-    if load_i64(request + ROOM) < _ROWS or not read_frame(data, size, work):
+    if load_i64(request + ROOM) < ROWS or not read_frame(data, size, work):
         return HANDED_OVER
     h, v, width = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V), load_i64(work + WIDTH)
     components = load_i64(work + COMPONENTS)
@@ -466,22 +474,44 @@ def decode_window(request):
         or (h == 2 and width <= 4)  # libjpeg's filter needs three columns of chroma
     ):
         return HANDED_OVER
-    plan = work + _PLAN
+    plan = work + PLAN
     store_i64(plan + SOURCE, load_i64(work + SCAN_DATA))
     store_i64(plan + DATA_STOP, data + size)
     store_i64(plan + SEGMENT, -1)
-    for at in range(work + _HAZARD, work + _HAZARD + 64, 8):
+    for at in range(work + HAZARD, work + HAZARD + 64, 8):
         store_i64(at, 0)
     _set_window(work, request)
-    if not _set_tables(work, known) or not _set_memory(work, request):
-        return HANDED_OVER
     _set_factors(work, known)
-    if not _decode_rows(work, request) or not _data_ends(work):
-        return HANDED_OVER
+    good = _decode_progressive(work, request) if load_i64(work + MARKER) == PROGRESSIVE else _decode_sequential(work, request)
     hazard = np.int64(0)
-    for at in range(work + _HAZARD, work + _HAZARD + 64, 8):
+    for at in range(work + HAZARD, work + HAZARD + 64, 8):
         hazard |= load_i64(at)
-    return HANDED_OVER if hazard != 0 else 0
+    return 0 if good and hazard == 0 else HANDED_OVER
+
+
+@inlined
+def _decode_sequential(work, request):
+    """Decode the window of a file of one scan; False if something is not as it should be."""
+    if not _set_tables(work, load_i64(request + CONSTANTS)) or not _set_memory(work, request):
+        return False
+    return _decode_rows(work, request) and past_scan(work) != 0
+
+
+@inlined
+def _decode_progressive(work, request):
+    """Decode the window of a progressive file; False if something is not as it should be. Its coefficients lie in memory that is given
+    back at once: others' files hardly ever need as much."""
+    store_i64(work + PLAN + SPECS_STOP, work + SPECS)
+    if not _set_memory(work, request):
+        return False
+    size = bytes_of_coefficients(work)
+    memory = _calloc(size, 1) if size <= LARGEST_KEPT else np.int64(0)
+    if memory == 0:
+        return False
+    place_coefficients(work, memory)
+    good = decode_scans(work, load_i64(request + CONSTANTS)) and _decode_rows(work, request)
+    _free(memory)
+    return good
 
 
 @compiled(2)
