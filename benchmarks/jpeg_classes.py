@@ -72,6 +72,8 @@ class _Decoder:
 
     def prepare(self, files: list[bytes], windows: list[tuple[float, float, float, float]] | None) -> Callable[[], None]:
         """What decodes the files once: the windows (as fractions x, y, w, h), or whole."""
+        from asyncdali.operators.decode.jpeg import progressive
+
         kernels = self._kernels
         datas = [np.frombuffer(data, np.uint8) for data in files]
         sizes = np.array([data.size for data in datas])
@@ -93,7 +95,8 @@ class _Decoder:
         thread = np.array([scratch.ctypes.data + -scratch.ctypes.data % 64, scratch_bytes, text.ctypes.data, text.size])
         context = kernels.context_of(
             self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.geometry.ctypes.data, targets.ctypes.data,
-            turned=turned, own=self._own, own_room=room, counts=self.counts.ctypes.data,
+            turned=turned, own=self._own,
+            own_scans=progressive.decode_scans.address, own_room=room, counts=self.counts.ctypes.data,
         )  # fmt: skip
         keep = (datas, sizes, addresses, found, outputs, targets, scratch, text)
 

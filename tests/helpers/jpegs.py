@@ -9,6 +9,7 @@ import numpy as np
 
 from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode import jpeg_library
+from asyncdali.operators.decode.jpeg import progressive
 from asyncdali.operators.decode.jpeg import window as own
 
 _PAGE = mmap.PAGESIZE
@@ -64,7 +65,7 @@ class Decoders:
         request = np.array(
             [
                 file.ctypes.data, len(data), out.ctypes.data, x, y, w, h, width, height, components, channels, bgr, work.ctypes.data, room,
-                self._constants.ctypes.data,
+                self._constants.ctypes.data, progressive.decode_scans.address,
             ],
             np.int64,
         )  # fmt: skip

@@ -87,6 +87,7 @@ class ImageDecoder(Operator):
         self._kernels = jpeg_kernels
         self._table = function_table()
         self._own = own_decoder(self._table)
+        self._scans = 0
         self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
@@ -166,6 +167,14 @@ class ImageDecoder(Operator):
         except MemoryError:
             raise SampleError(i, "not enough memory to decode it") from None
 
+    def _own_scans(self, headers: np.ndarray) -> int:
+        """Address of what our own decoder needs for progressive files, once there are any: most data sets have none, and it is compiled."""
+        if self._own and not self._scans and not self._plain and (headers[:, 6] == 0xC2).any():
+            from .jpeg import progressive
+
+            self._scans = progressive.decode_scans.address
+        return self._scans
+
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
         """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
         _, width, height, components = (int(value) for value in header[:4])
@@ -175,8 +184,9 @@ class ImageDecoder(Operator):
             return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
         image, code, message = self._kernels.decode_whole(
-            self._table, data, width, height, components, channels, self._fast_dct, self._own, address_of(self._counts)
-        )
+            self._table, data, width, height, components, channels, self._fast_dct, self._own, self._own_scans(header[None]),
+            address_of(self._counts),
+        )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
         return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
@@ -209,9 +219,9 @@ class ImageDecoder(Operator):
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
         context = self._kernels.context_of(
             self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
-            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own, own_room=own_room,
-            counts=address_of(self._counts),
-        )  # fmt: skip
+            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
+            own_scans=self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
+        )  # fmt: skip  # fmt: skip
         keep = (addresses, self._sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD
         step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)

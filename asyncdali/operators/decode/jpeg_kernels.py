@@ -57,7 +57,7 @@ _SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_cr
 WORK_BYTES = 4096
 
 # The context of decode_step (int64 each), in bytes.
-(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS) = fields.offsets(13)
+(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS, OWN_SCANS) = fields.offsets(14)
 SCRATCH_FIELD = SCRATCH // 8
 _REQUEST_BYTES = 128
 assert window.REQUEST_BYTES <= _REQUEST_BYTES
@@ -227,6 +227,7 @@ def _decode_ourselves(context, work, data, size, out, g):
     store_i64(request + window.WORK, (request + _REQUEST_BYTES + 63) & -64)
     store_i64(request + window.ROOM, load_i64(context + OWN_ROOM))
     store_i64(request + window.CONSTANTS, load_i64(context + CONSTANTS))
+    store_i64(request + window.SCANS, load_i64(context + OWN_SCANS))
     return call1(load_i64(context + OWN), request) == 0
 
 
@@ -491,29 +492,29 @@ def own_room(sizes: np.ndarray, images: np.ndarray) -> int:
 
 def context_of(
     table: int, addresses: int, sizes: int, geometry: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
-    own: int = 0, own_room: int = 0, counts: int = 0,
+    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0,
 ) -> np.ndarray:  # fmt: skip
     """The context of :data:`decode_step`: int64.
 
     `table`: the function table. `addresses`, `sizes`: of the files, and `targets`: of the outputs, addresses of int64[samples] each.
     `geometry`: address of int64[samples, GEOMETRY_FIELDS]: kind, x, y, w, h of the window in stored coordinates, stored width and height,
     orientation, columns to read beyond the window, bytes per pixel, components of the file. `color`: libjpeg's colour space of three
-    channels. `turned`: offset in the scratch of the buffer for windows to turn. `own`: address of our own decoder or 0, and `own_room`,
-    which it may use. `counts`: address of two int64 that count samples by decoder (COUNT_NAMES), or 0.
+    channels. `turned`: offset in the scratch of the buffer for windows to turn. `own`: address of our own decoder or 0, `own_scans`:
+    of what it decodes progressive files by, or 0, and `own_room`, which it may use. `counts`: address of two int64 that count samples by decoder (COUNT_NAMES), or 0.
     """
     constants = address_of(window.constants()) if own else 0
     return np.array(
-        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts], np.int64
+        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans], np.int64
     )
 
 
 def decode_whole(
     table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False, own: int = 0,
-    counts: int = 0,
+    own_scans: int = 0, counts: int = 0,
 ) -> tuple[np.ndarray, int, str]:  # fmt: skip
     """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK.
 
-    `own`: address of our own decoder, or 0: only libjpeg-turbo."""
+    `own`: address of our own decoder, or 0: only libjpeg-turbo; `own_scans`: see :func:`context_of`."""
     image = np.empty((height, width, channels), np.uint8)
     geometry = np.array([JPEG, 0, 0, width, height, width, height, 1, 0, channels, components], np.int64)
     addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
@@ -522,8 +523,9 @@ def decode_whole(
     thread = np.array([work.ctypes.data, work.size, text.ctypes.data, text.size], np.int64)
     at = addresses.ctypes.data
     context = context_of(
-        table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_room=own_room, counts=counts
-    )
+        table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
+        own_room=own_room, counts=counts,
+    )  # fmt: skip
     code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
     return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
 

@@ -10,4 +10,7 @@ transform.py coefficients to samples: the accurate integer inverse DCT, four blo
 colour.py    samples to pixels: fancy upsampling and colour conversion, 32 pixels at a time
 vectors.py   the vector instructions that both are written in
 window.py    one window of one picture, from file to pixels
+progressive.py  the scans of progressive files, whose coefficients lie in memory of their own (kept.py)
+segments.py  entropy-coded segments between restart markers
+work_area.py, fields.py  what lies where in memory
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiled.intrinsics import load_i64, load_u8, load_u16, shift_left, shift_right, store_i16, store_i64, store_u8
+from ....compiled.intrinsics import load_i64, load_u16, shift_left, shift_right, store_i16, store_i64, store_u8
 from ....compiled.step import inlined
 from .bits import refilled
 from .fields import offsets

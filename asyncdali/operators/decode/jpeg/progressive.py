@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiled.intrinsics import load_i64, load_u8, load_u16, lowest_bit, shift_left, shift_right, smaller, store_i16, store_i64, store_u8
-from ....compiled.intrinsics import load_i16
-from ....compiled.step import inlined
+from ....compiled.intrinsics import (  # fmt: skip
+    load_i16,
+    load_i64,
+    load_u8,
+    load_u16,
+    lowest_bit,
+    shift_left,
+    shift_right,
+    smaller,
+    store_i16,
+    store_i64,
+    store_u8,
+)
+from ....compiled.step import compiled, inlined
 from .bits import refilled
 from .entropy import (  # fmt: skip
     AC_TABLE,
@@ -274,7 +285,8 @@ def _decode_scan(work, places, header):
     parameters = header + 1 + 2 * count
     start, end = np.int64(load_u8(parameters)), np.int64(load_u8(parameters + 1))
     high, low = np.int64(load_u8(parameters + 2)) >> 4, np.int64(load_u8(parameters + 2)) & 15
-    if end > 63 or start > end or (start == 0 and end != 0) or (start > 0 and count != 1) or low > _LARGEST_SHIFT or (high > 0 and low != high - 1):
+    band = start <= end <= 63 and (end == 0 if start == 0 else count == 1)
+    if not band or low > _LARGEST_SHIFT or (high > 0 and low != high - 1):
         return False
     specs, stop = work + SPECS, load_i64(plan + SCAN_SPECS_STOP)
     for spec in range(specs, stop, BLOCK_BYTES):
@@ -345,52 +357,23 @@ def _next_scan(work, source):
         source = end + 2
 
 
-@inlined
+@compiled(2)
 def decode_scans(work, places):
-    """Decode all scans of the file; False if something is not as it should be, or a bit of a coefficient never came (libjpeg-turbo smooths
-    such pictures)."""
+    """Decode all scans of the file: 1, or 0 if something is not as it should be, or a bit of a coefficient never came (libjpeg-turbo smooths
+    such pictures).
+
+    A function of its own, compiled when the first progressive file comes: most data sets have none.
+    """
     plan, header = work + PLAN, load_i64(work + SCAN_HEADER)
     while header > 0:
         store_i64(plan + SEGMENT, -1)
         if not _decode_scan(work, places, header):
-            return False
+            return 0
         source = past_scan(work)
         header = np.int64(-1) if source == 0 else _next_scan(work, source)
     for k in range(load_i64(work + COMPONENTS)):
         precisions = load_i64(work + FIRST_COMPONENT + k * COMPONENT_BYTES + PRECISIONS)
         for coefficient in range(64):
             if load_u8(precisions + coefficient) != 1:
-                return False
-    return header == 0
-
-
-# --- memory
-
-
-@inlined
-def _place(work, at):
-    """Give the components their memory from address `at` on; the address behind it."""
-    plan = work + PLAN
-    for k in range(load_i64(work + COMPONENTS)):
-        part = work + FIRST_COMPONENT + k * COMPONENT_BYTES
-        groups = (load_i64(plan + ACROSS) * load_i64(part + SAMPLING_H) + GROUP_BLOCKS - 1) // GROUP_BLOCKS
-        rows = load_i64(plan + DOWN) * load_i64(part + SAMPLING_V)
-        store_i64(part + ROW_GROUPS, groups)
-        store_i64(part + ALL_COEFFICIENTS, at)
-        store_i64(part + MASKS, at + rows * groups * GROUP_BYTES)
-        at += rows * groups * (GROUP_BYTES + 8 * GROUP_BLOCKS)
-        store_i64(part + PRECISIONS, at)
-        at += 64
-    return at
-
-
-@inlined
-def bytes_of_coefficients(work):
-    """Bytes that :func:`place_coefficients` takes."""
-    return _place(work, np.int64(0)) + 64
-
-
-@inlined
-def place_coefficients(work, memory):
-    """Give all coefficients their places in `memory`, which is 0."""
-    _place(work, (memory + 63) & -64)
+                return 0
+    return 1 if header == 0 else 0

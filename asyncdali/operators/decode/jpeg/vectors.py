@@ -6,23 +6,23 @@ vector here may be wider than the processor's: LLVM cuts it. What has an instruc
 
 from __future__ import annotations
 
-import platform
 from functools import cache
 from typing import Any
 
-import llvmlite.binding
 from llvmlite import ir
+from numba.core.registry import cpu_target
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
 
 @cache
 def native_bits() -> int:
-    """Width of the widest x86 vectors of 16-bit integers; 0 on other processors."""
-    if platform.machine() not in ("x86_64", "AMD64"):
+    """Width of the widest x86 vectors of 16-bit integers that Numba compiles for; 0 on other processors."""
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    if not triple.startswith(("x86_64", "amd64")):
         return 0
-    features = llvmlite.binding.get_host_cpu_features()
-    return 512 if features.get("avx512bw") else 256 if features.get("avx2") else 128
+    known = features.split(",")
+    return 512 if "+avx512bw" in known else 256 if "+avx2" in known else 128
 
 
 def splat(element: ir.Type, count: int, value: int) -> ir.Constant:

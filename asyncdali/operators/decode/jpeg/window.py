@@ -11,7 +11,20 @@ from functools import cache
 import numpy as np
 from numba import types
 
-from ....compiled.intrinsics import copy_bytes, larger, load_i32, load_i64, load_u8, load_u16, shift_right, smaller, store_i64, store_u8, store_u16
+from ....compiled.intrinsics import (
+    call2,
+    copy_bytes,
+    larger,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u16,
+    shift_right,
+    smaller,
+    store_i64,
+    store_u8,
+    store_u16,
+)
 from ....compiled.memory import address_of
 from ....compiled.step import compiled, inlined
 from .bits import PADDING
@@ -35,8 +48,8 @@ from .entropy import (  # fmt: skip
 )
 from .fields import (  # fmt: skip
     AC_CODES,
-    COMPONENT_BYTES,
     ALL_COEFFICIENTS,
+    COMPONENT_BYTES,
     COMPONENTS,
     DC_CODES,
     FIRST_COMPONENT,
@@ -56,8 +69,8 @@ from .fields import (  # fmt: skip
     offsets,
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
+from .kept import bytes_of_coefficients, place_coefficients
 from .markers import read_frame
-from .progressive import bytes_of_coefficients, decode_scans, place_coefficients
 from .segments import begin_segment, past_scan, segment_is_over
 from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
 from .work_area import (  # fmt: skip
@@ -97,10 +110,10 @@ from .work_area import (  # fmt: skip
 )
 
 # What is asked for: a request.
-(DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS) = offsets(15)
-REQUEST_BYTES = 15 * 8
+(DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS, SCANS) = offsets(16)
+REQUEST_BYTES = 16 * 8
 """OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
-CONSTANTS: see `constants`."""
+CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over."""
 
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
@@ -215,7 +228,7 @@ def _set_memory(work, request):
     plan, spec = work + PLAN, work + SPECS
     mcus = load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU)
     at = work + ROWS
-    first, stop = at, load_i64(request + WORK) + load_i64(request + ROOM)
+    stop = load_i64(request + WORK) + load_i64(request + ROOM)
     for k in range(load_i64(plan + PARTS)):
         source, part = work + FIRST_COMPONENT + k * COMPONENT_BYTES, plan + PART + k * PART_BYTES
         h, v = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V)
@@ -460,12 +473,17 @@ def _decode_rows(work, request):
 
 @compiled(1)
 def decode_window(request):
-    """Decode the window that `request` describes: 0, or HANDED_OVER if libjpeg-turbo has to (the output is undefined then)."""
+    """Decode the window that `request` describes: 0, or HANDED_OVER if libjpeg-turbo has to (the output is undefined then).
+
+    Without DATA it builds the constants at OUT for the codes at CONSTANTS: in here their code is compiled once.
+    """
     work, known = load_i64(request + WORK), load_i64(request + CONSTANTS)
     data, size = load_i64(request + DATA), load_i64(request + SIZE)
+    if data == 0:
+        return 0 if _build_constants(known, load_i64(request + OUT)) else HANDED_OVER
     if load_i64(request + ROOM) < ROWS or not read_frame(data, size, work):
         return HANDED_OVER
-    h, v, width = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V), load_i64(work + WIDTH)
+    h, width = load_i64(work + LARGEST_H), load_i64(work + WIDTH)
     components = load_i64(work + COMPONENTS)
     if (
         width != load_i64(request + PICTURE_WIDTH)
@@ -505,24 +523,24 @@ def _decode_progressive(work, request):
     if not _set_memory(work, request):
         return False
     size = bytes_of_coefficients(work)
-    memory = _calloc(size, 1) if size <= LARGEST_KEPT else np.int64(0)
+    memory = _calloc(size, 1) if size <= LARGEST_KEPT and load_i64(request + SCANS) != 0 else np.int64(0)
     if memory == 0:
         return False
     place_coefficients(work, memory)
-    good = decode_scans(work, load_i64(request + CONSTANTS)) and _decode_rows(work, request)
+    good = call2(load_i64(request + SCANS), work, load_i64(request + CONSTANTS)) != 0 and _decode_rows(work, request)
     _free(memory)
     return good
 
 
-@compiled(2)
-def _build_known(payloads, constants):
-    """Tables for the codes at `payloads` (272 bytes each: DC, DC, AC, AC) into `constants`; gives how many were built."""
-    built = 0
+@inlined
+def _build_constants(payloads, constants):
+    """Tables for the codes at `payloads` (272 bytes each: DC, DC, AC, AC) into `constants`; whether they are right."""
     single = constants + CONSTANT_BYTES
+    good = True
     for k in range(2):
-        built += build_dc(constants + KNOWN_DC + k * DC_TABLE_BYTES, payloads + 272 * k)
-        built += build_ac(constants + KNOWN_AC + k * AC_TABLE_BYTES, payloads + 272 * (2 + k), single)
-    return built
+        good = good and build_dc(constants + KNOWN_DC + k * DC_TABLE_BYTES, payloads + 272 * k)
+        good = good and build_ac(constants + KNOWN_AC + k * AC_TABLE_BYTES, payloads + 272 * (2 + k), single)
+    return good
 
 
 @cache
@@ -535,6 +553,7 @@ def constants() -> np.ndarray:
     payloads = np.zeros((4, 272), np.uint8)
     for row, codes in zip(payloads, STANDARD_CODES, strict=True):
         row[: len(codes)] = np.frombuffer(codes, np.uint8)
-    built = _build_known(address_of(payloads), address_of(found))
-    assert built == 4
+    request = np.zeros(REQUEST_BYTES // 8, np.int64)
+    request[CONSTANTS // 8], request[OUT // 8] = address_of(payloads), address_of(found)
+    assert decode_window(address_of(request)) == 0, "the standard's tables"
     return found
