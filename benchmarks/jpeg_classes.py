@@ -44,7 +44,8 @@ def classes(paths: list[str]) -> dict[str, list[bytes]]:
         small = [cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) for image in images]
         found[f"{size}x{size}, quality 85"] = encoded(small, 85)
         found[f"{size}x{size}, quality 85, optimised codes"] = encoded(small, 85, "420", cv2.IMWRITE_JPEG_OPTIMIZE, 1)
-    large = cv2.resize(np.vstack([np.hstack([cv2.resize(images[4 * r + c], (800, 600)) for c in range(3)]) for r in range(3)]), (4000, 3000))
+    tiles = [[cv2.resize(images[4 * row + column], (800, 600)) for column in range(3)] for row in range(3)]
+    large = cv2.resize(np.vstack([np.hstack(row) for row in tiles]), (4000, 3000))
     noise = np.random.default_rng(0).normal(0, 3, large.shape)
     large = np.clip(large + noise, 0, 255).astype(np.uint8)  # a sensor's, which enlarging took away
     for quality in (85, 95):
@@ -152,4 +153,3 @@ def decoders(paths: list[str], only: str = "") -> Table:
             handed = handed or f"{pair[0].counts[1] / pair[0].counts.sum():.0%}"
         table.add(name, len(files), f"{sum(map(len, files)) / len(files) / 1000:.0f}", handed, *row)
     return table
-

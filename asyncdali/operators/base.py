@@ -512,7 +512,7 @@ class Operator:
         return False
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        """What the operator has counted since ``build()``, for statistics: (name, number) pairs, always the same names in the same order."""
+        """What the operator has counted since ``build()``: (name, number) pairs, always the same names in the same order."""
         return ()
 
     # --- one iteration

@@ -73,7 +73,9 @@ class Decoders:
             return None
         return out.reshape(h, w, channels).copy()
 
-    def turbos(self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False) -> np.ndarray | None:
+    def turbos(
+        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
+    ) -> np.ndarray | None:
         """The same by libjpeg-turbo alone; None if it refuses."""
         header = self.header(data)
         width, height, components = (int(value) for value in header[1:4])

@@ -77,6 +77,47 @@ def test_noise_and_flat_pictures(decoders):
                 equal(decoders, encode(image, "JPEG", quality=quality, subsampling=subsampling))
 
 
+@pytest.mark.parametrize("quality", [10, 75, 97])
+@pytest.mark.parametrize("sampling", ["444", "422", "420", "440", "grey"])
+def test_progressive_windows(decoders, sampling, quality):
+    rng = np.random.default_rng(quality)
+    for width, height in [(131, 61), (37, 90), (8, 8)]:
+        image = picture(height, width, 1 if sampling == "grey" else 3, seed=quality)
+        options = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1, cv2.IMWRITE_JPEG_QUALITY, quality]
+        options += [cv2.IMWRITE_JPEG_RST_INTERVAL, int(rng.choice([0, 3]))]
+        if sampling != "grey":
+            options += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")]
+        data = encode_cv(image, ".jpg", options)
+        for place in windows(rng, width, height, 8):
+            equal(decoders, data, place=place, channels=int(rng.choice([1, 3])), bgr=bool(rng.random() < 0.3))
+
+
+def test_restart_intervals_that_change_between_scans(decoders):
+    data = encode(picture(40, 64), "JPEG", progressive=True, subsampling=1, restart_marker_rows=1)
+    assert data.count(b"\xff\xdd\0\4") > 1
+    equal(decoders, data)
+
+
+def test_progressive_files_that_lack_scans(decoders):
+    """libjpeg-turbo smooths them: they are handed over, and so is what ends within a scan."""
+    data = encode(picture(40, 51), "JPEG", progressive=True, quality=80)
+    scans = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
+    assert len(scans) > 5
+    equal(decoders, data)
+    for at in scans[1:]:
+        assert decoders.ours(data[:at] + b"\xff\xd9") is None
+        assert decoders.ours(data[: at - 20]) is None
+        assert np.array_equal(run_operator("decoders.image", [data[:at] + b"\xff\xd9"])[0], decoders.turbos(data[:at] + b"\xff\xd9"))
+
+
+def test_huge_progressive_files_are_handed_over(decoders):
+    """Their coefficients would take more memory than our decoder asks for."""
+    data = bytearray(encode(picture(40, 51), "JPEG", progressive=True))
+    frame = data.index(b"\xff\xc2")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", 30000, 30000)
+    assert decoders.ours(bytes(data), place=(0, 0, 16, 16)) is None
+
+
 def with_segment(data: bytes, marker: int, payload: bytes) -> bytes:
     return data[:2] + segment(marker, payload) + data[2:]
 
@@ -133,9 +174,11 @@ def test_too_little_room_is_handed_over(decoders):
 def counts(**arguments) -> list[int]:
     """How many of one batch each decoder decoded, by the statistics of a pipeline."""
 
+    encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
+    files = [np.frombuffer(data, np.uint8) for data in encoded]
+
     @pipeline_def(batch_size=4, num_threads=2, device_id=None, prefetch_queue_depth=1)
     def decode():
-        files = [np.frombuffer(data, np.uint8) for data in (baseline(), handed_over()["4:1:1"], baseline(), with_orientation(baseline(), 6))]
         return fn.decoders.image(fn.external_source(source=lambda: files, batch=True), name="decode", **arguments)
 
     with decode() as pipe:

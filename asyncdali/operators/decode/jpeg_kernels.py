@@ -57,7 +57,8 @@ _SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_cr
 WORK_BYTES = 4096
 
 # The context of decode_step (int64 each), in bytes.
-(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS, OWN_SCANS) = fields.offsets(14)
+(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS,
+ OWN_SCANS) = fields.offsets(14)  # fmt: skip
 SCRATCH_FIELD = SCRATCH // 8
 _REQUEST_BYTES = 128
 assert window.REQUEST_BYTES <= _REQUEST_BYTES
@@ -496,11 +497,16 @@ def context_of(
 ) -> np.ndarray:  # fmt: skip
     """The context of :data:`decode_step`: int64.
 
-    `table`: the function table. `addresses`, `sizes`: of the files, and `targets`: of the outputs, addresses of int64[samples] each.
-    `geometry`: address of int64[samples, GEOMETRY_FIELDS]: kind, x, y, w, h of the window in stored coordinates, stored width and height,
-    orientation, columns to read beyond the window, bytes per pixel, components of the file. `color`: libjpeg's colour space of three
-    channels. `turned`: offset in the scratch of the buffer for windows to turn. `own`: address of our own decoder or 0, `own_scans`:
-    of what it decodes progressive files by, or 0, and `own_room`, which it may use. `counts`: address of two int64 that count samples by decoder (COUNT_NAMES), or 0.
+    table               address of the function table
+    addresses, sizes    of the files, and `targets` of the outputs: addresses of int64[samples] each
+    geometry            address of int64[samples, GEOMETRY_FIELDS]: kind, x, y, w, h of the window in stored coordinates, stored width and
+                        height, orientation, columns to read beyond the window, bytes per pixel, components of the file
+    color               libjpeg's colour space of three channels
+    turned              offset in the scratch of the buffer for windows to turn
+    own                 address of our own decoder, or 0: libjpeg-turbo decodes all
+    own_scans           address of jpeg.progressive.decode_scans, or 0: libjpeg-turbo decodes progressive files
+    own_room            bytes that our own decoder may use
+    counts              address of two int64 that count samples by decoder (COUNT_NAMES), or 0
     """
     constants = address_of(window.constants()) if own else 0
     return np.array(

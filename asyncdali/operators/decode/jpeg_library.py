@@ -114,7 +114,7 @@ def described() -> str:
 
 
 def own_decoder(table: np.ndarray | None) -> int:
-    """Address of our own decoder. 0 where it is turned off, or where there is no libjpeg-turbo (its function table `table`) to hand over to."""
+    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`)."""
     if switched_off() or table is None or not _equal_to_turbo(address_of(table)):
         return 0
     from .jpeg import window

@@ -304,9 +304,8 @@ def _decode_scan(work, places, header):
             return begin_segment(work)
     interval, mcu, total = load_i64(work + RESTART), np.int64(0), across * down
     while mcu < total:
-        if mcu == 0 or (interval != 0 and mcu % interval == 0):
-            if not begin_segment(work):
-                return False
+        if (mcu == 0 or (interval != 0 and mcu % interval == 0)) and not begin_segment(work):
+            return False
         row, column = mcu // across, mcu % across
         last = smaller(total, (row + 1) * across)
         if interval != 0:
@@ -332,7 +331,7 @@ def _decode_scan(work, places, header):
 
 @inlined
 def _next_scan(work, source):
-    """Read the segments from the marker before `source` on: the header of the next scan, 0 at the end of the file, -1 if something is odd."""
+    """Read the segments from the marker before `source` on: the header of the next scan; 0 at the end of the file, -1 if one is odd."""
     stop = load_i64(work + PLAN + DATA_STOP)
     while True:
         marker = np.int64(load_u8(source - 1))
@@ -350,6 +349,8 @@ def _next_scan(work, source):
         if marker == 0xC4:
             if not read_huffman(start, end, work):
                 return np.int64(-1)
+        elif marker == 0xDD and end - start == 2:
+            store_i64(work + RESTART, big_endian(start))
         elif marker >> 4 != 0xE and marker != 0xFE:
             return np.int64(-1)
         if load_u8(end) != 0xFF:
@@ -359,8 +360,8 @@ def _next_scan(work, source):
 
 @compiled(2)
 def decode_scans(work, places):
-    """Decode all scans of the file: 1, or 0 if something is not as it should be, or a bit of a coefficient never came (libjpeg-turbo smooths
-    such pictures).
+    """Decode all scans of the file: 1, or 0 if something is not as it should be, or a bit of a coefficient never came: libjpeg-turbo
+    smooths such pictures.
 
     A function of its own, compiled when the first progressive file comes: most data sets have none.
     """

@@ -149,9 +149,7 @@ class Vectors:
         return value
 
     def _binary(self, name: str, kind: ir.Type) -> ir.Function:
-        return self.builder.module.declare_intrinsic(
-            f"{name}.v{kind.count}i{kind.element.width}", (), ir.FunctionType(kind, [kind, kind])
-        )
+        return self.builder.module.declare_intrinsic(f"{name}.v{kind.count}i{kind.element.width}", (), ir.FunctionType(kind, [kind, kind]))
 
     def high_product(self, value: ir.Value, factor: int) -> ir.Value:
         """Upper halves of int16 products (``pmulhw``)."""

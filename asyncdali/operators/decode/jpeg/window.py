@@ -1,7 +1,8 @@
 """One window of one picture: from the file's bytes to pixels, a row of MCUs at a time.
 
-A window needs the blocks that it touches, and those whose chroma the filter looks at beside it. Other blocks are gone through for their
-DC values alone, and nothing is read behind the window's last row. Samples of a row of MCUs lie in *strips*, with the last row of the one before.
+A window needs the blocks that it touches, and those beside it whose chroma the filter looks at. Other blocks are gone through for their
+DC values alone, and nothing is decoded behind the window's last row. Samples of a row of MCUs lie in strips, behind the last row of the
+MCUs before.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ from .work_area import (  # fmt: skip
 )
 
 # What is asked for: a request.
-(DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS, SCANS) = offsets(16)
+(DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS,
+ SCANS) = offsets(16)  # fmt: skip
 REQUEST_BYTES = 16 * 8
 """OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
 CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over."""
@@ -277,9 +279,8 @@ def _walk(work, places, mcu, start, stop):
                 return False
         mcu = start // interval * interval
     while mcu < stop:
-        if mcu == 0 or (interval != 0 and mcu % interval == 0):
-            if not begin_segment(work):
-                return False
+        if (mcu == 0 or (interval != 0 and mcu % interval == 0)) and not begin_segment(work):
+            return False
         end = start if mcu < start else stop
         if interval != 0:
             end = smaller(end, mcu - mcu % interval + interval)
@@ -442,7 +443,8 @@ def _decode_rows(work, request):
     looks_below = load_i64(plan + PARTS) == 3 and load_i64(work + LARGEST_V) == 2
     mcu = np.int64(0)
     for row in range(load_i64(plan + FIRST_ROW), load_i64(plan + STOP_ROW)):
-        begin, stop_mcu = row * load_i64(plan + ACROSS) + load_i64(plan + FIRST_MCU), row * load_i64(plan + ACROSS) + load_i64(plan + STOP_MCU)
+        row_start = row * load_i64(plan + ACROSS)
+        begin, stop_mcu = row_start + load_i64(plan + FIRST_MCU), row_start + load_i64(plan + STOP_MCU)
         if load_i64(work + MARKER) == PROGRESSIVE:
             _transform_kept(work, request, row)
             stop_mcu = begin
