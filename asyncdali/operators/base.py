@@ -573,6 +573,10 @@ class Operator:
         """
         return False
 
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        """What the operator has counted since ``build()``: (name, number) pairs, always the same names in the same order."""
+        return ()
+
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:

@@ -96,11 +96,14 @@ class ImageDecoder(Operator):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from . import jpeg_kernels
-        from .jpeg_library import function_table
+        from .jpeg_library import function_table, own_decoder
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
+        self._own = own_decoder(self._table)
+        self._scans = 0
+        self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
         self._dtype: DALIDataType = spec.constant("dtype")
@@ -181,6 +184,14 @@ class ImageDecoder(Operator):
         except MemoryError:
             raise SampleError(i, "not enough memory to decode it") from None
 
+    def _own_scans(self, headers: np.ndarray) -> int:
+        """Address of what our own decoder needs for progressive files, once there are any: most data sets have none, and it is compiled."""
+        if self._own and not self._scans and not self._plain and (headers[:, 6] == 0xC2).any():
+            from .jpeg import progressive
+
+            self._scans = progressive.decode_scans.address
+        return self._scans
+
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
         """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
         _, width, height, components = (int(value) for value in header[:4])
@@ -189,7 +200,10 @@ class ImageDecoder(Operator):
         if self._table is None:
             return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
-        image, code, message = self._kernels.decode_whole(self._table, data, width, height, components, channels, self._fast_dct)
+        image, code, message = self._kernels.decode_whole(
+            self._table, data, width, height, components, channels, self._fast_dct, self._own, self._own_scans(header[None]),
+            address_of(self._counts),
+        )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
         return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
@@ -218,17 +232,20 @@ class ImageDecoder(Operator):
         if self._lanes is not None and not self._whole_from_python:
             hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
-        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
-        context = np.array(
-            [
-                self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
-                _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
-            ],
-            np.int64,
+        own_room = self._kernels.own_room(sizes, images) if self._own else 0
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
+        context = self._kernels.context_of(
+            self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
+            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
+            own_scans=self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
         )  # fmt: skip
-        keep = (addresses, sizes, windows, targets, source, ready)
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
+        keep = (addresses, sizes, windows, targets, source, ready, self._counts)
+        field = self._kernels.SCRATCH_FIELD
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         return Planned([output], [step])
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        return tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
