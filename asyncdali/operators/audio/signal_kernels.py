@@ -12,7 +12,7 @@ from numba import types
 from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f32, view_f64
+from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f64
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
@@ -89,7 +89,7 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     return preemphasis
 
 
-# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of the signal;
+# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of them;
 # float64[2]: reference (0: the largest), part of it that is the cut-off; offset of the scratch.
 (_SIGNALS, _STARTS, _LENGTHS, _SAMPLES, _WINDOW, _STRETCH, _CUT, _SCRATCH) = range(0, 8 * 8, 8)
 _LANES = 8  # stretches whose sums go on side by side
