@@ -39,7 +39,7 @@ def _function(lib: Any, name: str) -> Any:
 
 def _resolved(lib: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments; text like "@FLOAT" stands for a member of the library's ``types``."""
-    return {key: getattr(lib.types, value[1:]) if isinstance(value, str) and value[:1] == "@" else value for key, value in arguments.items()}
+    return {key: getattr(lib.types, value[1:]) if str(value)[:1] == "@" else value for key, value in arguments.items()}
 
 
 def _call(operator: str, named: dict[str, Any], lib: Any, *fed: Any) -> Any:
@@ -223,14 +223,18 @@ _SEQUENCES = [
     case("volumes", "warp_affine", "volume", label="volume", matrix=[1.0, 0.1, 0.0, 3.0, 0.0, 1.0, 0.1, -2.0, 0.1, 0.0, 1.0, 1.0]),
 ]
 
+def _deviation(name: str, lib: Any, x: Any) -> Any:
+    return _function(lib, f"reductions.{name}")(x, lib.fn.reductions.mean(x))
+
+
 _STATISTICS = [
     *(case("statistics", f"reductions.{name}", "photo") for name in ("sum", "mean", "mean_square", "rms", "min", "max")),
     *(case("statistics", f"reductions.{name}", "photo", label="axes 0 1", axes=[0, 1]) for name in ("sum", "mean", "min")),
     case("statistics", "reductions.sum", "floats", label="FLOAT"),
     case("statistics", "reductions.mean", "floats", label="FLOAT axes 0 1", axes=[0, 1]),
     case("statistics", "reductions.sum", "photo", label="axis 2", axes=[2]),
-    *(_graph("statistics", f"reductions.{name}", lambda lib, x, name=name: _function(lib, f"reductions.{name}")(x, lib.fn.reductions.mean(x)),
-             "photo", operators=(f"reductions.{name}",)) for name in ("std_dev", "variance")),
+    *(_graph("statistics", f"reductions.{name}", partial(_deviation, name), "photo",
+             operators=(f"reductions.{name}",)) for name in ("std_dev", "variance")),
     case("statistics", "normalize", "photo"),
     case("statistics", "normalize", "photo", label="axes 0 1", axes=[0, 1]),
     case("statistics", "normalize", "floats", label="FLOAT axes 0 1", axes=[0, 1]),
@@ -357,8 +361,9 @@ _READERS = [
       for name in ("file", "tfrecord", "caffe", "caffe2", "webdataset", "mxnet", "numpy")),
     *(Case(f"readers.{name} small", "readers", partial(_small, name), (), (f"readers.{name}",), batch=8)
       for name in ("coco", "nemo_asr", "sequence")),
-    Case("experimental.readers.video", "readers", lambda lib: lib.fn.experimental.readers.video(filenames=[video_file()], sequence_length=16),
-         (), ("experimental.readers.video", "readers.video"), batch=2),
+    Case("experimental.readers.video", "readers",
+         lambda lib: lib.fn.experimental.readers.video(filenames=[video_file()], sequence_length=16), (),
+         ("experimental.readers.video", "readers.video"), batch=2),
 ]  # fmt: skip
 
 
@@ -385,8 +390,8 @@ _PYTHON = [
 ]  # fmt: skip
 
 CASES: list[Case] = [
-    *_AUDIO, *_COLOR, *_GEOMETRY, *_MATRICES, *_FILTERS, *_ARRAYS, *_SEQUENCES, *_STATISTICS, *_MATH, *_NOISE, *_RANDOM, *_BOXES, *_DECODING,
-    *_READERS, *_PYTHON,
+    *_AUDIO, *_COLOR, *_GEOMETRY, *_MATRICES, *_FILTERS, *_ARRAYS, *_SEQUENCES, *_STATISTICS, *_MATH, *_NOISE, *_RANDOM, *_BOXES,
+    *_DECODING, *_READERS, *_PYTHON,
 ]  # fmt: skip
 
 NOT_HERE = {

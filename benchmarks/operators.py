@@ -2,8 +2,8 @@
 
     python -m benchmarks.operators [--only NAME,NAME] [--families FAMILY,FAMILY] [--rounds 5] [--seconds 0.08] [--json FILE] [--list]
 
-Each library runs two pipelines: one that only takes its inputs (``external_source`` without a copy), and one that has the operator, too. The
-processor time of the process (all threads) is taken of blocks of iterations, in turns; the operator's is the median of the differences.
+Each library runs two pipelines: one that only takes its inputs (``external_source`` without a copy), and one that has the operator, too.
+The processor time of the process (all threads) is taken of blocks of iterations, in turns; the operator's is the median of the differences.
 Short operators stand several times in the pipeline, each with inputs of its own, so that neither library can merge them. What is below the
 resolution of 0.1 us per sample counts as 0.1 us.
 """

@@ -81,7 +81,7 @@ def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
 
 
 def _block_translator(tables: int) -> Any:
-    """``translate(source, out, table, count)``: whole blocks; byte i is looked up in table i % `tables`; `count` is a multiple of 64 * tables.
+    """``translate(source, out, table, count)``: byte i is looked up in table i % `tables`; `count` is a multiple of 64 * tables.
 
     A loop of its own, so that the tables stay in registers.
     """
@@ -118,7 +118,6 @@ def _block_translator(tables: int) -> Any:
 def translator(tables: int) -> Any:
     """``translate(source, out, table, count)``: bytes by tables of 256 bytes that follow each other; byte i by table i % `tables`."""
     fast, whole_block = has_byte_tables() and tables in (1, 3), 64 * tables
-    blocks = _block_translator(tables) if fast else None
 
     @inlined
     def one_by_one(source, out, table, begin, count):
@@ -139,6 +138,8 @@ def translator(tables: int) -> Any:
             one_by_one(source, out, table, 0, count)
 
         return translate
+
+    blocks = _block_translator(tables)
 
     @inlined
     def translate_blocks(source, out, table, count):

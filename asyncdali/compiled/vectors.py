@@ -1,8 +1,8 @@
 """Vectors of a fixed number of lanes as values of kernels, where the compiler would not find them in a loop by itself.
 
-``Lanes(np.float32, 16)`` gives the functions of one kind of vector; its values know ``+ - * / & | ^ << >>``, unary ``-`` and the comparisons,
-lane by lane, without contraction. LLVM makes of a vector what the processor has: 16 floats are one AVX-512 register, two of AVX2, four of
-SSE or NEON. Comparisons give vectors of truth values for ``choose``.
+``lanes("float32", 16)`` gives the functions of one kind of vector. Its values know ``+ - * / & | ^ << >>`` and the comparisons. All work lane
+by lane, without contraction. LLVM makes of a vector what the processor has: 16 floats are one register of AVX-512, two of AVX2, four of
+SSE. Comparisons give vectors of truth values for ``choose``.
 """
 
 from __future__ import annotations
@@ -213,10 +213,14 @@ def _declare(symbol: Any, lower: Callable[[Any, Vector, Any, Any], Any], truth: 
         return lower(builder, sig.args[0], *args)
 
 
+def _comparison(text: str) -> Callable[[Any, Vector, Any, Any], Any]:
+    return lambda builder, kind, x, y: _compare_ir(builder, kind, text, x, y)
+
+
 for _symbol, _lower in _ARITHMETIC.items():
     _declare(_symbol, _lower, False)
 for _symbol, _text in _COMPARISONS.items():
-    _declare(_symbol, lambda b, kind, x, y, text=_text: _compare_ir(b, kind, text, x, y), True)
+    _declare(_symbol, _comparison(_text), True)
 
 
 # ------------------------------------------------------------------------------------------------------------------ functions

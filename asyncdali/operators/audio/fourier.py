@@ -37,10 +37,10 @@ class RealTransform:
     """The plan of a transform of `n` real numbers, n even and n / 2 a product of 2, 3 and 5; in float32.
 
     Numbers 2j and 2j + 1 are taken as one complex number, and n / 2 of these are transformed in place: number j lies at ``places[j]``
-    (int32[n / 2], digits reversed) when the stages begin. Stage s joins ``radices[s]`` (int32[stages]) transforms of length m, the product of
-    the radices before it; ``twiddles`` (complex64, one stage after the other) holds for each k in [0, m) the radix - 1 factors
-    exp(-2 pi i j k / (radix m)). ``turns`` (complex64[n / 4 + 1]) holds exp(-2 pi i k / n), which make the spectrum of the real numbers of
-    the result. That needs a factor of 1/2, which belongs into the window function: a power of two rounds nothing.
+    (int32[n / 2], digits reversed) when the stages begin. Stage s joins ``radices[s]`` (int32[stages]) transforms of length m, the product
+    of the radices before it; ``twiddles`` (complex64, one stage after the other) holds for each k in [0, m) the radix - 1 factors
+    exp(-2 pi i j k / (radix m)). ``turns`` (complex64[n / 4 + 1]) holds exp(-2 pi i k / n), which make the result the spectrum of the real
+    numbers. That needs a factor of 1/2, which belongs into the window function: a power of two rounds nothing.
     """
 
     def __init__(self, n: int):

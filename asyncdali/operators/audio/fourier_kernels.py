@@ -272,8 +272,7 @@ def make_spectrogram_step(
 ) -> Step:  # fmt: skip
     """The step for a batch of signals of `lengths`, of which `windows` windows are taken; see the step."""
     sizes = np.ascontiguousarray(np.stack([lengths, windows], axis=1), np.int64)
-    real = plan if isinstance(plan, RealTransform) else None
-    weights = weights if real is None else weights * np.float32(0.5)
+    weights = weights if isinstance(plan, Transform) else weights * np.float32(0.5)
     tables = plan.table if isinstance(plan, Transform) else plan_table(plan)
     values = (source.addresses, output.addresses, sizes, tables, weights, len(weights), hop, before, reflect, power, time_major, 0)
     table, keep = context_table(values)
@@ -298,11 +297,11 @@ def make_spectrogram_step(
         kernel = "spectrogram" if isinstance(plan, Transform) else "real_spectrogram"
         return [Launch(Kernel(_SOURCE, kernel), context, blocks, max(32, min(BLOCK, made // 2)))]
 
-    if real is None:
+    if isinstance(plan, Transform):
         step = Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, _SCRATCH_FIELD, (*keep, plan))
     else:
-        function = real_spectrogram_step(lane_count(real.length)).address
-        step = Step(function, table, no_explanation, _scratch_bytes(real.length, len(weights)), _SCRATCH_FIELD, (*keep, real))
+        function = real_spectrogram_step(lane_count(plan.length)).address
+        step = Step(function, table, no_explanation, _scratch_bytes(plan.length, len(weights)), _SCRATCH_FIELD, (*keep, plan))
     step.launches = launches
     return step
 

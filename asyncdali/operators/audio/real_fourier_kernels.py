@@ -211,8 +211,8 @@ def real_transforms(count: int) -> SimpleNamespace:
     """What kernels need for `count` transforms at a time; `data` is n float32 vectors of memory, aligned to a cache line.
 
     ``load_windows(plan, data, pointers, used, weights)``: the first `used` numbers at each pointer times their weights, zeros behind them.
-    ``load_columns(plan, data, source, stride, used, valid)``: the same of neighbours, `valid` of which are there; `stride` bytes from number
-    to number; all weights are 1/2.
+    ``load_columns(plan, data, source, stride, used, valid)``: the same of neighbours, `valid` of which are there. It is `stride` bytes from
+    number to number; all weights are 1/2.
     ``transform(plan, data)``: in place.
     ``store_powers(plan, data, out, stride, root)``: powers of n / 2 + 1 frequencies, `stride` bytes apart, a vector each.
     ``write_rows(bins, values, out, stride, valid)``: vectors at `values` as rows of `bins` numbers.
@@ -260,7 +260,7 @@ def real_transforms(count: int) -> SimpleNamespace:
 
     @inlined
     def transform(plan, data):
-        half, w, m = load_i64(plan) >> 1, load_i64(plan + PLAN_TWIDDLES), 1
+        half, w, m = load_i64(plan) >> 1, load_i64(plan + PLAN_TWIDDLES), np.int64(1)
         for stage in range(load_i64(plan + PLAN_STAGES)):
             radix = np.int64(load_i32(load_i64(plan + PLAN_RADICES) + 4 * stage))
             stride, factors = m * 2 * size, (radix - 1) * 8

@@ -89,7 +89,7 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     return preemphasis
 
 
-# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of the signal;
+# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of them;
 # float64[2]: reference (0: the largest), part of it that is the cut-off; offset of the scratch.
 (_SIGNALS, _STARTS, _LENGTHS, _SAMPLES, _WINDOW, _STRETCH, _CUT, _SCRATCH) = range(0, 8 * 8, 8)
 _LANES = 8  # stretches whose sums go on side by side

@@ -20,9 +20,9 @@ from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
 from ..base import Step, context_table, no_explanation
 
-# Context: input and output addresses, pixels int64[samples], coefficients float32[15]: a matrix with a row per output channel, 3 numbers that
-# are taken off before, 3 that are added after; place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums of
-# three are rounded in that order).
+# Context: input and output addresses, pixels int64[samples], coefficients float32[15]: a matrix with a row per output channel, 3 numbers
+# that are taken off before, 3 that are added after; place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums
+# of three are rounded in that order).
 (_INPUTS, _OUTPUTS, _PIXELS, _COEFFICIENTS, _FIRST) = range(0, 5 * 8, 8)
 
 _SOURCE = Path(__file__).with_name("color_space_kernels.cu")

@@ -16,8 +16,8 @@ _tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
 _histogram = local_array(np.int64, _VALUES)
 _translate_one, _translate_three = translator(1), translator(3)
 
-# Context: input and output addresses; records int64[samples, 3]: groups of planes that follow each other in memory, planes of a group (which
-# lie element by element beside each other), elements of a plane.
+# Context: input and output addresses; records int64[samples, 3]: groups of planes that follow each other in memory, planes of a group
+# (their elements alternate), elements of a plane.
 (_INPUTS, _OUTPUTS, _RECORDS) = range(0, 3 * 8, 8)
 
 
@@ -41,7 +41,7 @@ def _fill_table(histogram, table, count):
 
 @inlined
 def _count(source, planes, count, histograms):
-    """Histograms of up to `_MOST_PLANES` planes. Every other element has histograms of its own: one that was just counted is not waited for."""
+    """Histograms of up to `_MOST_PLANES` planes. Neighbours have histograms of their own, so equal ones do not wait for each other."""
     one = np.uint32(1)
     for k in range(2 * planes * _VALUES):
         histograms[k] = 0

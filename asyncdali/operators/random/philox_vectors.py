@@ -1,8 +1,8 @@
 """Words of Philox4x32-10 and normal numbers for many elements at a time, bit for bit those of ``random_streams_kernels``.
 
-Element e of a sample has the words from offset + 257 e on. 257 * 4 is a multiple of the four words of a block, so elements that are four apart
-have their words in the same lanes of their blocks. `ELEMENTS` elements are therefore made as four vectors of eight blocks; the first of them
-must begin with the first word of a block.
+Element e of a sample has the words from offset + 257 e on. 257 * 4 is a multiple of the four words of a block, so elements that are four
+apart have their words in the same lanes of their blocks. `ELEMENTS` elements are therefore made as four vectors of eight blocks. The words
+of the first element must begin a block.
 """
 
 from __future__ import annotations
@@ -127,7 +127,10 @@ Only where ``c_library.same_as_platform()``.
 
 @cache
 def blocks_of(count: int) -> Any:
-    """``blocks(key, hi, lo, block)``: four words (vectors of `count` uint64) of block `block` of an element and of those 4, 8 ... behind it."""
+    """``blocks(key, hi, lo, block)``: the four words of a block, as vectors of `count` uint64.
+
+    Lane 0 is block number `block`, lane k that of the element 4 k elements later.
+    """
     kind = lanes("uint64", count).kind
     result = types.UniTuple(kind, 4)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
     """
     zero, size = np.float32(0), storage(in_dtype).itemsize
     fast, exact = supported(in_dtype, kind), in_dtype == "uint8" and kind == "value"
-    many = node_sum(in_dtype, kind) if fast else None
+    many: Any = node_sum(in_dtype, kind) if fast else None
     pixels, chunks = in_dtype == "float32", pixel_chunks(kind)
 
     @inlined

@@ -136,17 +136,17 @@ def node_sum(dtype: str, kind: str) -> Any:
     @inlined
     def node_sum(base, apart, count, mean):
         places = _new_places()
-        places[0], parts = np.int32(count), 1
+        places[0], parts = np.int32(count), np.int64(1)
         while parts < _LEAVES:
             for k in range(parts - 1, -1, -1):
                 whole = places[k]
                 places[2 * k], places[2 * k + 1] = whole // 2, whole - whole // 2
             parts *= 2
-        start = np.int32(0)
+        start = np.int64(0)
         for k in range(_LEAVES):
             length = places[k]
-            places[_LEAVES + k], places[k] = length, start
-            start += length
+            places[_LEAVES + k], places[k] = length, np.int32(start)
+            start += np.int64(length)
         return near(base, address(places), mean) if apart == 1 else far(base, address(places), mean)
 
     return node_sum
@@ -188,7 +188,7 @@ _add_near, _add_far, _no_words = _byte_adder(1), _byte_adder(3), lanes("uint16",
 @inlined
 def byte_sum(base, apart, count):
     """The sum of `count` bytes that are `apart` (1 or 3) bytes from each other, as int64."""
-    total, done = 0, 0
+    total, done = np.int64(0), 0
     while done + 64 < count:
         sums, added = _no_words(np.uint16(0)), 0
         while done + 64 < count and added < _MOST_ADDED:
