@@ -133,6 +133,19 @@ def set_aside(error: Error) -> Error:
     return error
 
 
+def lines_of(error: BaseException) -> list[tuple[str, int]]:
+    """(file, line number) of the frames that an error went through, the innermost last; also of an error that was :func:`set_aside`."""
+    found = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, RaisedBefore):
+            found += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', cause.args[0])]
+        cause = cause.__cause__ or cause.__context__
+    return found
+
+
 def _strip(error: BaseException, seen: set[int]) -> None:
     """Take the tracebacks away: of an error, of its causes, and of the members of groups."""
     if id(error) in seen:

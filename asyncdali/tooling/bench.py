@@ -9,11 +9,11 @@ import statistics
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 from .._processes import python_command
+from ..errors import lines_of
 from . import program, report, rival
 from .consumer import Step
 from .measure import Measurement, measure
@@ -137,7 +137,7 @@ def _told(error: Exception, target: str) -> str:
     else:
         found = f"{type(error).__name__}: {error}"
     file = Path(target.rpartition(":")[0]).resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file]
+    lines = [line for name, line in lines_of(error) if Path(name).resolve() == file]
     return f"{found} ({file.name}, line {lines[-1]})" if lines else found
 
 

@@ -54,7 +54,7 @@ ALLOWED = {
     "math": {"data_node", "graph.arithmetic"},
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {
-        "_processes", "compiled.kernel_store", "compiled.step", "graph.plan", "operators.decode.jpeg_library", "sources.group",
+        "_processes", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library", "sources.group",
         "workers",
     },  # and the public names
     "plugin": None,

@@ -186,7 +186,7 @@ class ImageDecoder(Operator):
 
     def _own_scans(self, headers: np.ndarray) -> int:
         """Address of what our own decoder needs for progressive files, once there are any: most data sets have none, and it is compiled."""
-        if self._own and not self._scans and not self._plain and (headers[:, 6] == 0xC2).any():
+        if self._own and not self._scans and (headers[:, 6] == 0xC2).any():
             from .jpeg import progressive
 
             self._scans = progressive.decode_scans.address
@@ -237,7 +237,7 @@ class ImageDecoder(Operator):
         context = self._kernels.context_of(
             self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
             color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
-            own_scans=self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
+            own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD
