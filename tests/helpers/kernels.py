@@ -88,8 +88,10 @@ def run_launches(launches: list[Launch]) -> None:
 
 def overrun() -> None:
     """Let a kernel write behind its memory: what a sanitizer must notice."""
-    from asyncdali.operators.arrays.copy_kernels import copy_launches
+    from asyncdali.operators.arrays.copy_kernels import make_copy_step
 
     source, target = np.zeros(5000, np.uint8), np.zeros(4999, np.uint8)
     addresses = [np.array([memory.ctypes.data], np.int64) for memory in (source, target)]
-    run_launches(copy_launches(*addresses, np.array([5000], np.int64)))
+    step = make_copy_step(*addresses, np.array([5000], np.int64))
+    assert step.launches is not None
+    run_launches(step.launches())

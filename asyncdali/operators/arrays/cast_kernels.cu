@@ -1,10 +1,11 @@
-// cast: every element to another type. The table is that of cast_kernels.py, then 3 samples. Macros: IN, OUT element types.
+// cast: every element to another type. Macros: IN, OUT element types.
 #include "kernel.cuh"
+#include "cast_tables.py"
 
 KERNEL cast(const int64 *context) {
-    FOR_SAMPLES(sample, context[3]) {
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) out[i] = convert<OUT>(source[i]);
+    FOR_SAMPLES(sample, context[CAST_SAMPLES]) {
+        const IN *source = at<const IN>(address(context, CAST_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, CAST_OUTPUTS, sample));
+        FOR_ITEMS(i, array<int64>(context, CAST_COUNTS)[sample]) out[i] = convert<OUT>(source[i]);
     }
 }

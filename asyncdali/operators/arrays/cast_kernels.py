@@ -9,13 +9,14 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64
 from ...compiled.step import Compiled, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .cast_tables import CAST
 from .convert_kernels import converter, storage, view
 
 _SOURCE = Path(__file__).with_suffix(".cu")
-
-# Context table: 0 input addresses, 1 output addresses, 2 element counts int64[samples].
+at = CAST.at
 
 
 @cache
@@ -25,9 +26,9 @@ def cast_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def cast(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         for i in range(count):
             out[i] = convert(source[i])
         return 0
@@ -43,11 +44,11 @@ def make_cast_step(
     if in_name == out_name:  # One variant for all types of a size.
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
     counts = np.ascontiguousarray(counts, np.int64)
-    table, keep = context_table((in_addresses, out_addresses, counts))
+    entries = CAST.entries(inputs=in_addresses, outputs=out_addresses, counts=counts, samples=len(counts))
+    table, keep = laid_out(entries)
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
-        context = (in_addresses, out_addresses, counts, len(counts))
-        return [Launch(Kernel(_SOURCE, "cast", types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+        return [Launch(Kernel(_SOURCE, "cast", types), entries, grid_of(int(counts.max(initial=0)), len(counts)))]
 
     return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, register
 
 
 @register
@@ -34,10 +34,6 @@ class Copy(Operator):
 
 def copied(sources: np.ndarray, result: Batch) -> Step:
     """The step that fills `result` from addresses, int64[samples]; ``copy_kernels.copy_step`` has to be compiled."""
-    from .copy_kernels import copy_launches, copy_step
+    from .copy_kernels import make_copy_step
 
-    sizes = np.ascontiguousarray(result.sizes())
-    context, keep = context_table([sources, result.addresses, sizes])
-    step = Step(copy_step.address, context, no_explanation, keep=keep)
-    step.launches = lambda: copy_launches(sources, result.addresses, sizes)
-    return step
+    return make_copy_step(sources, result.addresses, np.ascontiguousarray(result.sizes()))

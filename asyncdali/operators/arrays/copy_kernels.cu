@@ -1,11 +1,12 @@
-// copy: bytes. The table is that of copy_kernels.py, then 3 samples.
+// copy: bytes.
 #include "kernel.cuh"
+#include "copy_tables.py"
 
 KERNEL copy(const int64 *context) {
-    FOR_SAMPLES(sample, context[3]) {
-        const uint8 *source = at<const uint8>(address(context, 0, sample));
-        uint8 *out = at<uint8>(address(context, 1, sample));
-        const int64 size = array<int64>(context, 2)[sample];
+    FOR_SAMPLES(sample, context[COPY_SAMPLES]) {
+        const uint8 *source = at<const uint8>(address(context, COPY_INPUTS, sample));
+        uint8 *out = at<uint8>(address(context, COPY_OUTPUTS, sample));
+        const int64 size = array<int64>(context, COPY_SIZES)[sample];
         int64 done = 0;
         if ((((int64)source | (int64)out) & 7) == 0) {
             const int64 words = size / 8;

@@ -8,22 +8,32 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, view_u8
 from ...compiled.step import step
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, grid_of
+from ..base import Step, no_explanation
+from .copy_tables import COPY
 
+at = COPY.at
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "copy")
 
 
 @step
 def copy_step(context, sample, thread):
-    """Context: source addresses, destination addresses, sizes in bytes (int64[samples] each)."""
-    size = load_i64(load_i64(context + 16) + 8 * sample)
-    source = view_u8(load_i64(load_i64(context) + 8 * sample), size)
-    destination = view_u8(load_i64(load_i64(context + 8) + 8 * sample), size)
+    """One sample; see ``copy_tables``."""
+    size = load_i64(load_i64(context + at.sizes) + 8 * sample)
+    source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), size)
+    destination = view_u8(load_i64(load_i64(context + at.outputs) + 8 * sample), size)
     for k in range(size):
         destination[k] = source[k]
     return 0
 
 
-def copy_launches(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> list[Launch]:
-    """The same for a GPU; int64[samples] each."""
-    return [Launch(_KERNEL, (sources, targets, sizes, len(sizes)), grid_of(-(-int(sizes.max(initial=0)) // 8), len(sizes)))]
+def make_copy_step(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) -> Step:
+    """The step that copies `sizes` bytes from addresses to addresses; int64[samples] each."""
+    entries = COPY.entries(inputs=sources, outputs=targets, sizes=sizes, samples=len(sizes))
+    table, keep = laid_out(entries)
+
+    def launches() -> list[Launch]:
+        return [Launch(_KERNEL, entries, grid_of(-(-int(sizes.max(initial=0)) // 8), len(sizes)))]
+
+    return Step(copy_step.address, table, no_explanation, keep=keep, launches=launches)

@@ -11,10 +11,11 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .strided_tables import PIECE, PIECE_HEAD, PIECES
 
 _SOURCE = Path(__file__).with_name("strided_kernels.cu")
-_HEAD = 4  # strided_kernels.HEAD, which would bring Numba in
+_HEAD = PIECE_HEAD.words
 
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -83,14 +84,18 @@ class Pieces:
         count, axes = len(self.output), max((piece[3].shape[1] for piece in self._pieces), default=0)
         records = np.empty((count, len(self._pieces), _HEAD + 3 * axes), np.int64)
         for k, (offset, target_offset, shared, extents, strides, targets) in enumerate(self._pieces):
-            record = records[:, k]
-            record[:, 0], record[:, 1], record[:, 2], record[:, 3] = k, offset, target_offset, shared
+            record, word = records[:, k], PIECE_HEAD.word
+            record[:, word.input], record[:, word.made] = k, shared
+            record[:, word.offset], record[:, word.target_offset] = offset, target_offset
             used = extents.shape[1]
             record[:, _HEAD:] = 1  # axes that this piece lacks
             for column, values in enumerate((extents, strides, targets)):
                 record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
         pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
-        table, keep = context_table((self.output.addresses, len(self._pieces), axes, records, pointers, self.output.itemsize))
+        table, keep = PIECES.make(
+            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=pointers,
+            itemsize=self.output.itemsize,
+        )  # fmt: skip
         step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
         step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
         return step
@@ -101,8 +106,10 @@ class Pieces:
         shared = isinstance(source, np.ndarray)
         types = _moved_types(self.output.dtype if isinstance(source, np.ndarray) else source.dtype, self.output.dtype)
         largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
-        inputs: tuple[Any, Any] = (0, np.ascontiguousarray(source)) if shared else (self._inputs[k], 0)
-        context = (self.output.addresses, len(self._pieces), axes, records, *inputs, count, k)
+        context = PIECE.entries(
+            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=0 if shared else self._inputs[k],
+            common=np.ascontiguousarray(source) if shared else 0, samples=count, number=k,
+        )  # fmt: skip
         return Launch(Kernel(_SOURCE, "piece", types), context, grid_of(largest, count))
 
 
@@ -114,10 +121,10 @@ def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str,
 
 
 def bordered_launch(source: Batch, output: Batch, context: tuple[Entry, ...]) -> Launch:
-    """A window of an input that goes on beyond its bounds; `context` is that of bordered steps."""
+    """A window of an input that goes on beyond its bounds; `context` is a BORDERED."""
     largest = int(output.shapes.prod(axis=1).max(initial=0))
     kernel = Kernel(_SOURCE, "bordered", _moved_types(source.dtype, output.dtype))
-    return Launch(kernel, (*context, len(output)), grid_of(largest, len(output)))
+    return Launch(kernel, context, grid_of(largest, len(output)))
 
 
 def fill_values(values: Any, dtype: DALIDataType) -> np.ndarray:

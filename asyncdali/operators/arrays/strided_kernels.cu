@@ -1,16 +1,16 @@
 // Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each has a launch of
-// its own. Table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records (as in strided_kernels.py), 4 input addresses, or 0 and
-// 5 the array that all samples share, 6 samples, 7 the piece.
+// its own.
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
+#include "strided_tables.py"
 
 KERNEL piece(const int64 *context) {
-    const int64 pieces = context[1], axes = context[2];
-    FOR_SAMPLES(sample, context[6]) {
-        const int64 *r = array<int64>(context, 3) + (sample * pieces + context[7]) * (4 + 3 * axes);
-        const int64 *extents = r + 4, *strides = extents + axes, *targets = strides + axes;
-        const int64 source = (context[4] ? address(context, 4, sample) : context[5]) + r[1];
-        const int64 out = address(context, 0, sample) + r[2];
+    const int64 pieces = context[PIECE_PIECES], axes = context[PIECE_AXES];
+    FOR_SAMPLES(sample, context[PIECE_SAMPLES]) {
+        const int64 *r = array<int64>(context, PIECE_RECORDS) + (sample * pieces + context[PIECE_NUMBER]) * (PIECE_HEAD_WORDS + 3 * axes);
+        const int64 *extents = r + PIECE_HEAD_WORDS, *strides = extents + axes, *targets = strides + axes;
+        const int64 source = (context[PIECE_INPUTS] ? address(context, PIECE_INPUTS, sample) : context[PIECE_COMMON]) + r[PIECE_HEAD_OFFSET];
+        const int64 out = address(context, PIECE_OUTPUTS, sample) + r[PIECE_HEAD_TARGET_OFFSET];
         int64 count = 1;
         for (int64 k = 0; k < axes; ++k) count *= larger(extents[k], (int64)0);
         FOR_ITEMS(i, count) {
@@ -20,7 +20,7 @@ KERNEL piece(const int64 *context) {
                 from += place * strides[k];
                 to += place * targets[k];
             }
-            *at<OUT>(to) = r[3] ? *at<const OUT>(from) : sliced<OUT>(*at<const IN>(from));
+            *at<OUT>(to) = r[PIECE_HEAD_MADE] ? *at<const OUT>(from) : sliced<OUT>(*at<const IN>(from));
         }
     }
 }
@@ -35,14 +35,14 @@ DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {
     return index < extent ? index : period - index - (border == 4 ? 0 : 1);
 }
 
-// A window of an input that goes on beyond its bounds. The table is that of bordered steps (strided_kernels.py), then 5 samples.
+// A window of an input that goes on beyond its bounds.
 KERNEL bordered(const int64 *context) {
-    const int64 axes = context[3], border = context[4];
-    FOR_SAMPLES(sample, context[5]) {
-        const int64 *extents = array<int64>(context, 2) + 4 * axes * sample;
+    const int64 axes = context[BORDERED_AXES], border = context[BORDERED_BORDER];
+    FOR_SAMPLES(sample, context[BORDERED_SAMPLES]) {
+        const int64 *extents = array<int64>(context, BORDERED_RECORDS) + 4 * axes * sample;
         const int64 *inputs = extents + axes, *begins = inputs + axes, *strides = begins + axes;
-        const int64 source = address(context, 0, sample);
-        OUT *out = at<OUT>(address(context, 1, sample));
+        const int64 source = address(context, BORDERED_INPUTS, sample);
+        OUT *out = at<OUT>(address(context, BORDERED_OUTPUTS, sample));
         int64 count = 1;
         for (int64 k = 0; k < axes; ++k) count = inputs[k] > 0 ? count * extents[k] : 0;
         FOR_ITEMS(i, count) {

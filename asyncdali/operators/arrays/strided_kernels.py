@@ -13,14 +13,9 @@ import numpy as np
 from ...compiled.intrinsics import load_i64, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
 from .convert_kernels import converter, slicing_converter, storage, view
+from .strided_tables import BORDERED, PIECE_HEAD, PIECES
 
-# Context table: 0 output addresses, 1 pieces per sample, 2 axes, 3 records int64[samples, pieces, 4 + 3 * axes], 4 address arrays of the
-# inputs int64[inputs], 5 bytes per element.
-#
-# Record: 0 input, 1 offset in it, 2 offset in the output, 3 whether its elements are already of the output's type;
-# then per axis the extent, the stride in the input, the stride in the output. Offsets and strides in bytes.
-HEAD = 4
-
+at, word, _bordered = PIECES.at, PIECE_HEAD.word, BORDERED.at
 _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
 
 
@@ -110,27 +105,26 @@ def _pieces_step(plane, in_size, out_size):
     """``step(context, sample, thread)`` over all pieces of a sample; sizes of 0 are taken from the context."""
 
     def pieces(context, sample, thread):
-        count, axes = load_i64(context + 8), load_i64(context + 16)
-        out = load_i64(load_i64(context) + 8 * sample)
-        inputs = load_i64(context + 32)
-        size = in_size if in_size > 0 else load_i64(context + 40)
+        count, axes = load_i64(context + at.pieces), load_i64(context + at.axes)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        inputs = load_i64(context + at.inputs)
+        size = in_size if in_size > 0 else load_i64(context + at.itemsize)
         to_size = out_size if out_size > 0 else size
-        length = HEAD + 3 * axes
-        at = load_i64(context + 24) + 8 * length * count * sample
+        length = word.words + 3 * axes
+        record = load_i64(context + at.records) + 8 * length * count * sample
         for _ in range(count):
-            head = view_i64(at, HEAD)
-            extents = view_i64(at + 8 * HEAD, axes)
-            strides = view_i64(at + 8 * (HEAD + axes), axes)
-            targets = view_i64(at + 8 * (HEAD + 2 * axes), axes)
-            at += 8 * length
+            head = view_i64(record, word.words)
+            along = record + word.size
+            extents, strides, targets = view_i64(along, axes), view_i64(along + 8 * axes, axes), view_i64(along + 16 * axes, axes)
+            record += 8 * length
             left = collapse(extents, strides, targets)
             if left < 0:
                 continue
-            source = load_i64(load_i64(inputs + 8 * head[0]) + 8 * sample) + head[1]
-            to = out + head[2]
+            source = load_i64(load_i64(inputs + 8 * head[word.input]) + 8 * sample) + head[word.offset]
+            to = out + head[word.target_offset]
             n, stride, target = 1, size, to_size
             rows, row_stride, row_target = 1, 0, 0
-            if head[3] != 0:
+            if head[word.made] != 0:
                 stride = to_size
             if left > 0:
                 n, stride, target = extents[left - 1], strides[left - 1], targets[left - 1]
@@ -146,7 +140,7 @@ def _pieces_step(plane, in_size, out_size):
                     rest //= extents[k]
                     a += index * strides[k]
                     b += index * targets[k]
-                if head[3] != 0:
+                if head[word.made] != 0:
                     _copy_plane(a, b, rows, row_stride, row_target, n, stride, target, to_size, to_size)
                 else:
                     plane(a, b, rows, row_stride, row_target, n, stride, target, size, to_size)
@@ -195,10 +189,6 @@ def _inside(index, extent, border):
     return index if index < extent else period - index - (0 if border == 4 else 1)
 
 
-# Context table of bordered steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 4, axes], 3 axes, 4 border.
-# Record: extents of the output, extents of the input, where the window begins, strides of the input in bytes.
-
-
 @cache
 def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
     """A window of an input that goes on beyond its bounds."""
@@ -206,11 +196,11 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant("border", in_dtype, out_dtype)
     def bordered(context, sample, thread):
-        axes, border = load_i64(context + 24), load_i64(context + 32)
-        at = load_i64(context + 16) + 32 * axes * sample
-        extents, inputs = view_i64(at, axes), view_i64(at + 8 * axes, axes)
-        begins, strides = view_i64(at + 16 * axes, axes), view_i64(at + 24 * axes, axes)
-        source, total = load_i64(load_i64(context) + 8 * sample), 1
+        axes, border = load_i64(context + _bordered.axes), load_i64(context + _bordered.border)
+        record = load_i64(context + _bordered.records) + 32 * axes * sample
+        extents, inputs = view_i64(record, axes), view_i64(record + 8 * axes, axes)
+        begins, strides = view_i64(record + 16 * axes, axes), view_i64(record + 24 * axes, axes)
+        source, total = load_i64(load_i64(context + _bordered.inputs) + 8 * sample), 1
         for k in range(axes):
             total *= extents[k]
             if inputs[k] <= 0:
@@ -224,8 +214,8 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
             block *= extents[left]
         last = left - 1
         width, begin, extent = extents[last], begins[last], inputs[last]
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), total)
-        at = 0
+        out = view_out(load_i64(load_i64(context + _bordered.outputs) + 8 * sample), total)
+        done = 0
         for row in range(total // (width * block)):
             rest, base = row, source
             for k in range(last - 1, -1, -1):
@@ -235,8 +225,8 @@ def bordered_step(in_dtype: str, out_dtype: str) -> Compiled:
             for i in range(width):
                 first = _inside(i + begin, extent, border) * block
                 for c in range(block):
-                    out[at + c] = convert(line[first + c])
-                at += block
+                    out[done + c] = convert(line[first + c])
+                done += block
         return 0
 
     return bordered

@@ -1,9 +1,8 @@
 """The code of a program: one loop over elements, in which every operation is a few instructions on registers.
 
-``kernel(table) -> status`` does ``rows`` times ``count`` elements. The table (int64): 0 rows, 1 count, 2 address of the output, then
-for each input its address, then for each input the bytes from a row to the next. Within a row an input has either one element for each
-of the output's, or one for all of them: which is which is fixed in the code (`repeated`). What depends on the latter only is computed
-once per row.
+``kernel(table) -> status`` does ``rows`` times ``count`` elements; the table is a PROGRAM (``expression_tables``). Within a row an input
+has either one element for each of the output's, or one for all of them: which is which is fixed in the code (`repeated`). What depends
+only on inputs with one element is computed once per row.
 
 Status: 0, or DIVIDED_BY_ZERO.
 """
@@ -19,6 +18,7 @@ from llvmlite import ir
 from ...batch import storage_dtype
 from ...types import DALIDataType
 from .engine import library_function, machine_code, new_module
+from .expression_tables import PROGRAM
 from .programs import Input, Literal, Operand, Program
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
 
@@ -376,10 +376,10 @@ def _kernel(module: ir.Module, name: str, row: _Row) -> None:
     def entry(k: int) -> ir.Value:
         return builder.load(builder.gep(table, [_I64(k)]))
 
-    count, inputs = entry(1), len(row.kinds)
-    rows, output = entry(0), entry(2)
-    addresses = [entry(3 + k) for k in range(inputs)]
-    strides = [entry(3 + inputs + k) for k in range(inputs)]
+    word, inputs = PROGRAM.word, len(row.kinds)
+    rows, count, output = entry(word.rows), entry(word.count), entry(word.output)
+    addresses = [entry(word.words + k) for k in range(inputs)]
+    strides = [entry(word.words + inputs + k) for k in range(inputs)]
     flag = builder.alloca(_I8)
     builder.store(_I8(0), flag)
     pitch = builder.mul(count, _I64(storage_dtype(row.types[-1]).itemsize))

@@ -11,6 +11,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
+from .expression_tables import EXPRESSION_CUDA
 from .programs import Input, Instruction, Literal, Operand, Program
 from .shapes import Walk
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
@@ -139,5 +140,5 @@ def make_launch(kernel: Kernel, plan: Walk, inputs: Sequence[Batch], output: Bat
     """The launch for a batch."""
     count, width = plan.records.shape
     largest = int(plan.shapes.prod(axis=1).max(initial=0))
-    context = (output.addresses, plan.records, width, plan.groups, count, *[batch.addresses for batch in inputs])
-    return Launch(kernel, context, grid_of(-(-largest // _PACK), count))
+    own = EXPRESSION_CUDA.entries(outputs=output.addresses, records=plan.records, width=width, groups=plan.groups, samples=count)
+    return Launch(kernel, (*own, *[batch.addresses for batch in inputs]), grid_of(-(-largest // _PACK), count))

@@ -19,6 +19,7 @@ from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from .cuda_code import make_kernel, make_launch
 from .early import EARLY, SMALL, EarlyOperator
+from .expression_tables import WALK_HEAD
 from .programs import Program, single
 from .shapes import walk
 
@@ -108,7 +109,7 @@ class ArithmeticGenericOp(EarlyOperator):
         itemsizes = [batch.itemsize for batch in inputs]
         plan = walk([batch.shapes for batch in inputs], itemsizes)
         for repeated, samples in plan.variants:
-            plan.records[samples, 0] = self._code.compile_program(self.program, kinds, repeated)
+            plan.records[samples, WALK_HEAD.word.kernel] = self._code.compile_program(self.program, kinds, repeated)
         output = Batch(plan.shapes, dtype, layout, device=inputs[0].device, source_info=_origin(inputs))
         step = self._kernels.make_expression_step(
             plan, [batch.addresses for batch in inputs], output.addresses, itemsizes, output.itemsize, self._explain
@@ -163,7 +164,7 @@ class ArithmeticGenericOp(EarlyOperator):
         itemsizes = [batch.itemsize for batch in inputs]
         plan = walk(aligned, itemsizes)
         for repeated, samples in plan.variants:
-            plan.records[samples, 0] = self._code.compile_program(self.program, kinds, repeated)
+            plan.records[samples, WALK_HEAD.word.kernel] = self._code.compile_program(self.program, kinds, repeated)
         dtype = self._result(kinds)
         sources, target = [np.zeros(1, np.int64) for _ in inputs], np.zeros(1, np.int64)
         step = self._kernels.make_expression_step(plan, sources, target, itemsizes, storage_dtype(dtype).itemsize, self._explain)

@@ -4,8 +4,8 @@
 //   EACH_INPUT(DO)          DO(k, T) for each input k and its element type
 //   PARAMETERS, EXPRESSION  what `evaluate` takes (a register for each input) and how it goes on
 //   ARGUMENTS(j)            its arguments: element j of the pack x<k> of each input
-// Table: 0 output addresses, 1 records (shapes.py), 2 width of a record, 3 groups, 4 samples, from 5 the addresses of each input.
 #include "kernel.cuh"
+#include "expression_tables.py"
 
 // -------------------------------------------------------------------------------------------------------------- operations on registers
 
@@ -119,16 +119,16 @@ DEVICE int64 locate(int64 i, const int64 *extents, const int64 *strides, int64 g
     return column;
 }
 
-#define SOURCE(k, T) const int64 source##k = address(context, 5 + k, sample);
+#define SOURCE(k, T) const int64 source##k = address(context, EXPRESSION_CUDA_WORDS + k, sample);
 #define ROW_PACK(k, T) const Pack<T> x##k = row_pack<T>(source##k, strides[k * groups + groups - 1], i, count);
 #define EMPTY_PACK(k, T) Pack<T> x##k = {};
 #define GATHER(k, T) x##k.element[j] = *at<const T>(source##k + places[k]);
 
 KERNEL expression(const int64 *context) {
-    const int64 width = context[2], groups = context[3];
-    FOR_SAMPLES(sample, context[4]) {
-        const int64 *extents = array<int64>(context, 1) + sample * width + 2, *strides = extents + groups;
-        const int64 inner = extents[groups - 1], out = address(context, 0, sample);
+    const int64 width = context[EXPRESSION_CUDA_WIDTH], groups = context[EXPRESSION_CUDA_GROUPS];
+    FOR_SAMPLES(sample, context[EXPRESSION_CUDA_SAMPLES]) {
+        const int64 *extents = array<int64>(context, EXPRESSION_CUDA_RECORDS) + sample * width + WALK_HEAD_WORDS, *strides = extents + groups;
+        const int64 inner = extents[groups - 1], out = address(context, EXPRESSION_CUDA_OUTPUTS, sample);
         int64 outer = 1;
         for (int64 g = 0; g < groups - 1; ++g) outer *= extents[g];
         const int64 count = outer * inner;

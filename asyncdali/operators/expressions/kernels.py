@@ -8,14 +8,12 @@ import numpy as np
 
 from ...compiled.intrinsics import call1, copy_bytes, load_i64, store_i64
 from ...compiled.step import inlined, step
-from ..base import Step, context_table
-from .shapes import RECORD_HEAD, TILE, Walk
+from ..base import Step
+from .expression_tables import EXPRESSION, PROGRAM, WALK_HEAD
+from .shapes import TILE, Walk
 
-# Context table: 0 output addresses, 1 records int64[samples, width], 2 width, 3 groups, 4 inputs, 5 bytes of an output element,
-# 6 address of the addresses of the inputs' address arrays, 7 offset of this step's scratch, 8 bytes of the inputs' elements int64[inputs].
-#
-# Scratch: the kernel's table, a counter for each group, and for each input a tile, its position, and its step within a row.
-SCRATCH_FIELD = 7
+# Scratch: the program's table, a counter for each group, and for each input a tile, its position, and its step within a row.
+at, _head, _program = EXPRESSION.at, WALK_HEAD.at, PROGRAM.at
 _TILE_BYTES = (TILE + TILE // 4 + 8) * 8
 
 
@@ -25,7 +23,7 @@ def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, 
 
     `steps` is the address of each input's bytes from one element of a row to the next, 0 where there is one element for all of them.
     """
-    starts = table + 24
+    starts = table + _program.size
     strides = starts + 8 * inputs
     for k in range(inputs):
         size = load_i64(itemsizes + 8 * k)
@@ -39,14 +37,14 @@ def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, 
         else:
             store_i64(strides + 8 * k, factor * count * size)
     whole = rows // factor
-    store_i64(table, whole)
-    store_i64(table + 8, factor * count)
+    store_i64(table + _program.rows, whole)
+    store_i64(table + _program.count, factor * count)
     status = call1(kernel, table)
     rest = rows - whole * factor
     if rest > 0:
-        store_i64(table, 1)
-        store_i64(table + 8, rest * count)
-        store_i64(table + 16, load_i64(table + 16) + whole * factor * count * itemsize)
+        store_i64(table + _program.rows, 1)
+        store_i64(table + _program.count, rest * count)
+        store_i64(table + _program.output, load_i64(table + _program.output) + whole * factor * count * itemsize)
         for k in range(inputs):
             store_i64(starts + 8 * k, load_i64(starts + 8 * k) + whole * load_i64(strides + 8 * k))
         status |= call1(kernel, table)
@@ -55,38 +53,38 @@ def _tiled(kernel, table, tiles, steps, itemsizes, inputs, rows, count, factor, 
 
 @step
 def expression_step(context, sample, thread):
-    """See the table at the top."""
-    groups, inputs = load_i64(context + 24), load_i64(context + 32)
-    record = load_i64(context + 8) + 8 * load_i64(context + 16) * sample
-    kernel, factor = load_i64(record), load_i64(record + 8)
-    extents = record + 8 * RECORD_HEAD
+    """One sample; see ``expression_tables``."""
+    groups, inputs = load_i64(context + at.groups), load_i64(context + at.input_count)
+    record = load_i64(context + at.records) + 8 * load_i64(context + at.width) * sample
+    kernel, factor = load_i64(record + _head.kernel), load_i64(record + _head.tile_rows)
+    extents = record + _head.size
     strides = extents + 8 * groups
     rows, count = load_i64(extents + 8 * (groups - 2)), load_i64(extents + 8 * (groups - 1))
-    itemsize = load_i64(context + 40)
-    table = load_i64(thread) + load_i64(context + 56)
-    starts = table + 24
+    itemsize = load_i64(context + at.itemsize)
+    table = load_i64(thread) + load_i64(context + at.scratch)
+    starts = table + _program.size
     counters = starts + 16 * inputs
     tiles = (counters + 8 * groups + 63) & -64
     steps = tiles + inputs * (_TILE_BYTES + 8)
-    out = load_i64(load_i64(context) + 8 * sample)
+    out = load_i64(load_i64(context + at.outputs) + 8 * sample)
     outer = 1
     for g in range(groups - 2):
         outer *= load_i64(extents + 8 * g)
         store_i64(counters + 8 * g, 0)
     positions = tiles + inputs * _TILE_BYTES
     for k in range(inputs):
-        store_i64(positions + 8 * k, load_i64(load_i64(load_i64(context + 48) + 8 * k) + 8 * sample))
+        store_i64(positions + 8 * k, load_i64(load_i64(load_i64(context + at.inputs) + 8 * k) + 8 * sample))
         store_i64(steps + 8 * k, load_i64(strides + 8 * (k * groups + groups - 1)))
     status = 0
     for _ in range(outer):
-        store_i64(table, rows)
-        store_i64(table + 8, count)
-        store_i64(table + 16, out)
+        store_i64(table + _program.rows, rows)
+        store_i64(table + _program.count, count)
+        store_i64(table + _program.output, out)
         for k in range(inputs):
             store_i64(starts + 8 * k, load_i64(positions + 8 * k))
             store_i64(starts + 8 * (inputs + k), load_i64(strides + 8 * (k * groups + groups - 2)))
         if factor > 0:
-            status |= _tiled(kernel, table, tiles, steps, load_i64(context + 64), inputs, rows, count, factor, itemsize)
+            status |= _tiled(kernel, table, tiles, steps, load_i64(context + at.itemsizes), inputs, rows, count, factor, itemsize)
         else:
             status |= call1(kernel, table)
         out += rows * count * itemsize
@@ -107,7 +105,7 @@ def expression_step(context, sample, thread):
 
 def scratch_bytes(groups: int, inputs: int) -> int:
     """Scratch of a step."""
-    return 8 * (3 + 2 * inputs + groups) + 64 + inputs * (_TILE_BYTES + 16)
+    return _program.size + 8 * (2 * inputs + groups) + 64 + inputs * (_TILE_BYTES + 16)
 
 
 def make_expression_step(
@@ -121,9 +119,9 @@ def make_expression_step(
     """The step for a batch; `inputs` and `output` are address arrays, and the records have their kernels."""
     pointers = np.array([addresses.ctypes.data for addresses in inputs], np.int64)
     sizes = np.array(itemsizes, np.int64)
-    table, keep = context_table(
-        (output, plan.records, plan.records.shape[1], plan.groups, len(inputs), itemsize, pointers, 0, sizes)
-    )
-    return Step(
-        expression_step.address, table, explain, scratch_bytes(plan.groups, len(inputs)), SCRATCH_FIELD, keep=[*keep, *inputs]
-    )
+    table, keep = EXPRESSION.make(
+        outputs=output, records=plan.records, width=plan.records.shape[1], groups=plan.groups, input_count=len(inputs), itemsize=itemsize,
+        inputs=pointers, scratch=0, itemsizes=sizes,
+    )  # fmt: skip
+    scratch = scratch_bytes(plan.groups, len(inputs))
+    return Step(expression_step.address, table, explain, scratch, EXPRESSION.word.scratch, keep=[*keep, *inputs])

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base import SampleError
+from .expression_tables import WALK_HEAD
 
-# Record of a sample (int64): kernel address, rows to a tile (0: none), extent of each group, then for each input the bytes from one
-# element of each group to the next.
-RECORD_HEAD = 2
 TILE = 256
 """Elements a tile has at least; rows shorter than a quarter of it are tiled."""
 
 
 @dataclass
 class Walk:
-    """Output shapes, records without kernel addresses, number of groups, and which samples (an index) use which code variant."""
+    """Output shapes, records (WALK_HEAD) without kernels, number of groups, and which samples (an index) use which code variant."""
 
     shapes: np.ndarray
     records: np.ndarray
@@ -47,7 +45,7 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
         patterns, member = np.unique(codes, axis=0, return_inverse=True)
     groups = [_groups(pattern) for pattern in patterns]
     count = max([2, *(len(item) for item in groups)])
-    records = np.zeros((len(result), RECORD_HEAD + count * (1 + len(shapes))), np.int64)
+    records = np.zeros((len(result), WALK_HEAD.words + count * (1 + len(shapes))), np.int64)
     variants: list[tuple[int, np.ndarray | slice]] = []
     for index, grouped in enumerate(groups):
         samples: np.ndarray | slice = slice(None) if len(groups) == 1 else np.flatnonzero(member.reshape(-1) == index)
@@ -59,10 +57,10 @@ def walk(shapes: Sequence[np.ndarray], itemsizes: Sequence[int]) -> Walk:
 
 def _alike(shapes: np.ndarray, itemsizes: Sequence[int]) -> Walk:
     """All inputs of the same shapes: one row."""
-    records = np.zeros((len(shapes), RECORD_HEAD + 2 * (1 + len(itemsizes))), np.int64)
-    records[:, RECORD_HEAD] = 1
-    records[:, RECORD_HEAD + 1] = shapes.prod(axis=1)
-    records[:, RECORD_HEAD + 3 :: 2] = itemsizes
+    records = np.zeros((len(shapes), WALK_HEAD.words + 2 * (1 + len(itemsizes))), np.int64)
+    extents, strides = records[:, WALK_HEAD.words :][:, :2], records[:, WALK_HEAD.words :][:, 2:]
+    extents[:, 0], extents[:, 1] = 1, shapes.prod(axis=1)
+    strides[:, 1::2] = itemsizes
     return Walk(shapes, records, 2, [(0, slice(None))])
 
 
@@ -109,7 +107,7 @@ def _fill(
     count: int, itemsizes: Sequence[int],
 ) -> None:  # fmt: skip
     """Extents and strides of `samples`, whose groups these are; missing outer groups have extent 1."""
-    head, missing = RECORD_HEAD, count - len(groups)
+    head, missing = WALK_HEAD.words, count - len(groups)
     records[samples, head : head + count] = 1
     for place, dims in enumerate(groups, missing):
         records[samples, head + place] = result[samples][:, dims].prod(axis=1)
@@ -124,7 +122,7 @@ def _fill(
         short = records[samples, head + count - 1]
         many = records[samples, head + count - 2]
         rows = -(-TILE // np.maximum(short, 1))
-        records[samples, 1] = np.where((short > 0) & (short * 4 < TILE) & (many >= 2 * rows), rows, 0)
+        records[samples, WALK_HEAD.word.tile_rows] = np.where((short > 0) & (short * 4 < TILE) & (many >= 2 * rows), rows, 0)
 
 
 def _tileable(rows: int, elements: int) -> bool:

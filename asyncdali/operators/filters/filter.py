@@ -7,6 +7,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .filter_tables import CORRELATE_RECORD
+from .plane_tables import PLANES
 from .planes import DataAxes, data_axes, plane_records
 
 _TYPES = (
@@ -82,9 +84,11 @@ class Filter(Operator):
                 raise SampleError(i, f"the filter of {filters.shapes[i].tolist()} is larger than the input of {source.shapes[i].tolist()}")
         output = Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
         border = BORDERS.index(self.spec.constant("border"))
-        records = np.concatenate(
-            [plane_records(source.shapes, axes), plane_records(shapes, axes)[:, 1:4], _three(filters.shapes, 1), _three(anchors, 0)], axis=1
-        )
+        records = CORRELATE_RECORD.zeros(len(source))
+        records[:, : PLANES.words] = plane_records(source.shapes, axes)
+        records[:, CORRELATE_RECORD.columns("out")] = plane_records(shapes, axes)[:, PLANES.columns("in")]
+        records[:, CORRELATE_RECORD.columns("filter")] = _three(filters.shapes, 1)
+        records[:, CORRELATE_RECORD.columns("anchor")] = _three(anchors, 0)
         return Planned([output], [self._kernels.make_filter_step(inputs, output, records, border)])
 
     @staticmethod

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...batch import Batch
+from .plane_tables import PLANES
 
 MOST_AXES = 3
 
@@ -39,10 +40,10 @@ def data_axes(batch: Batch) -> DataAxes:
 
 
 def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
-    """int64[samples, 5]: planes, depth, height, width, channels. Axes that are not there have an extent of 1."""
-    records = np.ones((len(shapes), 5), np.int64)
+    """PLANES of samples. Axes that are not there have an extent of 1."""
+    records, word = PLANES.ones(len(shapes)), PLANES.word
     end = axes.first + axes.number
-    records[:, 0] = shapes[:, : axes.first].prod(axis=1)
-    records[:, 4 - axes.number : 4] = shapes[:, axes.first : end]
-    records[:, 4] = shapes[:, end:].prod(axis=1)
+    records[:, word.planes] = shapes[:, : axes.first].prod(axis=1)
+    records[:, PLANES.columns("in")][:, -axes.number :] = shapes[:, axes.first : end]
+    records[:, word.channels] = shapes[:, end:].prod(axis=1)
     return records

@@ -1,11 +1,9 @@
 // Separable filters: a window along each data axis, sums of several such filters. Sums are made as in separable_kernels.py: in the order of
 // the taps, one rounding each; pixels outside are reflected about the border pixel.
 // Macros: IN, OUT element types; ROWS rows of intermediate results that a block of `tile` keeps, at least TILE + taps - 1 along the height.
-// Table (separable_launches.py): 0 input addresses, 1 output addresses, 2 records int64[samples, 5] (planes, depth, height, width, channels),
-// 3 windows int64[samples, terms, 3, 2] (depth, height, width: first weight, taps), 4 weights, 5 factors float32[samples, terms], 6 terms,
-// 7 samples; of `line` also 8 where intermediate results come from (0: the input), 9 where they go (0: the result), 10 sums of terms,
-// 11 int64[samples] elements of the samples before, 12 axis (0 depth, 1 height, 2 width), 13 term.
 #include "borders.cuh"
+#include "plane_tables.py"
+#include "separable_tables.py"
 
 #define TILE 32
 #define LANES 64
@@ -35,28 +33,28 @@ DEVICE float32 windowed(const T *source, int64 stride, int64 index, int64 extent
 // Images: a block filters a tile along its width into shared memory, and from there along its height.
 KERNEL tile(const int64 *context) {
     __shared__ float32 rows[ROWS * LANES];
-    const int64 terms = context[6];
+    const int64 terms = context[SEPARABLE_TILE_TERMS];
     const int32 lane = threadIdx.x % LANES, group = threadIdx.x / LANES, groups = blockDim.x / LANES;
-    FOR_SAMPLES(sample, context[7]) {
-        const int64 *r = array<int64>(context, 2) + 5 * sample;
-        const int64 height = r[2], width = r[3], channels = r[4], row = width * channels;
+    FOR_SAMPLES(sample, context[SEPARABLE_TILE_SAMPLES]) {
+        const int64 *r = array<int64>(context, SEPARABLE_TILE_RECORDS) + PLANES_WORDS * sample;
+        const int64 height = r[PLANES_IN_HEIGHT], width = r[PLANES_IN_WIDTH], channels = r[PLANES_CHANNELS], row = width * channels;
         const int64 across = (row + LANES - 1) / LANES, down = (height + TILE - 1) / TILE;
-        for (int64 item = blockIdx.x; item < r[0] * across * down; item += gridDim.x) {
+        for (int64 item = blockIdx.x; item < r[PLANES_PLANES] * across * down; item += gridDim.x) {
             int64 rest = item;
             const int64 column = take(rest, across) * LANES + lane, top = take(rest, down) * TILE, plane = rest;
             const int64 x = column / channels, channel = column % channels;
-            const IN *source = at<const IN>(address(context, 0, sample)) + plane * height * row + channel;
-            OUT *out = at<OUT>(address(context, 1, sample)) + plane * height * row + column;
+            const IN *source = at<const IN>(address(context, SEPARABLE_TILE_INPUTS, sample)) + plane * height * row + channel;
+            OUT *out = at<OUT>(address(context, SEPARABLE_TILE_OUTPUTS, sample)) + plane * height * row + column;
             float32 sums[EACH];
             for (int64 term = 0; term < terms; ++term) {
-                const int64 *w = array<int64>(context, 3) + 6 * (terms * sample + term);
-                const float32 factor = array<float32>(context, 5)[terms * sample + term];
-                const float32 *down_weights = array<float32>(context, 4) + w[2], *across_weights = array<float32>(context, 4) + w[4];
-                const int32 taps = (int32)w[3], half = taps / 2;
+                const int64 *w = array<int64>(context, SEPARABLE_TILE_WINDOWS) + WINDOWS_WORDS * (terms * sample + term);
+                const float32 factor = array<float32>(context, SEPARABLE_TILE_FACTORS)[terms * sample + term];
+                const float32 *down_weights = array<float32>(context, SEPARABLE_TILE_WEIGHTS) + w[WINDOWS_HEIGHT_WEIGHTS], *across_weights = array<float32>(context, SEPARABLE_TILE_WEIGHTS) + w[WINDOWS_WIDTH_WEIGHTS];
+                const int32 taps = (int32)w[WINDOWS_HEIGHT_TAPS], half = taps / 2;
                 const int32 needed = (int32)smaller((int64)TILE, height - top) + 2 * half;
                 for (int32 k = group; k < needed; k += groups) {
                     const int64 y = reflected(top + k - half, height);
-                    if (column < row) rows[k * LANES + lane] = windowed(source + y * row, channels, x, width, across_weights, (int32)w[5]);
+                    if (column < row) rows[k * LANES + lane] = windowed(source + y * row, channels, x, width, across_weights, (int32)w[WINDOWS_WIDTH_TAPS]);
                 }
                 __syncthreads();
                 #pragma unroll
@@ -82,31 +80,31 @@ KERNEL tile(const int64 *context) {
 
 // Volumes and wide windows: one axis of all samples at a time.
 KERNEL line(const int64 *context) {
-    const int64 terms = context[6], axis = context[12], term = context[13];
-    FOR_SAMPLES(sample, context[7]) {
-        const int64 *r = array<int64>(context, 2) + 5 * sample, *w = array<int64>(context, 3) + 6 * (terms * sample + term) + 2 * axis;
-        const int64 extent = r[1 + axis], before = address(context, 11, sample);
-        const int64 stride = axis == 2 ? r[4] : axis == 1 ? r[4] * r[3] : r[4] * r[3] * r[2];
-        const float32 *weights = array<float32>(context, 4) + w[0], factor = array<float32>(context, 5)[terms * sample + term];
-        const int32 taps = (int32)w[1];
-        const IN *pixels = at<const IN>(address(context, 0, sample));
-        const float32 *numbers = array<float32>(context, 8) + before;
-        FOR_ITEMS(i, r[0] * r[1] * r[2] * r[3] * r[4]) {
+    const int64 terms = context[SEPARABLE_LINE_TERMS], axis = context[SEPARABLE_LINE_AXIS], term = context[SEPARABLE_LINE_TERM];
+    FOR_SAMPLES(sample, context[SEPARABLE_LINE_SAMPLES]) {
+        const int64 *r = array<int64>(context, SEPARABLE_LINE_RECORDS) + PLANES_WORDS * sample, *w = array<int64>(context, SEPARABLE_LINE_WINDOWS) + WINDOWS_WORDS * (terms * sample + term) + WINDOW_WORDS * axis;
+        const int64 extent = r[PLANES_IN_DEPTH + axis], before = address(context, SEPARABLE_LINE_BEFORE, sample);
+        const int64 stride = axis == 2 ? r[PLANES_CHANNELS] : axis == 1 ? r[PLANES_CHANNELS] * r[PLANES_IN_WIDTH] : r[PLANES_CHANNELS] * r[PLANES_IN_WIDTH] * r[PLANES_IN_HEIGHT];
+        const float32 *weights = array<float32>(context, SEPARABLE_LINE_WEIGHTS) + w[WINDOW_WEIGHTS], factor = array<float32>(context, SEPARABLE_LINE_FACTORS)[terms * sample + term];
+        const int32 taps = (int32)w[WINDOW_TAPS];
+        const IN *pixels = at<const IN>(address(context, SEPARABLE_LINE_INPUTS, sample));
+        const float32 *numbers = array<float32>(context, SEPARABLE_LINE_SOURCE) + before;
+        FOR_ITEMS(i, r[PLANES_PLANES] * r[PLANES_IN_DEPTH] * r[PLANES_IN_HEIGHT] * r[PLANES_IN_WIDTH] * r[PLANES_CHANNELS]) {
             int64 rest = i;
             const int64 inside = take(rest, stride), index = take(rest, extent), begin = rest * extent * stride + inside;
-            float32 total = context[8] ? windowed(numbers + begin, stride, index, extent, weights, taps)
+            float32 total = context[SEPARABLE_LINE_SOURCE] ? windowed(numbers + begin, stride, index, extent, weights, taps)
                                        : windowed(pixels + begin, stride, index, extent, weights, taps);
-            if (context[9]) {
-                at<float32>(context[9])[before + i] = total;
+            if (context[SEPARABLE_LINE_TARGET]) {
+                at<float32>(context[SEPARABLE_LINE_TARGET])[before + i] = total;
                 continue;
             }
             if (terms > 1 || factor != 1) total *= factor;
             if (terms > 1) {
-                float32 *sum = at<float32>(context[10]) + before + i;
+                float32 *sum = at<float32>(context[SEPARABLE_LINE_SUMS]) + before + i;
                 total = term ? *sum + total : total;
                 *sum = total;
             }
-            if (term == terms - 1) at<OUT>(address(context, 1, sample))[i] = convert<OUT>(total);
+            if (term == terms - 1) at<OUT>(address(context, SEPARABLE_LINE_OUTPUTS, sample))[i] = convert<OUT>(total);
         }
     }
 }

@@ -11,16 +11,15 @@ from functools import cache
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32
+from ...compiled.intrinsics import load_f32, load_i64, store_i64, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import converter, load_value, storage, view
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .plane_tables import PLANES
 from .separable_launches import separable_launches
+from .separable_tables import SEPARABLE, WINDOW, WINDOWS
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 5] (see planes.plane_records), 3 windows
-# int64[samples, terms, 3, 2] (depth, height, width: address of float32 weights, taps), 4 factors float32[samples, terms], 5 terms,
-# 6 scratch offset, 7 int64[1] most taps of any window.
-_SCRATCH_FIELD = 6
+at, word, _window, _windows = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at
 
 
 @inlined
@@ -62,7 +61,7 @@ def weighted_sum(target, table, weights, taps, count):
 @inlined
 def along_rows(target, first, stride, index, extent, window, table, count):
     """target[count] = the window of rows about row `index` of `extent` rows that begin at `first`, `stride` bytes apart."""
-    weights, taps = load_i64(window), load_i64(window + 8)
+    weights, taps = load_i64(window + _window.weights), load_i64(window + _window.taps)
     for k in range(taps):
         store_i64(table + 8 * k, first + stride * reflected(index + k - taps // 2, extent))
     weighted_sum(target, table, weights, taps, count)
@@ -71,7 +70,7 @@ def along_rows(target, first, stride, index, extent, window, table, count):
 @inlined
 def along_width(target, padded, width, channels, window, table):
     """target[width * channels] = the window about every pixel of the row at `padded`, which has half a window before and behind."""
-    weights, taps = load_i64(window), load_i64(window + 8)
+    weights, taps = load_i64(window + _window.weights), load_i64(window + _window.taps)
     for k in range(taps):
         store_i64(table + 8 * k, padded + 4 * channels * k)
     weighted_sum(target, table, weights, taps, width * channels)
@@ -120,16 +119,16 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def separable(context, sample, thread):
-        record = load_i64(context + 16) + 40 * sample
-        planes, depth, height = load_i64(record), load_i64(record + 8), load_i64(record + 16)
-        width, channels = load_i64(record + 24), load_i64(record + 32)
-        source, target = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
-        terms, most_taps = load_i64(context + 40), load_i64(load_i64(context + 56))
+        record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        planes, channels = record[word.planes], record[word.channels]
+        depth, height, width = record[word.in_depth], record[word.in_height], record[word.in_width]
+        source, target = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        terms, most_taps = load_i64(context + at.terms), load_i64(context + at.most_taps)
         row = width * channels
         rows = depth * height
         if planes * rows * row == 0:
             return 0
-        table = load_i64(thread) + load_i64(context + 48)
+        table = load_i64(thread) + load_i64(context + at.scratch)
         padded = table + 8 * most_taps
         acc = padded + 4 * (width + most_taps) * channels
         lines = acc + 4 * row
@@ -137,23 +136,23 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
         sums = sheets + (4 * rows * row if depth > 1 else 0)
         for plane in range(planes):
             for term in range(terms):
-                windows = load_i64(context + 24) + 48 * (terms * sample + term)
-                factor = load_f32(load_i64(context + 32) + 4 * (terms * sample + term))
-                radius = load_i64(windows + 40) // 2
+                windows = load_i64(context + at.windows) + _windows.size * (terms * sample + term)
+                factor = load_f32(load_i64(context + at.factors) + 4 * (terms * sample + term))
+                radius = load_i64(windows + _windows.width_taps) // 2
                 for y in range(rows):
                     load_padded(padded, source + in_bytes * (plane * rows + y) * row, width, channels, radius)
-                    along_width(lines + 4 * y * row, padded, width, channels, windows + 32, table)
+                    along_width(lines + 4 * y * row, padded, width, channels, windows + _windows.width_weights, table)
                 if depth == 1:
                     for y in range(height):
-                        along_rows(acc, lines, 4 * row, y, height, windows + 16, table, row)
+                        along_rows(acc, lines, 4 * row, y, height, windows + _windows.height_weights, table, row)
                         finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
                 else:
                     for y in range(rows):
                         first = lines + 4 * row * height * (y // height)
-                        along_rows(sheets + 4 * y * row, first, 4 * row, y % height, height, windows + 16, table, row)
+                        along_rows(sheets + 4 * y * row, first, 4 * row, y % height, height, windows + _windows.height_weights, table, row)
                     for y in range(rows):
                         first = sheets + 4 * row * (y % height)
-                        along_rows(acc, first, 4 * row * height, y // height, depth, windows, table, row)
+                        along_rows(acc, first, 4 * row * height, y // height, depth, windows + _windows.depth_weights, table, row)
                         finish(target + out_bytes * (plane * rows + y) * row, acc, sums + 4 * y * row, row, term, terms, factor)
         return 0
 
@@ -163,18 +162,22 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
 def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: list[list[np.ndarray]], factors: np.ndarray) -> Step:
     """The step for a batch.
 
-    records   see :func:`asyncdali.operators.filters.planes.plane_records`
+    records   PLANES of the samples
     windows   for each sample and term three float32 windows of odd length, along depth, height and width; flat: [samples * terms][3]
     factors   float32[samples, terms], what each term is multiplied by
     """
     terms = factors.shape[1]
     compiled_step = separable_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
     places = {id(window): (window.ctypes.data, len(window)) for three in windows for window in three}
-    described = np.array([[places[id(window)] for window in three] for three in windows], np.int64).reshape(-1, 3, 2)
-    most = np.array([described[:, :, 1].max(initial=1)], np.int64)
+    described = np.array([[places[id(window)] for window in three] for three in windows], np.int64).reshape(-1, WINDOWS.words)
+    most = max((len(window) for three in windows for window in three), default=1)
     factors = np.ascontiguousarray(factors, np.float32)
-    table, keep = context_table((source.addresses, output.addresses, records, described, factors, terms, 0, most))
-    step = Step(compiled_step.address, table, no_explanation, _scratch(records, terms, int(most[0])), _SCRATCH_FIELD, (*keep, windows))
+    table, keep = SEPARABLE.make(
+        inputs=source.addresses, outputs=output.addresses, records=records, windows=described, factors=factors, terms=terms, scratch=0,
+        most_taps=most,
+    )  # fmt: skip
+    scratch = _scratch(records, terms, most)
+    step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, (*keep, windows))
     step.launches = lambda: separable_launches(source, output, records, windows, factors)
     return step
 
@@ -183,7 +186,8 @@ def _scratch(records: np.ndarray, terms: int, taps: int) -> int:
     """Bytes of scratch for the largest sample; see the step."""
     if not len(records):
         return 0
-    rows, row = records[:, 1] * records[:, 2], records[:, 3] * records[:, 4]
-    volumes = 1 + (records[:, 1] > 1) + (terms > 1)
-    floats = (records[:, 3] + taps) * records[:, 4] + row + rows * row * volumes
+    depth, width, channels = records[:, word.in_depth], records[:, word.in_width], records[:, word.channels]
+    rows, row = depth * records[:, word.in_height], width * channels
+    volumes = 1 + (depth > 1) + (terms > 1)
+    floats = (width + taps) * channels + row + rows * row * volumes
     return int((8 * taps + 4 * floats).max()) + 64

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from .plane_tables import AXES, PLANES
+from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, WINDOWS
 
 _SOURCE = Path(__file__).with_name("separable_kernels.cu")
 _TILE, _LANES = 32, 64  # separable_kernels.cu
 _ROWS = (64, 160)
 """How many rows of intermediate results a block may keep: 16 or 40 KB of shared memory."""
-_DEPTH, _HEIGHT, _WIDTH = range(3)
+_DEPTH, _HEIGHT, _WIDTH = range(len(AXES))
 
 
 def separable_launches(
@@ -26,34 +29,41 @@ def separable_launches(
         return []
     described, weights = _described(windows)
     names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype))))
-    table: tuple[Entry, ...] = (source.addresses, output.addresses, records, described, weights, factors, terms, count)
-    needed = _TILE + int(described[:, _HEIGHT, 1].max()) - 1
+    values: dict[str, Any] = {
+        "inputs": source.addresses, "outputs": output.addresses, "records": records, "windows": described, "factors": factors,
+        "terms": terms, "weights": weights, "samples": count,
+    }  # fmt: skip
+    needed = _TILE + int(described[:, WINDOWS.word.height_taps].max()) - 1
     rows = next((rows for rows in _ROWS if needed <= rows), 0)
-    if rows and (records[:, 1] == 1).all():
-        tiles = records[:, 0] * -(-records[:, 3] * records[:, 4] // _LANES) * -(-records[:, 2] // _TILE)
-        return [Launch(Kernel(_SOURCE, "tile", (*names, ("ROWS", rows))), table, grid_of(int(tiles.max()), count, 1))]
-    return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), table, records, terms)
+    word = PLANES.word
+    if rows and (records[:, word.in_depth] == 1).all():
+        across = -(-records[:, word.in_width] * records[:, word.channels] // _LANES)
+        tiles = records[:, word.planes] * across * -(-records[:, word.in_height] // _TILE)
+        kernel = Kernel(_SOURCE, "tile", (*names, ("ROWS", rows)))
+        return [Launch(kernel, SEPARABLE_TILE.entries(**values), grid_of(int(tiles.max()), count, 1))]
+    return _line_launches(Kernel(_SOURCE, "line", (*names, ("ROWS", _ROWS[0]))), values, records, terms)
 
 
-def _line_launches(kernel: Kernel, table: tuple[Entry, ...], records: np.ndarray, terms: int) -> list[Launch]:
+def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, terms: int) -> list[Launch]:
     elements = records.prod(axis=1)
     before = np.ascontiguousarray(elements.cumsum() - elements, np.int64)
     total = 4 * int(elements.sum())
-    axes = [_WIDTH, _HEIGHT, *([_DEPTH] if (records[:, 1] > 1).any() else [])]
+    axes = [_WIDTH, _HEIGHT, *([_DEPTH] if (records[:, PLANES.word.in_depth] > 1).any() else [])]
     kept = [Scratch(total) for _ in axes[1:]]
     sums: Entry = Scratch(total) if terms > 1 else 0
     grid = grid_of(int(elements.max()), len(records))
-    return [
-        Launch(kernel, (*table, kept[k - 1] if k else 0, kept[k] if k < len(kept) else 0, sums, before, axis, term), grid)
-        for term in range(terms)
-        for k, axis in enumerate(axes)
-    ]
+    launches = []
+    for term in range(terms):
+        for k, axis in enumerate(axes):
+            through = {"source": kept[k - 1] if k else 0, "target": kept[k] if k < len(kept) else 0, "sums": sums, "before": before}
+            launches.append(Launch(kernel, SEPARABLE_LINE.entries(**values, **through, axis=axis, term=term), grid))
+    return launches
 
 
 def _described(windows: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """int64[samples * terms, 3, 2]: first weight and taps of each window; all weights in a row."""
+    """WINDOWS of each term of each sample, int64[samples * terms, 6]; all weights in a row."""
     distinct = {id(window): window for three in windows for window in three}
     ends = np.cumsum([len(window) for window in distinct.values()])
     first = dict(zip(distinct, (ends - [len(window) for window in distinct.values()]).tolist()))
-    described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64)
+    described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64).reshape(-1, WINDOWS.words)
     return described, np.concatenate(list(distinct.values())).astype(np.float32)

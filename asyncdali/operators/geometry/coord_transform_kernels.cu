@@ -1,14 +1,15 @@
-// coord_transform: a matrix and an offset for points. The table is that of coord_transform_kernels.py, then 6 samples.
+// coord_transform: a matrix and an offset for points. See coord_transform_tables.py.
 // Macros: IN, OUT element types.
 #include "kernel.cuh"
+#include "coord_transform_tables.py"
 
 KERNEL points(const int64 *context) {
-    const int64 rows = context[3], columns = context[4];
-    FOR_SAMPLES(sample, context[6]) {
-        const float32 *matrix = array<float32>(context, 5) + sample * rows * (columns + 1);
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
+    const int64 rows = context[COORD_TRANSFORM_ROWS], columns = context[COORD_TRANSFORM_COLUMNS];
+    FOR_SAMPLES(sample, context[COORD_TRANSFORM_SAMPLES]) {
+        const float32 *matrix = array<float32>(context, COORD_TRANSFORM_MATRICES) + sample * rows * (columns + 1);
+        const IN *source = at<const IN>(address(context, COORD_TRANSFORM_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, COORD_TRANSFORM_OUTPUTS, sample));
+        FOR_ITEMS(i, array<int64>(context, COORD_TRANSFORM_POINTS)[sample]) {
             for (int64 row = 0; row < rows; ++row) {
                 const float32 *m = matrix + row * (columns + 1);
                 float32 total = 0;

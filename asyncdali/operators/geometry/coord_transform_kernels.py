@@ -10,13 +10,13 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import load_f32, load_i64
 from ...compiled.step import Compiled, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .coord_transform_tables import COORD_TRANSFORM
 
-# Context table: 0 input addresses, 1 output addresses, 2 points int64[samples], 3 rows and 4 columns of the matrices,
-# 5 float32[samples, rows, columns + 1]: matrices, the offset in the last column.
-
+at = COORD_TRANSFORM.at
 _SOURCE = Path(__file__).with_suffix(".cu")
 
 
@@ -27,18 +27,18 @@ def points_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def points(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        rows, columns = load_i64(context + 24), load_i64(context + 32)
-        matrix = load_i64(context + 40) + 4 * sample * rows * (columns + 1)
-        source = view_in(load_i64(load_i64(context) + 8 * sample), count * columns)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count * rows)
+        count = load_i64(load_i64(context + at.points) + 8 * sample)
+        rows, columns = load_i64(context + at.rows), load_i64(context + at.columns)
+        matrix = load_i64(context + at.matrices) + 4 * sample * rows * (columns + 1)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count * columns)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count * rows)
         for i in range(count):
             for row in range(rows):
-                at = matrix + 4 * row * (columns + 1)
+                row_at = matrix + 4 * row * (columns + 1)
                 total = np.float32(0)
                 for column in range(columns):
-                    total += load_f32(at + 4 * column) * np.float32(source[i * columns + column])
-                out[i * rows + row] = convert(total + load_f32(at + 4 * columns))
+                    total += load_f32(row_at + 4 * column) * np.float32(source[i * columns + column])
+                out[i * rows + row] = convert(total + load_f32(row_at + 4 * columns))
         return 0
 
     return points
@@ -48,12 +48,14 @@ def make_points_step(source: Batch, output: Batch, counts: np.ndarray, matrices:
     """The step for a batch; matrices float32[samples, rows, columns + 1]."""
     in_type, out_type = storage_dtype(source.dtype), storage_dtype(output.dtype)
     rows, columns = matrices.shape[1], matrices.shape[2] - 1
-    table, keep = context_table((source.addresses, output.addresses, counts, rows, columns, matrices))
+    entries = COORD_TRANSFORM.entries(
+        inputs=source.addresses, outputs=output.addresses, points=counts, rows=rows, columns=columns, matrices=matrices, samples=len(counts)
+    )
+    table, keep = laid_out(entries)
     types = ("IN", element_type(in_type)), ("OUT", element_type(out_type))
 
     def launches() -> list[Launch]:
-        context = (source.addresses, output.addresses, counts, rows, columns, matrices, len(counts))
-        return [Launch(Kernel(_SOURCE, "points", types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+        return [Launch(Kernel(_SOURCE, "points", types), entries, grid_of(int(counts.max(initial=0)), len(counts)))]
 
     step = points_step(in_type.name, out_type.name)
     return Step(step.address, table, no_explanation, keep=keep, launches=launches)

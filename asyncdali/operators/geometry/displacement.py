@@ -10,8 +10,9 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
 from ..arrays.strided import fill_values, like
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
 from ..layouts import input_layout
+from .displacement_tables import DISPLACEMENT
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 _ARGS = (
@@ -54,9 +55,12 @@ class _Displacement(Operator):
         numbers = np.array([self.spec.constant(name) for name in self.parameters], np.float32)
         fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
         shapes, masks = np.ascontiguousarray(source.shapes), arguments.scalars("mask", np.int64)
-        table, keep = context_table((source.addresses, output.addresses, shapes, masks, fill, self._linear, 0, numbers))
+        table, keep = DISPLACEMENT.make(
+            inputs=source.addresses, outputs=output.addresses, shapes=shapes, masks=masks, fill=fill, linear=self._linear, scratch=0,
+            parameters=numbers,
+        )  # fmt: skip
         scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
-        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, self._kernels.SCRATCH_FIELD, keep)
+        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep)
         return Planned([output], [step])
 
 

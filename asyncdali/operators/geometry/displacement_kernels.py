@@ -8,23 +8,32 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ...compiled.intrinsics import address, c_function, copy_bytes, larger, load_f32, load_i64, local_array, smaller, view_f32, view_u8
+from ...compiled.intrinsics import (
+    address,
+    c_function,
+    copy_bytes,
+    larger,
+    load_f32,
+    load_i64,
+    local_array,
+    smaller,
+    view_f32,
+    view_i64,
+    view_u8,
+)
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import view
+from .displacement_tables import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
 
 _F = np.float32
 _sinf = c_function("sinf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
-SCRATCH_FIELD = 6
+at, word = DISPLACEMENT.at, IMAGE.word
 _TILE = 64
 _new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
 """float32 for each column of the widest image, so many times."""
-
-# Context table: 0 input addresses, 1 output addresses, 2 shapes int64[samples, 3], 3 masks int64[samples] (0: the image as it is), 4 fill
-# value float32, 5 linear (0: nearest), 6 scratch, 7 parameters float32: amplitudes, frequencies and phases of x and y.
-
 
 @inlined
 def _nothing(row, height, width, parameters, kept):
@@ -104,14 +113,15 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
 
     @step_variant(warp, dtype)
     def displace(context, sample, thread):
-        shape = load_i64(context + 16) + 24 * sample
-        height, width, channels = load_i64(shape), load_i64(shape + 8), load_i64(shape + 16)
-        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
-        if load_i64(load_i64(context + 24) + 8 * sample) == 0:
+        shape = view_i64(load_i64(context + at.shapes) + word.size * sample, word.words)
+        height, width, channels = shape[word.height], shape[word.width], shape[word.channels]
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        if load_i64(load_i64(context + at.masks) + 8 * sample) == 0:
             copy_bytes(out, source, height * width * channels * size)
             return 0
-        fill, linear, parameters = load_f32(load_i64(context + 32)), load_i64(context + 40) != 0, load_i64(context + 56)
-        scratch = load_i64(thread) + load_i64(context + 8 * SCRATCH_FIELD)
+        fill, linear = load_f32(load_i64(context + at.fill)), load_i64(context + at.linear) != 0
+        parameters = load_i64(context + at.parameters)
+        scratch = load_i64(thread) + load_i64(context + at.scratch)
         xs, ys, kept = view_f32(scratch, width), view_f32(scratch + 4 * width, width), view_f32(scratch + 8 * width, width)
         begin(0, height, width, parameters, kept)
         # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.

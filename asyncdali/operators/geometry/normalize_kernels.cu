@@ -1,5 +1,5 @@
 // crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. If the input is resized
-// here, the table of resize_kernels.cu stands behind the operator's own. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
+// here, the table RESIZE_CUDA (resize_tables.py) stands behind the operator's own. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
 // where it is read, from elements of RESIZED_IN with CHANNELS, by weights that may be negative if SIGNED.
 #if RESIZED
 #define RESIDENT 4
@@ -7,6 +7,7 @@
 #include "kernel.cuh"
 #include "window_tables.py"
 #if RESIZED
+#include "resize_tables.py"
 #include "resize.cuh"
 #endif
 

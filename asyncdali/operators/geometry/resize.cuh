@@ -28,7 +28,7 @@ template <class T> DEVICE float32 meant(float32 value) {
     else return with_integer<T>(value) - 12582912.0f;
 }
 
-// The resized picture of a sample. The table is that of resize_kernels.cu. For tiles it lies in shared memory: registers are scarce.
+// The resized picture of a sample. The table is RESIZE_CUDA (resize_tables.py). For tiles it lies in shared memory: registers are scarce.
 template <class T> struct ResizedPicture {
     const T *source;
     const int32 *first_y, *first_x;
@@ -38,21 +38,22 @@ template <class T> struct ResizedPicture {
     bool tiled, staged;
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
-        const int64 *record = array<int64>(context, 2) + 11 * sample, *axes = array<int64>(context, 6) + 9 * sample;
-        const float64 *interval = array<float64>(context, 3) + 6 * sample;
-        const float32 *weights = array<float32>(context, 7);
-        const int32 *firsts = array<int32>(context, 7);
-        channels = CHANNELS ? CHANNELS : (int32)record[4];
-        row_size = (int32)record[3] * channels;
-        plane_size = record[2] * row_size;
-        taps_y = (int32)axes[5], taps_x = (int32)axes[8];
-        source = at<const T>(address(context, 0, sample));
-        first_y = firsts + axes[3], first_x = firsts + axes[6];
-        wy = weights + axes[4], wx = weights + axes[7];
-        choose_tile((int32)record[7], step_of(interval + 4, record[7]), step_of(interval + 2, record[6]));
+        const int64 *record = array<int64>(context, RESIZE_CUDA_RECORDS) + RESIZE_RECORD_WORDS * sample, *places = array<int64>(context, RESIZE_CUDA_PLACES) + PLACES_WORDS * sample;
+        const float64 *intervals = array<float64>(context, RESIZE_CUDA_INTERVALS) + 3 * INTERVAL_WORDS * sample;
+        const float32 *weights = array<float32>(context, RESIZE_CUDA_TAPS);
+        const int32 *firsts = array<int32>(context, RESIZE_CUDA_TAPS);
+        channels = CHANNELS ? CHANNELS : (int32)record[RESIZE_RECORD_CHANNELS];
+        row_size = (int32)record[RESIZE_RECORD_IN_WIDTH] * channels;
+        plane_size = record[RESIZE_RECORD_IN_HEIGHT] * row_size;
+        taps_y = (int32)places[PLACES_HEIGHT_COUNT], taps_x = (int32)places[PLACES_WIDTH_COUNT];
+        source = at<const T>(address(context, RESIZE_CUDA_INPUTS, sample));
+        first_y = firsts + places[PLACES_HEIGHT_FIRST], first_x = firsts + places[PLACES_WIDTH_FIRST];
+        wy = weights + places[PLACES_HEIGHT_WEIGHTS], wx = weights + places[PLACES_WIDTH_WEIGHTS];
+        choose_tile((int32)record[RESIZE_RECORD_OUT_WIDTH], step_of(intervals + 2 * INTERVAL_WORDS, record[RESIZE_RECORD_OUT_WIDTH]), step_of(intervals + INTERVAL_WORDS, record[RESIZE_RECORD_OUT_HEIGHT]));
     }
     static DEVICE_MEMBER float32 step_of(const float64 *interval, int64 extent) {
-        return (float32)(interval[1] < interval[0] ? interval[0] - interval[1] : interval[1] - interval[0]) / (float32)larger(extent, (int64)1);
+        const float64 lo = interval[INTERVAL_LO], hi = interval[INTERVAL_HI];
+        return (float32)(hi < lo ? lo - hi : hi - lo) / (float32)larger(extent, (int64)1);
     }
 
     // Columns whose sources fit between the passes, and if that leaves some, into the memory for source rows; a multiple of a warp's threads

@@ -1,13 +1,11 @@
 // resize: separable resampling. `taps` computes the tap tables of every axis, `resize` makes the pixels. The formulas and the order of their
 // roundings are those of resize_kernels.py and tap_kernels.py.
 //
-// Table: 0 input addresses, 1 output addresses, 2 records int64[samples, 11], 3 source intervals float64[samples, 3, 2], 4 filter tables
-// float32, 5 filter descriptions int32[6, 3], 6 axes int64[samples, 3, 3] (where first indices and weights begin in 7, taps), 7 tap tables
-// (4-byte words), 8 samples.
 // Macros: IN, OUT element types; VOLUME (depth is resampled); CHANNELS (all samples have that many; 0: they differ); SIGNED (weights may be
 // negative).
 #define RESIDENT 4
 #include "kernel.cuh"
+#include "resize_tables.py"
 #include "resize.cuh"
 
 enum { NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN };
@@ -40,27 +38,28 @@ DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi,
 }
 
 KERNEL taps(const int64 *context) {
-    FOR_SAMPLES(sample, context[8]) {
+    FOR_SAMPLES(sample, context[RESIZE_CUDA_SAMPLES]) {
         const int64 axis = blockIdx.x;
-        const int64 *record = array<int64>(context, 2) + 11 * sample;
-        const int64 extent = record[1 + axis], out_extent = record[5 + axis];
-        const float64 lo = array<float64>(context, 3)[6 * sample + 2 * axis], hi = array<float64>(context, 3)[6 * sample + 2 * axis + 1];
-        const int64 kind = out_extent < (hi < lo ? lo - hi : hi - lo) ? record[8] : record[9];
-        const int32 *description = array<int32>(context, 5) + 3 * kind;
-        const int64 *where = array<int64>(context, 6) + 9 * sample + 3 * axis;
-        const int64 count = where[2];
-        int32 *first = at<int32>(context[7]) + where[0];
-        float32 *weights = at<float32>(context[7]) + where[1];
+        const int64 *record = array<int64>(context, RESIZE_CUDA_RECORDS) + RESIZE_RECORD_WORDS * sample;
+        const int64 extent = record[RESIZE_RECORD_IN_DEPTH + axis], out_extent = record[RESIZE_RECORD_OUT_DEPTH + axis];
+        const float64 *interval = array<float64>(context, RESIZE_CUDA_INTERVALS) + INTERVAL_WORDS * (3 * sample + axis);
+        const float64 lo = interval[INTERVAL_LO], hi = interval[INTERVAL_HI];
+        const int64 kind = out_extent < (hi < lo ? lo - hi : hi - lo) ? record[RESIZE_RECORD_MIN_FILTER] : record[RESIZE_RECORD_MAG_FILTER];
+        const int64 *filter = array<int64>(context, RESIZE_CUDA_DESCRIPTIONS) + FILTER_WORDS * kind;
+        const int64 *axis_taps = array<int64>(context, RESIZE_CUDA_PLACES) + PLACES_WORDS * sample + TAPS_WORDS * axis;
+        const int64 count = axis_taps[TAPS_COUNT];
+        int32 *first = at<int32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_FIRST];
+        float32 *weights = at<float32>(context[RESIZE_CUDA_TAPS]) + axis_taps[TAPS_WEIGHTS];
         if (kind == NN) {
             fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights);
             continue;
         }
-        const float32 *table = array<float32>(context, 4) + description[0];
-        const int32 entries = description[1];
+        const float32 *table = array<float32>(context, RESIZE_CUDA_FILTERS) + filter[FILTER_OFFSET];
+        const int32 entries = (int32)filter[FILTER_ENTRIES];
         const float32 scale = (float32)(hi - lo) / (float32)out_extent;
         const float32 span = (float32)(hi < lo ? lo - hi : hi - lo) / (float32)out_extent;
-        const float32 widen = record[10] && span > 1 ? span : 1.0f;
-        const float32 origin = (float32)lo, reach = (float32)description[2] * widen;
+        const float32 widen = record[RESIZE_RECORD_ANTIALIAS] && span > 1 ? span : 1.0f;
+        const float32 origin = (float32)lo, reach = (float32)filter[FILTER_RADIUS] * widen;
         const float32 before = kind == GAUSSIAN ? gaussian_reach(reach) : reach;
         const float32 begin = origin + (0.5f * scale - 0.5f - before);
         const int64 window = (int64)ceilf(2.0f * reach);
@@ -108,29 +107,29 @@ struct StorePixels {
 #endif
 
 KERNEL resize(const int64 *context) {
-    FOR_SAMPLES(sample, context[8]) {
-        const int64 *record = array<int64>(context, 2) + 11 * sample;
-        const int64 *axes = array<int64>(context, 6) + 9 * sample;
-        const int64 depth = record[5], height = record[6], width = record[7];
-        const int64 channels = CHANNELS ? CHANNELS : record[4];
-        const int64 row_size = record[3] * channels, plane_size = record[2] * row_size;
-        if (plane_size * record[1] == 0) continue;
-        OUT *out = at<OUT>(address(context, 1, sample));
+    FOR_SAMPLES(sample, context[RESIZE_CUDA_SAMPLES]) {
+        const int64 *record = array<int64>(context, RESIZE_CUDA_RECORDS) + RESIZE_RECORD_WORDS * sample;
+        const int64 *places = array<int64>(context, RESIZE_CUDA_PLACES) + PLACES_WORDS * sample;
+        const int64 depth = record[RESIZE_RECORD_OUT_DEPTH], height = record[RESIZE_RECORD_OUT_HEIGHT], width = record[RESIZE_RECORD_OUT_WIDTH];
+        const int64 channels = CHANNELS ? CHANNELS : record[RESIZE_RECORD_CHANNELS];
+        const int64 row_size = record[RESIZE_RECORD_IN_WIDTH] * channels, plane_size = record[RESIZE_RECORD_IN_HEIGHT] * row_size;
+        if (plane_size * record[RESIZE_RECORD_IN_DEPTH] == 0) continue;
+        OUT *out = at<OUT>(address(context, RESIZE_CUDA_OUTPUTS, sample));
 #if VOLUME
         const int32 lanes = lanes_of(width);
-        const IN *source = at<const IN>(address(context, 0, sample));
-        const float32 *weights = array<float32>(context, 7);
-        const int32 *firsts = array<int32>(context, 7);
-        const int32 taps_z = (int32)axes[2], taps_y = (int32)axes[5], taps_x = (int32)axes[8];
-        FOR_ROWS(row, record[0] * depth * height, lanes) {
+        const IN *source = at<const IN>(address(context, RESIZE_CUDA_INPUTS, sample));
+        const float32 *weights = array<float32>(context, RESIZE_CUDA_TAPS);
+        const int32 *firsts = array<int32>(context, RESIZE_CUDA_TAPS);
+        const int32 taps_z = (int32)places[PLACES_DEPTH_COUNT], taps_y = (int32)places[PLACES_HEIGHT_COUNT], taps_x = (int32)places[PLACES_WIDTH_COUNT];
+        FOR_ROWS(row, record[RESIZE_RECORD_OUTER] * depth * height, lanes) {
             int64 rest = row;
             const int64 y = take(rest, height), z = take(rest, depth);
-            const float32 *wz = weights + axes[1] + z * taps_z, *wy = weights + axes[4] + y * taps_y;
-            const IN *line = source + (rest * record[1] + firsts[axes[0] + z]) * plane_size + firsts[axes[3] + y] * row_size;
+            const float32 *wz = weights + places[PLACES_DEPTH_WEIGHTS] + z * taps_z, *wy = weights + places[PLACES_HEIGHT_WEIGHTS] + y * taps_y;
+            const IN *line = source + (rest * record[RESIZE_RECORD_IN_DEPTH] + firsts[places[PLACES_DEPTH_FIRST] + z]) * plane_size + firsts[places[PLACES_HEIGHT_FIRST] + y] * row_size;
             FOR_COLUMNS(x, width, lanes) {
-                const float32 *wx = weights + axes[7] + (int64)x * taps_x;
+                const float32 *wx = weights + places[PLACES_WIDTH_WEIGHTS] + (int64)x * taps_x;
                 for (int64 c = 0; c < channels; ++c) {
-                    const IN *corner = line + firsts[axes[6] + x] * channels + c;
+                    const IN *corner = line + firsts[places[PLACES_WIDTH_FIRST] + x] * channels + c;
                     float32 total = 0;
                     for (int32 kx = 0; kx < taps_x; ++kx) {
                         float32 column = 0;
@@ -148,7 +147,7 @@ KERNEL resize(const int64 *context) {
             }
         }
 #else
-        const int64 planes = record[0] * depth;
+        const int64 planes = record[RESIZE_RECORD_OUTER] * depth;
 #if CHANNELS
         __shared__ ResizedPicture<IN> picture;
         if (threadIdx.x == 0) picture.look_up(context, sample);

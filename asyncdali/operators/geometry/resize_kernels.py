@@ -17,17 +17,11 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_of
+from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_i64, view_of
 from ...compiled.step import Compiled, contracted, step_variant
+from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 
-# Context table: 0 input addresses, 1 output addresses, 2 RECORD_FIELDS int64[samples, 11], 3 source intervals float64[samples, 3, 2]
-# (depth, height, width; lo, hi), 4 filter tables float32, 5 filter descriptions int32[6, 3] (offset, entries, radius), 6 scratch offset,
-# 7 address of tap_tables.
-RECORD_FIELDS = (
-    "outer", "in_depth", "in_height", "in_width", "channels", "out_depth", "out_height", "out_width",
-    "min_filter", "mag_filter", "antialias",
-)  # fmt: skip
-SCRATCH_FIELD = 6
+at, word, head_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at
 ROWS = 4
 """Output rows that are made together."""
 
@@ -267,17 +261,14 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
 
     @_inner
     def plane(source, out, record, head, buffer):
-        first_y = load_i64(head + 24)
-        weights_y = load_i64(head + 32)
-        taps_y = load_i64(head + 40)
-        first_x = load_i64(head + 48)
-        weights_x = load_i64(head + 56)
-        taps_x = load_i64(head + 64)
-        in_width = load_i64(record + 24)
-        channels = load_i64(record + 32)
-        height = load_i64(record + 48)
-        width = load_i64(record + 56)
-        row_bytes = in_width * channels * in_size
+        first_y = load_i64(head + head_at.height_first)
+        weights_y = load_i64(head + head_at.height_weights)
+        taps_y = load_i64(head + head_at.height_count)
+        first_x = load_i64(head + head_at.width_first)
+        weights_x = load_i64(head + head_at.width_weights)
+        taps_x = load_i64(head + head_at.width_count)
+        channels, height, width = record[word.channels], record[word.out_height], record[word.out_width]
+        row_bytes = record[word.in_width] * channels * in_size
         if taps_y == 1 and taps_x == 1:
             nearest(source, row_bytes, first_y, first_x, height, width, channels, out)
             return
@@ -292,8 +283,8 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
         while y < height:
             wanted = smaller(ROWS, height - y)
             for r in range(wanted):
-                at = source + rows[y + r] * row_bytes + left * channels * in_size
-                blend(buffer + r * buffer_bytes, at, row_bytes, weights_y + 4 * taps_y * (y + r), taps_y, count)
+                corner = source + rows[y + r] * row_bytes + left * channels * in_size
+                blend(buffer + r * buffer_bytes, corner, row_bytes, weights_y + 4 * taps_y * (y + r), taps_y, count)
             columns(buffer, buffer_bytes, left, channels, first_x, weights_x, taps_x, width, out + y * out_bytes, out_bytes, wanted)
             y += wanted
 
@@ -302,23 +293,23 @@ def _plane(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def image_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Step for samples without a resized depth axis (depth counts as outer); see the table at the top."""
+    """Step for samples without a resized depth axis (depth counts as outer); see ``resize_tables``."""
     plane = _plane(in_dtype, out_dtype)
     in_size, out_size = _BYTES[in_dtype], _BYTES[out_dtype]
 
     @step_variant(in_dtype, out_dtype)
     def resize_image(context, sample, thread):
-        record = load_i64(context + 16) + 88 * sample
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + 48)
-        in_bytes = load_i64(record + 16) * load_i64(record + 24) * load_i64(record + 32) * in_size
-        out_bytes = load_i64(record + 48) * load_i64(record + 56) * load_i64(record + 32) * out_size
+        record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        in_bytes = record[word.in_height] * record[word.in_width] * record[word.channels] * in_size
+        out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
         if in_bytes == 0 or out_bytes == 0:
             return 0
-        call3(load_i64(context + 56), context, sample, scratch)
-        for _ in range(load_i64(record) * load_i64(record + 8)):
-            plane(source, out, record, scratch, load_i64(scratch + 72))
+        call3(load_i64(context + at.tap_tables), context, sample, scratch)
+        for _ in range(record[word.outer] * record[word.in_depth]):
+            plane(source, out, record, scratch, load_i64(scratch + head_at.free))
             source += in_bytes
             out += out_bytes
         return 0
@@ -334,23 +325,23 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def resize_volume(context, sample, thread):
-        record = load_i64(context + 16) + 88 * sample
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + 48)
-        count = load_i64(record + 16) * load_i64(record + 24) * load_i64(record + 32)
-        out_bytes = load_i64(record + 48) * load_i64(record + 56) * load_i64(record + 32) * out_size
-        in_depth = load_i64(record + 8)
-        depth = load_i64(record + 40)
+        record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        count = record[word.in_height] * record[word.in_width] * record[word.channels]
+        out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
+        in_depth = record[word.in_depth]
+        depth = record[word.out_depth]
         if count == 0 or out_bytes == 0 or in_depth == 0:
             return 0
-        call3(load_i64(context + 56), context, sample, scratch)
-        first = view_i32(load_i64(scratch), depth)
-        weights = load_i64(scratch + 8)
-        taps = load_i64(scratch + 16)
-        blended = load_i64(scratch + 72)
+        call3(load_i64(context + at.tap_tables), context, sample, scratch)
+        first = view_i32(load_i64(scratch + head_at.depth_first), depth)
+        weights = load_i64(scratch + head_at.depth_weights)
+        taps = load_i64(scratch + head_at.depth_count)
+        blended = load_i64(scratch + head_at.free)
         buffer = blended + ((4 * count + 63) & -64)
-        for _ in range(load_i64(record)):
+        for _ in range(record[word.outer]):
             for z in range(depth):
                 blend(blended, source + first[z] * count * in_size, count * in_size, weights + 4 * taps * z, taps, count)
                 plane(blended, out, record, scratch, buffer)

@@ -10,6 +10,7 @@ from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, 
 from ..layouts import input_layout
 from ..unfolding import Frames, PerFrame
 from . import rotate_rules as rules
+from .rotate_tables import ROTATE_RECORD
 
 _U8, _I16, _I32, _F32 = DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT
 _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F32, _U8, _I16, _I32)}
@@ -77,12 +78,12 @@ class Rotate(PerFrame):
         shapes = source.shapes.copy()
         shapes[:, -1 - axes : -1] = extents
         output = Batch(shapes, dtype, layout, device=source.device, source_info=source.source_info)
-        records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
-        records[:, 0] = source.shapes[:, : -1 - axes].prod(axis=1)
-        records[:, 4 - axes : 4] = source.shapes[:, -1 - axes : -1]
-        records[:, 4] = source.shapes[:, -1]
-        records[:, 8 - axes : 8] = extents
-        records[:, 8], records[:, 9] = np.arange(len(source)), 0
+        records, word = ROTATE_RECORD.ones(len(source)), ROTATE_RECORD.word
+        records[:, word.frames] = source.shapes[:, : -1 - axes].prod(axis=1)
+        records[:, ROTATE_RECORD.columns("in")][:, -axes:] = source.shapes[:, -1 - axes : -1]
+        records[:, word.channels] = source.shapes[:, -1]
+        records[:, ROTATE_RECORD.columns("out")][:, -axes:] = extents
+        records[:, word.map], records[:, word.map_step] = np.arange(len(source)), 0
         step = self._kernels.make_rotate_step(
             source.addresses, output.addresses, records, maps, storage_dtype(source.dtype),
             storage_dtype(dtype), self.spec.constant("fill_value"), self._linear, axes == 3,

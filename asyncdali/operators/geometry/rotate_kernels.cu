@@ -1,6 +1,7 @@
-// rotate and warp_affine: inverse affine warp, nearest or linear. The table is that of rotate_kernels.py, then 7 samples.
+// rotate and warp_affine: inverse affine warp, nearest or linear. See rotate_tables.py.
 // Macros: IN, OUT element types; VOLUME; CHANNELS (all samples have that many; 0: they differ).
 #include "kernel.cuh"
+#include "rotate_tables.py"
 
 // Element offset of a pixel in its plane, clamped to it; -1 outside if not `clamp`.
 DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channels, bool clamp) {
@@ -14,7 +15,7 @@ DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channe
 DEVICE int32 whole(float32 position) { return (int32)floorf(smaller(larger(position, -1e6f), 1e6f + 16777216.0f)); }
 
 DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
-    const int32 height = (int32)r[2], width = (int32)r[3], channels = CHANNELS ? CHANNELS : (int32)r[4];
+    const int32 height = (int32)r[ROTATE_RECORD_IN_HEIGHT], width = (int32)r[ROTATE_RECORD_IN_WIDTH], channels = CHANNELS ? CHANNELS : (int32)r[ROTATE_RECORD_CHANNELS];
     const int32 x = whole(px), y = whole(py);
     const bool near = x >= 0 && x < width, next = x + 1 >= 0 && x + 1 < width, up = y >= 0 && y < height, down = y + 1 >= 0 && y + 1 < height;
     const int32 left = clamp ? smaller(larger(x, 0), width - 1) : x, right = clamp ? smaller(larger(x + 1, 0), width - 1) : x + 1;
@@ -42,7 +43,7 @@ DEVICE void pixel(const IN *source, float32 px, float32 py, const int64 *r, floa
 }
 
 DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const int64 *r, float32 fill, bool clamp, bool linear, OUT *to) {
-    const int64 depth = r[1], height = r[2], width = r[3], channels = r[4], plane = height * width * channels;
+    const int64 depth = r[ROTATE_RECORD_IN_DEPTH], height = r[ROTATE_RECORD_IN_HEIGHT], width = r[ROTATE_RECORD_IN_WIDTH], channels = r[ROTATE_RECORD_CHANNELS], plane = height * width * channels;
     const int64 x = (int64)floorf(px), y = (int64)floorf(py), z = (int64)floorf(pz);
     const float32 fx = px - (float32)x, fy = py - (float32)y, fz = pz - (float32)z;
     for (int64 c = 0; c < channels; ++c) {
@@ -60,34 +61,34 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
 }
 
 KERNEL rotate(const int64 *context) {
-    const float32 fill = *array<float32>(context, 4);
-    const bool linear = context[6] != 0;
-    FOR_SAMPLES(sample, context[7]) {
-        const int64 *r = array<int64>(context, 2) + 10 * sample;
-        const int64 channels = r[4], out_width = r[7], out_height = r[6], out_depth = r[5];
-        const int64 plane = r[2] * r[3] * channels;
-        const bool clamp = context[5] != 0 && plane != 0 && (!VOLUME || r[1] != 0);
+    const float32 fill = *array<float32>(context, ROTATE_FILL);
+    const bool linear = context[ROTATE_LINEAR] != 0;
+    FOR_SAMPLES(sample, context[ROTATE_SAMPLES]) {
+        const int64 *r = array<int64>(context, ROTATE_RECORDS) + ROTATE_RECORD_WORDS * sample;
+        const int64 channels = r[ROTATE_RECORD_CHANNELS], out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
+        const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * channels;
+        const bool clamp = context[ROTATE_CLAMP] != 0 && plane != 0 && (!VOLUME || r[ROTATE_RECORD_IN_DEPTH] != 0);
         const float64 shift = linear ? 0.5 : 0.0;
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
+        const IN *source = at<const IN>(address(context, ROTATE_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, ROTATE_OUTPUTS, sample));
 #if VOLUME
-        FOR_ITEMS(i, r[0] * out_depth * out_height * out_width) {
+        FOR_ITEMS(i, r[ROTATE_RECORD_FRAMES] * out_depth * out_height * out_width) {
             int64 rest = i;
             const int64 x = take(rest, out_width), y = take(rest, out_height), z = take(rest, out_depth), frame = rest;
-            const float64 *m = array<float64>(context, 3) + 12 * (r[8] + frame * r[9]);
+            const float64 *m = array<float64>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
             const float64 u = x + 0.5, v = y + 0.5, w = z + 0.5;
             const float32 px = (float32)(m[0] * u + m[1] * v + m[2] * w + m[3] - shift);
             const float32 py = (float32)(m[4] * u + m[5] * v + m[6] * w + m[7] - shift);
             const float32 pz = (float32)(m[8] * u + m[9] * v + m[10] * w + m[11] - shift);
-            voxel(source + frame * r[1] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
+            voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
         }
 #else
         // Frames and depth are planes; rows of the output begin in float64, positions in a row are float32, as in the compiled step.
         const int32 lanes = lanes_of(out_width);
-        FOR_ROWS(row, r[0] * r[1] * out_height, lanes) {
+        FOR_ROWS(row, r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, lanes) {
             int64 frame = row;
             const int64 y = take(frame, out_height);
-            const float64 *m = array<float64>(context, 3) + 12 * (r[8] + frame * r[9]);
+            const float64 *m = array<float64>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
             const float64 row_x = m[0] * 0.5 + m[1] * (y + 0.5) + m[3] - shift, row_y = m[4] * 0.5 + m[5] * (y + 0.5) + m[7] - shift;
             const float32 dx = (float32)m[0], dy = (float32)m[4], start_x = (float32)row_x, start_y = (float32)row_y;
             const IN *from = source + frame * plane;

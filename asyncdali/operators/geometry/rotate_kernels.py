@@ -17,18 +17,16 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import larger, load_f32, load_i32, load_i64, local_array, smaller, store_i32, view_f64
+from ...compiled.intrinsics import larger, load_f32, load_i32, load_i64, local_array, smaller, store_i32, view_f64, view_i64
 from ...compiled.step import Compiled, contracted, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, row_grid
 from ..arrays.convert_kernels import converter, view
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .rotate_tables import ROTATE, ROTATE_RECORD
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 10], 3 maps float64[rows, 3, 4] (source x, y, z from
-# output x, y, z, 1; pixel centres at .5), 4 address of the float32 fill value, 5 clamp (1: repeat the border, no fill), 6 linear
-# (0: nearest).
-#
-# Record: 0 frames, 1 depth, 2 height, 3 width, 4 channels, 5-7 output depth, height, width, 8 first map, 9 maps per frame (0 or 1).
-RECORD_LENGTH = 10
+at, word = ROTATE.at, ROTATE_RECORD.word
+_MAP_BYTES = 3 * 4 * 8
 _SOURCE = Path(__file__).with_suffix(".cu")
 # Positions near the edge of a span are left to the checked path, which hides float32 rounding of positions.
 _MARGIN = 1e-3
@@ -242,7 +240,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def image_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Step for planes (depth 1 or frames); see the table at the top. Types: what ``rotate`` accepts."""
+    """Step for planes (depth 1 or frames); see ``rotate_tables``. Types: what ``rotate`` accepts."""
     inside, edge = _make_inside(in_dtype, out_dtype), make_edge(in_dtype, out_dtype)
     view_out = view(out_dtype)
     convert = converter("float32", out_dtype)
@@ -273,11 +271,11 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
             else:
                 begin = end = far
             for i in range(near, begin):
-                at = to + i * channels * out_size
-                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
+                pixel = to + i * channels * out_size
+                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, pixel)
             for i in range(end, far):
-                at = to + i * channels * out_size
-                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, at)
+                pixel = to + i * channels * out_size
+                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, pixel)
             # Last: the fast loop's wide stores reach into the first element outside.
             row = view_out(to, out_width * channels)
             for i in range(near * channels):
@@ -287,18 +285,18 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def rotate_image(context, sample, thread):
-        record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        frames = load_i64(record) * load_i64(record + 8)
-        height, width, channels = load_i64(record + 16), load_i64(record + 24), load_i64(record + 32)
-        out_height, out_width = load_i64(record + 48), load_i64(record + 56)
-        fill, clamp, linear = load_f32(load_i64(context + 32)), load_i64(context + 40), load_i64(context + 48)
+        r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        frames = r[word.frames] * r[word.in_depth]
+        height, width, channels = r[word.in_height], r[word.in_width], r[word.channels]
+        out_height, out_width = r[word.out_height], r[word.out_width]
+        fill, clamp, linear = load_f32(load_i64(context + at.fill)), load_i64(context + at.clamp), load_i64(context + at.linear)
         if height * width == 0:
             clamp = 0
         for frame in range(frames):
-            row = load_i64(record + 64) + frame * load_i64(record + 72)
-            map_ = view_f64(load_i64(context + 24) + 96 * row, 12)
+            row = r[word.map] + frame * r[word.map_step]
+            map_ = view_f64(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
             plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear)
             source += height * width * channels * in_size
             out += out_height * out_width * channels * out_size
@@ -328,17 +326,17 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def rotate_volume(context, sample, thread):
-        record = load_i64(context + 16) + 8 * RECORD_LENGTH * sample
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        depth, height, width, channels = load_i64(record + 8), load_i64(record + 16), load_i64(record + 24), load_i64(record + 32)
-        out_depth, out_height, out_width = load_i64(record + 40), load_i64(record + 48), load_i64(record + 56)
-        fill, clamp, linear = load_f32(load_i64(context + 32)), load_i64(context + 40), load_i64(context + 48)
+        r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        depth, height, width, channels = r[word.in_depth], r[word.in_height], r[word.in_width], r[word.channels]
+        out_depth, out_height, out_width = r[word.out_depth], r[word.out_height], r[word.out_width]
+        fill, clamp, linear = load_f32(load_i64(context + at.fill)), load_i64(context + at.clamp), load_i64(context + at.linear)
         if depth * height * width == 0:
             clamp = 0
-        for frame in range(load_i64(record)):
-            row = load_i64(record + 64) + frame * load_i64(record + 72)
-            map_ = view_f64(load_i64(context + 24) + 96 * row, 12)
+        for frame in range(r[word.frames]):
+            row = r[word.map] + frame * r[word.map_step]
+            map_ = view_f64(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
             volume(source, out, map_, depth, height, width, channels, out_depth, out_height, out_width, fill, clamp, linear)
             source += depth * height * width * channels * in_size
             out += out_depth * out_height * out_width * channels * out_size
@@ -370,22 +368,27 @@ def make_rotate_step(
 ) -> Step:
     """The step for a batch.
 
-    records   int64[samples, 10], see the top;  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
+    records   ROTATE_RECORD[samples];  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
     fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
     """
     value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
     maps = np.ascontiguousarray(maps, np.float64)
     fill_value = np.array([value], np.float32)
-    entries = (in_addresses, out_addresses, records, maps, fill_value, int(fill is None), int(linear))
-    table, keep = context_table(entries)
+    count = len(records)
+    entries = ROTATE.entries(
+        inputs=in_addresses, outputs=out_addresses, records=records, maps=maps, fill=fill_value,
+        clamp=int(fill is None), linear=int(linear), samples=count,
+    )  # fmt: skip
+    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        count = len(records)
-        channels = int(records[0, 4]) if count and (records[:, 4] == records[0, 4]).all() and records[0, 4] <= 4 else 0
+        own = records[:, word.channels]
+        channels = int(own[0]) if count and (own == own[0]).all() and own[0] <= 4 else 0
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype)), ("VOLUME", int(volume)), ("CHANNELS", channels)
-        planes = records[:, 0] if volume else records[:, 0] * records[:, 1]
-        rows, width = int((planes * records[:, 5] * records[:, 6]).max(initial=0)), int(records[:, 7].max(initial=0))
-        return [Launch(Kernel(_SOURCE, "rotate", types), (*entries, count), row_grid(rows, width, count))]
+        planes = records[:, word.frames] * (1 if volume else records[:, word.in_depth])
+        rows = int((planes * records[:, word.out_depth] * records[:, word.out_height]).max(initial=0))
+        grid = row_grid(rows, int(records[:, word.out_width].max(initial=0)), count)
+        return [Launch(Kernel(_SOURCE, "rotate", types), entries, grid)]
 
     return Step(compiled.address, table, no_explanation, keep=keep, launches=launches)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...types import DALIDataType
 from ..arrays.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
+from ..arrays.strided_tables import BORDERED
 from ..base import (
     Arg,
     Arguments,
@@ -20,7 +22,6 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
@@ -150,7 +151,9 @@ class Slice(Operator):
 
     def _bordered(self, function: Any, source: Batch, output: Batch, anchors: np.ndarray) -> Step:
         records = np.stack([output.shapes, source.shapes, anchors, dense_strides(source.shapes, source.itemsize)], axis=1)
-        border = crop_rules.BORDERS[self._policy]
-        values = (source.addresses, output.addresses, np.ascontiguousarray(records), source.ndim, border)
-        table, keep = context_table(values)
+        values = BORDERED.entries(
+            inputs=source.addresses, outputs=output.addresses, records=np.ascontiguousarray(records), axes=source.ndim,
+            border=crop_rules.BORDERS[self._policy], samples=len(output),
+        )  # fmt: skip
+        table, keep = laid_out(values)
         return Step(function.address, table, no_explanation, keep=keep, launches=lambda: [bordered_launch(source, output, values)])

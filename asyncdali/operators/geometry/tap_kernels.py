@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...compiled.intrinsics import larger, load_i64, smaller, store_i64, view_f32, view_f64, view_i32
-from ...compiled.memory import address_of
+from ...compiled.intrinsics import larger, load_f64, load_i64, smaller, store_i64, view_f32, view_i32, view_i64
 from ...compiled.step import compiled
+from .resize_tables import FILTER, INTERVAL, RESIZE, RESIZE_RECORD, TAP_HEAD, TAPS
 
 NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR, GAUSSIAN = range(6)
 _inner = njit(inline="always")
 
 
 def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
-    """All filters as one float32 array, each with a zero before and after, and int32[6, 3] (offset, entries, radius)."""
+    """All filters as one float32 array, each with a zero before and after, and their descriptions FILTER[6]."""
 
     def sampled(function: Any, radius: int, entries: int) -> np.ndarray:
         return np.pad(function(np.linspace(-radius, radius, entries)), 1)
@@ -41,11 +41,10 @@ def _filter_tables() -> tuple[np.ndarray, np.ndarray]:
     }
     offsets = np.cumsum([0] + [len(tables[kind][0]) for kind in range(5)])
     rows = [(offsets[kind], len(tables[kind][0]) - 2, tables[kind][1]) for kind in range(6)]
-    return np.concatenate([tables[kind][0] for kind in range(6)]).astype(np.float32), np.array(rows, np.int32)
+    return np.concatenate([tables[kind][0] for kind in range(6)]).astype(np.float32), np.array(rows, np.int64)
 
 
 TABLES, DESCRIPTIONS = _filter_tables()
-TABLES_AT, DESCRIPTIONS_AT = address_of(TABLES), address_of(DESCRIPTIONS)
 
 
 @_inner
@@ -131,36 +130,38 @@ def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, 
             weights[at + k] *= total
 
 
-# Head of the tables in scratch (int64 each): per axis (depth, height, width) address of first indices, address of weights, taps; then the
-# address of the free scratch behind the tables.
 HEAD_BYTES = 128
+"""Bytes that a TAP_HEAD takes in scratch: what follows is aligned to 64 bytes."""
+_at, _record, _interval, _filter, _taps, _head = RESIZE.at, RESIZE_RECORD.word, INTERVAL.at, FILTER.word, TAPS.at, TAP_HEAD.at
 
 
 @compiled(3)
 def tap_tables(context, sample, scratch):
-    """Fill the tap tables of a sample's three axes at `scratch`, behind a head that says where they are; see ``resize_kernels``."""
-    record = load_i64(context + 16) + 88 * sample
+    """Fill the tap tables of a sample's three axes at `scratch`, behind a TAP_HEAD; see ``resize_tables``."""
+    record = view_i64(load_i64(context + _at.records) + _record.size * sample, _record.words)
     free = scratch + HEAD_BYTES
     for axis in range(3):
-        extent = load_i64(record + 8 + 8 * axis)
-        out_extent = load_i64(record + 40 + 8 * axis)
-        interval = view_f64(load_i64(context + 24) + 48 * sample + 16 * axis, 2)
-        lo = interval[0]
-        hi = interval[1]
-        kind = load_i64(record + 64) if out_extent < abs(hi - lo) else load_i64(record + 72)
-        description = view_i32(load_i64(context + 40) + 12 * kind, 3)
-        taps, widen = _count_taps(extent, out_extent, lo, hi, kind, load_i64(record + 80), description[2])
+        extent = record[_record.in_depth + axis]
+        out_extent = record[_record.out_depth + axis]
+        interval = load_i64(context + _at.intervals) + _interval.size * (3 * sample + axis)
+        lo = load_f64(interval + _interval.lo)
+        hi = load_f64(interval + _interval.hi)
+        kind = record[_record.min_filter] if out_extent < abs(hi - lo) else record[_record.mag_filter]
+        described = view_i64(load_i64(context + _at.descriptions) + _filter.size * kind, _filter.words)
+        entries, radius = described[_filter.entries], described[_filter.radius]
+        taps, widen = _count_taps(extent, out_extent, lo, hi, kind, record[_record.antialias], radius)
         weights_at = free + ((4 * out_extent + 63) & -64)
         first = view_i32(free, out_extent)
         weights = view_f32(weights_at, out_extent * taps)
         if kind == NN:
             _fill_nearest(extent, out_extent, lo, hi, axis != 2, first, weights)
         else:
-            table = view_f32(load_i64(context + 32) + 4 * description[0], description[1] + 2)
-            _fill_taps(extent, out_extent, lo, hi, taps, widen, table, description[1], description[2], kind == GAUSSIAN, first, weights)
-        store_i64(scratch + 24 * axis, free)
-        store_i64(scratch + 24 * axis + 8, weights_at)
-        store_i64(scratch + 24 * axis + 16, taps)
+            table = view_f32(load_i64(context + _at.filters) + 4 * described[_filter.offset], entries + 2)
+            _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, kind == GAUSSIAN, first, weights)
+        head = scratch + _taps.size * axis
+        store_i64(head + _taps.first, free)
+        store_i64(head + _taps.weights, weights_at)
+        store_i64(head + _taps.count, taps)
         free = weights_at + ((4 * out_extent * taps + 63) & -64)
-    store_i64(scratch + 72, free)
+    store_i64(scratch + _head.free, free)
     return 0

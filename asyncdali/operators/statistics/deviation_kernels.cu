@@ -1,40 +1,38 @@
 // normalize, after the reductions: variances to factors, sums over a batch, and the application of both.
 // Macros: IN, OUT element types.
 #include "place.cuh"
+#include "deviation_tables.py"
 
-// `scale / sqrt(variance + epsilon)` in place; 0 for 0. Table: 0-2 place of the variances (float32), 3 counts int64[samples], 4 int64[samples]
-// whether there is a variance (else it counts as 0), 5 scale and epsilon float32[2], 6 samples.
+// `scale / sqrt(variance + epsilon)` in place; 0 for 0.
 KERNEL factors(const int64 *context) {
-    const float32 scale = array<float32>(context, 5)[0], epsilon = array<float32>(context, 5)[1];
-    FOR_SAMPLES(sample, context[6]) {
-        float32 *values = at<float32>(place(context, 0, sample));
-        FOR_ITEMS(i, address(context, 3, sample)) {
-            const float32 x = address(context, 4, sample) ? values[i] + epsilon : epsilon;
+    const float32 scale = array<float32>(context, FACTORS_SCALE_AND_EPSILON)[0], epsilon = array<float32>(context, FACTORS_SCALE_AND_EPSILON)[1];
+    FOR_SAMPLES(sample, context[FACTORS_SAMPLES]) {
+        float32 *values = at<float32>(place(context, FACTORS_VARIANCES_ADDRESSES, sample));
+        FOR_ITEMS(i, address(context, FACTORS_COUNTS, sample)) {
+            const float32 x = address(context, FACTORS_KNOWN, sample) ? values[i] + epsilon : epsilon;
             values[i] = x != 0 ? scale * (float32)(1 / sqrt((float64)x)) : 0;
         }
     }
 }
 
-// The sum of all samples' values, scaled. Table: 0 values float32[samples, count], 1 count, 2 samples, 3 scale float32[1], 4 result.
+// The sum of all samples' values, scaled.
 KERNEL over_batch(const int64 *context) {
-    const int64 count = context[1];
+    const int64 count = context[OVER_BATCH_COUNT];
     FOR_ITEMS(i, count) {
         float64 total = 0;
-        for (int64 sample = 0; sample < context[2]; ++sample) total += array<float32>(context, 0)[sample * count + i];
-        at<float32>(context[4])[i] = (float32)total * array<float32>(context, 3)[0];
+        for (int64 sample = 0; sample < context[OVER_BATCH_SAMPLES]; ++sample) total += array<float32>(context, OVER_BATCH_VALUES)[sample * count + i];
+        at<float32>(context[OVER_BATCH_RESULT])[i] = (float32)total * array<float32>(context, OVER_BATCH_SCALE)[0];
     }
 }
 
-// `(in - mean) * factor + shift`, rounded and saturated. Table: 0 input addresses, 1 output addresses, 2 records int64[samples, 3, groups]
-// (extents, strides in the means, strides in the factors, in elements), 3 groups, 4-6 place of the means, 7-9 place of the factors, 10 shift
-// float32[1], 11 samples.
+// `(in - mean) * factor + shift`, rounded and saturated.
 KERNEL apply(const int64 *context) {
-    const int64 groups = context[3];
-    const float32 shift = array<float32>(context, 10)[0];
-    FOR_SAMPLES(sample, context[11]) {
-        const int64 *extents = array<int64>(context, 2) + 3 * groups * sample, *in_means = extents + groups, *in_factors = in_means + groups;
-        const int64 source = address(context, 0, sample), out = address(context, 1, sample);
-        const float32 *means = at<const float32>(place(context, 4, sample)), *factors = at<const float32>(place(context, 7, sample));
+    const int64 groups = context[APPLY_GROUPS];
+    const float32 shift = array<float32>(context, APPLY_SHIFT)[0];
+    FOR_SAMPLES(sample, context[APPLY_SAMPLES]) {
+        const int64 *extents = array<int64>(context, APPLY_RECORDS) + 3 * groups * sample, *in_means = extents + groups, *in_factors = in_means + groups;
+        const int64 source = address(context, APPLY_INPUTS, sample), out = address(context, APPLY_OUTPUTS, sample);
+        const float32 *means = at<const float32>(place(context, APPLY_MEANS_ADDRESSES, sample)), *factors = at<const float32>(place(context, APPLY_FACTORS_ADDRESSES, sample));
         int64 count = 1;
         for (int64 k = 0; k < groups; ++k) count *= extents[k];
         FOR_ITEMS(item, (count + PACK - 1) / PACK) {

@@ -11,18 +11,17 @@ from ...compiled.intrinsics import load_i64, local_array, smaller, view_f32, vie
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ..arrays.convert_kernels import converter, storage, view
 from ..arrays.strided_kernels import collapse
+from .deviation_tables import APPLY, FACTORS
+
+at, _factors = APPLY.at, FACTORS.at
 
 
 @step
 def factor_step(context, sample, thread):
-    """``scale / sqrt(variance + epsilon)`` in place; 0 for 0.
-
-    Context: addresses of the variances (float32), counts int64[samples], int64[samples] whether there is a variance (else it counts as 0),
-    scale and epsilon as float32[2].
-    """
-    count = load_i64(load_i64(context + 8) + 8 * sample)
-    values = view_f32(load_i64(load_i64(context) + 8 * sample), count)
-    known, numbers = load_i64(load_i64(context + 16) + 8 * sample), view_f32(load_i64(context + 24), 2)
+    """``scale / sqrt(variance + epsilon)`` in place; 0 for 0. See FACTORS."""
+    count = load_i64(load_i64(context + _factors.counts) + 8 * sample)
+    values = view_f32(load_i64(load_i64(context + _factors.variances_addresses) + 8 * sample), count)
+    known, numbers = load_i64(load_i64(context + _factors.known) + 8 * sample), view_f32(load_i64(context + _factors.scale_and_epsilon), 2)
     scale, epsilon = numbers[0], numbers[1]
     for i in range(count):
         x = np.float32(values[i] + epsilon) if known != 0 else epsilon
@@ -32,10 +31,6 @@ def factor_step(context, sample, thread):
 
 _TILE = 192  # elements for which means and factors of short rows are repeated
 _new_tiles = local_array(np.float32, 2 * _TILE)
-
-# Context table of apply steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 3, axes], 3 axes, 4 addresses of means,
-# 5 addresses of factors (both float32), 6 shift float32[1].
-# Record: extents, strides in the means, strides in the factors (elements).
 
 
 @cache
@@ -73,12 +68,14 @@ def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant("apply", in_dtype, out_dtype)
     def apply(context, sample, thread):
-        axes = load_i64(context + 24)
-        at = load_i64(context + 16) + 24 * axes * sample
-        extents, mean_strides, factor_strides = view_i64(at, axes), view_i64(at + 8 * axes, axes), view_i64(at + 16 * axes, axes)
-        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
-        mean, factor = load_i64(load_i64(context + 32) + 8 * sample), load_i64(load_i64(context + 40) + 8 * sample)
-        shift = view_f32(load_i64(context + 48), 1)[0]
+        axes = load_i64(context + at.groups)
+        record = load_i64(context + at.records) + 24 * axes * sample
+        extents = view_i64(record, axes)
+        mean_strides, factor_strides = view_i64(record + 8 * axes, axes), view_i64(record + 16 * axes, axes)
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        mean = load_i64(load_i64(context + at.means_addresses) + 8 * sample)
+        factor = load_i64(load_i64(context + at.factors_addresses) + 8 * sample)
+        shift = view_f32(load_i64(context + at.shift), 1)[0]
         left = collapse(extents, mean_strides, factor_strides)
         if left < 0:
             return 0

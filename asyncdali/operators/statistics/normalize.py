@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
+from ...compiled.tables import laid_out
+from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
 from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
@@ -25,11 +26,12 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
-from .reduction_launches import NOWHERE, Place, Reduction
+from .deviation_tables import APPLY, FACTORS, OVER_BATCH
+from .place_tables import NOWHERE, Place, placed
+from .reduction_launches import Reduction
 from .reductions import axis_groups, axis_records
 
 _SOURCE = Path(__file__).with_name("deviation_kernels.cu")
@@ -285,15 +287,14 @@ class Normalize(Operator):
         groups = axis_groups(source.ndim, axes)
         records = axis_records(source.shapes, source.itemsize, *groups)
         means, each = (0, 0) if mean is None else (mean.addresses, np.ascontiguousarray(mean.shapes.prod(axis=1) != 1, np.int64))
-        table, keep = context_table(
-            (source.addresses, out.addresses, records, len(groups[0]), len(groups[1]), finish, ddof, means, each, 0, 0, 0)
-        )
-        function = self._reductions.float_step(storage_dtype(source.dtype).name, kind)
-        step = Step(function.address, table, no_explanation, keep=[*keep, out.keep, mean.keep if mean else None])
-        step.launches = Reduction(
+        reduction = Reduction(
             source.addresses, source.dtype, out.place, DALIDataType.FLOAT, records, len(groups[0]), len(groups[1]), kind, finish, ddof,
             NOWHERE if mean is None else mean.place, each,
-        ).launches  # fmt: skip
+        )  # fmt: skip
+        table, keep = reduction.table(out.addresses, means)
+        function = self._reductions.float_step(storage_dtype(source.dtype).name, kind)
+        step = Step(function.address, table, no_explanation, keep=[*keep, out.keep, mean.keep if mean else None])
+        step.launches = reduction.launches
         return step
 
     def _computed_mean(self, source: Batch, axes: list[int], steps: list[Step]) -> _Parameter:
@@ -306,7 +307,7 @@ class Normalize(Operator):
         steps.append(self._sums(source, axes, "deviation", factor, mean, finish=1, ddof=ddof))
         known = np.ascontiguousarray(source.shapes[:, axes].prod(axis=1) > ddof, np.int64)
         counts = factor.shapes.prod(axis=1)
-        table, keep = context_table((factor.addresses, counts, known, self._scale_and_epsilon))
+        table, keep = laid_out(self._factor_entries((factor.addresses, 0, 0), counts, known))
         step = Step(self._kernels.factor_step.address, table, no_explanation, keep=[*keep, factor.keep])
         step.launches = lambda: [self._factor_launch(factor, counts, known)]
         steps.append(step)
@@ -314,8 +315,12 @@ class Normalize(Operator):
 
     def _factor_launch(self, factor: _Parameter, counts: np.ndarray, known: np.ndarray) -> Launch:
         kernel = Kernel(_SOURCE, "factors", _NO_TYPES)
-        context = (*factor.place, counts, known, self._scale_and_epsilon, len(counts))
-        return Launch(kernel, context, grid_of(int(counts.max(initial=0)), len(counts)))
+        return Launch(kernel, self._factor_entries(factor.place, counts, known), grid_of(int(counts.max(initial=0)), len(counts)))
+
+    def _factor_entries(self, variances: Place, counts: np.ndarray, known: np.ndarray) -> tuple[Entry, ...]:
+        return FACTORS.entries(
+            **placed("variances", variances), counts=counts, known=known, scale_and_epsilon=self._scale_and_epsilon, samples=len(counts)
+        )
 
     def _statistics_on_gpu(self, source: Batch, axes: list[int], steps: list[Step]) -> tuple[_Parameter | None, _Parameter | None]:
         """Mean and factor of the batch (None: a number), and what computes them, as launches alone."""
@@ -338,7 +343,9 @@ class Normalize(Operator):
         sums, total = _Parameter.empty(shapes), _Parameter.on_gpu(shapes[0], len(source))
         each_sample = self._sums(source, axes, kind, sums, mean)
         count = int(shapes[0].prod())
-        context = (sums.place[1], count, len(source), np.array([scale], np.float32), total.place[1])
+        context = OVER_BATCH.entries(
+            values=sums.place[1], count=count, samples=len(source), scale=np.array([scale], np.float32), result=total.place[1]
+        )
         add = Launch(Kernel(_SOURCE, "over_batch", _NO_TYPES), context, grid_of(count, 1))
         assert each_sample.launches is not None
         made = each_sample.launches
@@ -347,9 +354,7 @@ class Normalize(Operator):
 
     def _apply(self, source: Batch, output: Batch, axes: list[int], mean: _Parameter, factor: _Parameter) -> Step:
         records = np.ascontiguousarray(np.stack([source.shapes, mean.strides(), factor.strides()], axis=1))
-        table, keep = context_table(
-            (source.addresses, output.addresses, records, source.ndim, mean.addresses, factor.addresses, self._shift)
-        )
+        table, keep = laid_out(self._apply_entries(source, output, records, (mean.addresses, 0, 0), (factor.addresses, 0, 0)))
         names = storage_dtype(source.dtype).name, storage_dtype(self._dtype).name
         step = Step(self._kernels.apply_step(*names).address, table, no_explanation, keep=[*keep, mean.keep, factor.keep])
         step.launches = lambda: [self._apply_launch(source, output, axes, mean, factor)]
@@ -361,11 +366,16 @@ class Normalize(Operator):
         columns = np.stack(extents, axis=1) if groups else np.zeros((len(source), 0), np.int64)
         records = np.ascontiguousarray(np.stack([columns, mean.grouped_strides(groups), factor.grouped_strides(groups)], axis=1))
         names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(self._dtype))))
-        context = (
-            source.addresses, output.addresses, records, len(groups), *mean.place, *factor.place, self._shift, len(source),
-        )  # fmt: skip
+        context = self._apply_entries(source, output, records, mean.place, factor.place)
         largest = int(columns.prod(axis=1).max(initial=0))
         return Launch(Kernel(_SOURCE, "apply", names), context, grid_of(-(-largest // 4), len(source)))
+
+    def _apply_entries(self, source: Batch, output: Batch, records: np.ndarray, means: Place, factors: Place) -> tuple[Entry, ...]:
+        """The table of ``apply``; records int64[samples, 3, groups]."""
+        return APPLY.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, groups=records.shape[2], **placed("means", means),
+            **placed("factors", factors), shift=self._shift, samples=len(source),
+        )  # fmt: skip
 
 
 def _on_gpu_only(launches: Callable[[], list[Launch]]) -> Step:

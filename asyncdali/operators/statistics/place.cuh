@@ -1,6 +1,8 @@
-// Where numbers of samples are: at addresses (entry `k`), or, where that is 0, in one block (entry k + 1) at offsets in bytes (entry k + 2).
+// Where numbers of samples are: a PLACE of the table, that begins at word `k`.
 #include "kernel.cuh"
+#include "place_tables.py"
 
 DEVICE int64 place(const int64 *context, int k, int64 sample) {
-    return context[k] ? address(context, k, sample) : context[k + 1] + address(context, k + 2, sample);
+    if (context[k + PLACE_ADDRESSES]) return address(context, k + PLACE_ADDRESSES, sample);
+    return context[k + PLACE_BLOCK] + address(context, k + PLACE_OFFSETS, sample);
 }

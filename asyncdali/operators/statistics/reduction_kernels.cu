@@ -1,11 +1,8 @@
 // Reductions over any axes. Floats are summed in float64, in an order that depends on nothing but the shape; integers in 64 bits.
 // Macros: IN, OUT element types; KIND what is added up (0 elements, 1 squares, 2 squared distances from means) or looked for (3 largest,
 // 4 smallest); WHOLE whether sums are integers.
-// Table (reduction_launches.py): 0 input addresses, 1-3 output place, 4 records (as in reduction_kernels.py), 5 kept groups, 6 reduced
-// groups, 7 what follows the sum (0 nothing, 1 mean, 2 root of the mean), 8 ddof, 9-11 place of the means (float32), 12 int64[samples]
-// whether there is a mean for each output, 13 whether an empty list of axes was given, 14 samples, 15 partial results, 16 int64[samples]
-// outputs of the samples before, 17 parts that each output is summed in.
 #include "place.cuh"
+#include "reduction_tables.py"
 
 #if KIND >= 3
 typedef IN Total;
@@ -62,22 +59,22 @@ struct Sample {
 };
 
 DEVICE Sample sample_of(const int64 *context, int64 sample) {
-    const int64 kept = context[5], reduced = context[6];
+    const int64 kept = context[REDUCTION_KEPT], reduced = context[REDUCTION_REDUCED];
     Sample found;
-    found.kept = array<int64>(context, 4) + sample * 2 * (kept + reduced);
+    found.kept = array<int64>(context, REDUCTION_RECORDS) + sample * 2 * (kept + reduced);
     found.reduced = found.kept + 2 * kept;
     found.outputs = found.volume = 1;
     for (int64 k = 0; k < kept; ++k) found.outputs *= found.kept[k];
     for (int64 k = 0; k < reduced; ++k) found.volume *= found.reduced[k];
-    found.source = address(context, 0, sample);
-    found.means = KIND == 2 ? place(context, 9, sample) : 0;
-    found.each = KIND == 2 ? address(context, 12, sample) : 0;
+    found.source = address(context, REDUCTION_INPUTS, sample);
+    found.means = KIND == 2 ? place(context, REDUCTION_MEANS_ADDRESSES, sample) : 0;
+    found.each = KIND == 2 ? address(context, REDUCTION_EACH, sample) : 0;
     return found;
 }
 
 // Bytes from the begin of a box to its element `i`.
 DEVICE int64 offset(const int64 *box, int64 axes, int64 i) {
-    if (axes == 1) return i * box[1];
+    if (axes == 1) return i * box[axes];
     int64 at = 0;
     for (int64 k = axes - 1; k >= 0; --k) at += take(i, box[k]) * box[axes + k];
     return at;
@@ -87,9 +84,9 @@ DEVICE float32 mean_of(const Sample &sample, int64 output) { return KIND == 2 ? 
 
 // Elements [first, last) of one output, packs of four taken in turns by `threads` threads.
 DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, int64 first, int64 last, int64 thread, int64 threads) {
-    const int64 reduced = context[6], source = sample.source + offset(sample.kept, context[5], output);
+    const int64 reduced = context[REDUCTION_REDUCED], source = sample.source + offset(sample.kept, context[REDUCTION_KEPT], output);
     const float32 mean = mean_of(sample, output);
-    const bool dense = reduced == 1 && sample.reduced[1] == (int64)sizeof(IN);
+    const bool dense = reduced == 1 && sample.reduced[reduced] == (int64)sizeof(IN);
     Total total = start();
     for (int64 i = first + PACK * thread; i < last; i += PACK * threads) {
         if (dense) {
@@ -106,11 +103,11 @@ DEVICE Total summed(const int64 *context, const Sample &sample, int64 output, in
 }
 
 DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample, int64 output, Total total) {
-    OUT *out = at<OUT>(place(context, 1, number)) + output;
+    OUT *out = at<OUT>(place(context, REDUCTION_OUT_ADDRESSES, number)) + output;
 #if KIND >= 3
     *out = (OUT)total;
 #else
-    const int64 what = context[7];
+    const int64 what = context[REDUCTION_FINISH];
     if constexpr (WHOLE) {
         if (what == 0) {
             *out = (OUT)total;
@@ -118,8 +115,8 @@ DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample,
         }
     }
     float32 result = (IN)-1 < (IN)0 ? (float32)total : WHOLE ? (float32)(uint64)total : (float32)total;
-    if (KIND == 2 && context[13]) result = 0;  // elements do not deviate from themselves
-    else if (what) result *= 1.0f / (float32)(sample.volume - context[8]);
+    if (KIND == 2 && context[REDUCTION_NO_AXES]) result = 0;  // elements do not deviate from themselves
+    else if (what) result *= 1.0f / (float32)(sample.volume - context[REDUCTION_DDOF]);
     if (what == 2) result = sqrtf(result);
     *out = convert<OUT, float32, false>(result);
 #endif
@@ -127,11 +124,11 @@ DEVICE void finish_one(const int64 *context, int64 number, const Sample &sample,
 
 // One thread to an output: for many outputs, or few elements to each.
 KERNEL direct(const int64 *context) {
-    FOR_SAMPLES(number, context[14]) {
+    FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
         const Sample sample = sample_of(context, number);
         FOR_ITEMS(output, sample.outputs) {
             Total total;
-            if (KIND >= 3 && context[6] == 0) total = counted(*at<const IN>(sample.source + offset(sample.kept, context[5], output)), 0);
+            if (KIND >= 3 && context[REDUCTION_REDUCED] == 0) total = counted(*at<const IN>(sample.source + offset(sample.kept, context[REDUCTION_KEPT], output)), 0);
             else total = summed(context, sample, output, 0, sample.volume, 0, 1);
             finish_one(context, number, sample, output, total);
         }
@@ -141,10 +138,10 @@ KERNEL direct(const int64 *context) {
 // One block to a part of an output.
 KERNEL partial(const int64 *context) {
     __shared__ Total totals[256];
-    const int64 parts = context[17];
-    FOR_SAMPLES(number, context[14]) {
+    const int64 parts = context[REDUCTION_PARTS];
+    FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
         const Sample sample = sample_of(context, number);
-        Total *out = at<Total>(context[15]) + address(context, 16, number) * parts;
+        Total *out = at<Total>(context[REDUCTION_PARTIALS]) + address(context, REDUCTION_FIRST, number) * parts;
         const int64 length = ((sample.volume + parts - 1) / parts + PACK - 1) / PACK * PACK;
         for (int64 item = blockIdx.x; item < sample.outputs * parts; item += gridDim.x) {
             const int64 output = item / parts, first = item % parts * length;
@@ -161,10 +158,10 @@ KERNEL partial(const int64 *context) {
 }
 
 KERNEL finish(const int64 *context) {
-    const int64 parts = context[17];
-    FOR_SAMPLES(number, context[14]) {
+    const int64 parts = context[REDUCTION_PARTS];
+    FOR_SAMPLES(number, context[REDUCTION_SAMPLES]) {
         const Sample sample = sample_of(context, number);
-        const Total *totals = at<const Total>(context[15]) + address(context, 16, number) * parts;
+        const Total *totals = at<const Total>(context[REDUCTION_PARTIALS]) + address(context, REDUCTION_FIRST, number) * parts;
         FOR_ITEMS(output, sample.outputs) {
             Total total = start();
             for (int64 part = 0; part < parts; ++part) total = merged(total, totals[output * parts + part]);

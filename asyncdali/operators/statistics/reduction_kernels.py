@@ -15,16 +15,10 @@ import numpy as np
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import storage, view
+from .reduction_tables import MAX_AXES, REDUCTION
 from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, node_sum, pixel_chunks, supported
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 2 * (kept + reduced)], 3 kept axes, 4 reduced axes,
-# 5 what follows the sum (FINISHES), 6 ddof, 7 addresses of means (float32), 8 records int64[samples] of means: 0 one for all, 1 one each,
-# 9 bytes of an output element, 10 whether the output has a sign, 11 whether an empty list of axes was given.
-#
-# Record: extents and strides (bytes) of the kept axes, extents and strides of the reduced ones.
-FINISHES = {"sum": 0, "mean": 1, "root": 2}
-
-MAX_AXES = 32
+at = REDUCTION.at
 _CHUNK = 32
 _indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
 _DEPTH = 256
@@ -167,9 +161,9 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
                 continue
             half = count // 2
             nodes[4 * left] = -1
-            at = 4 * (left + 1)
-            nodes[at], nodes[at + 1], nodes[at + 2], nodes[at + 3] = k, half, count - half, base
-            nodes[at + 4], nodes[at + 5], nodes[at + 6], nodes[at + 7] = k, 0, half, base
+            top = 4 * (left + 1)
+            nodes[top], nodes[top + 1], nodes[top + 2], nodes[top + 3] = k, half, count - half, base
+            nodes[top + 4], nodes[top + 5], nodes[top + 6], nodes[top + 7] = k, 0, half, base
             left += 3
         for c in range(together):
             found[c] = sums[c]
@@ -269,12 +263,13 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
 
     @step_variant("float", in_dtype, kind)
     def reduce(context, sample, thread):
-        kept, reduced, finish, ddof = load_i64(context + 24), load_i64(context + 32), load_i64(context + 40), load_i64(context + 48)
-        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
-        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
-        at += 16 * kept
-        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
-        size, signed = load_i64(context + 72), load_i64(context + 80)
+        kept, reduced = load_i64(context + at.kept), load_i64(context + at.reduced)
+        finish, ddof = load_i64(context + at.finish), load_i64(context + at.ddof)
+        record = load_i64(context + at.records) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(record, kept), view_i64(record + 8 * kept, kept)
+        record += 16 * kept
+        inner_extents, inner_strides = view_i64(record, reduced), view_i64(record + 8 * reduced, reduced)
+        size, signed = load_i64(context + at.integer), load_i64(context + at.signed)
         totals, index, inner, nodes, sums = _floats(), _indices(), _wholes(), _nodes(), _sums()
         volume = 1
         for k in range(reduced):
@@ -283,12 +278,14 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
         if finish != 0:
             scale = np.float32(np.float32(1) / np.float32(volume - ddof))
         axes = _without_ones(inner_extents, inner_strides)
-        if kind == "deviation" and load_i64(context + 88) != 0:
+        if kind == "deviation" and load_i64(context + at.no_axes) != 0:
             axes, scale = -1, np.float32(1)  # elements do not deviate from themselves, whatever the mean: as DALI has it
-        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.out_addresses) + 8 * sample)
         means, each = np.int64(0), np.int64(0)
         if kind == "deviation":
-            means, each = load_i64(load_i64(context + 56) + 8 * sample), load_i64(load_i64(context + 64) + 8 * sample)
+            means = load_i64(load_i64(context + at.means_addresses) + 8 * sample)
+            each = load_i64(load_i64(context + at.each) + 8 * sample)
         reach = 1
         for k in range(axes - 1, -1, -1):
             inner[k] = reach
@@ -350,18 +347,20 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
 
     @step_variant("whole", in_dtype, kind)
     def reduce(context, sample, thread):
-        kept, reduced, finish = load_i64(context + 24), load_i64(context + 32), load_i64(context + 40)
-        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
-        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
-        at += 16 * kept
-        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
-        size, signed = load_i64(context + 72), load_i64(context + 80)
+        kept, reduced = load_i64(context + at.kept), load_i64(context + at.reduced)
+        finish = load_i64(context + at.finish)
+        record = load_i64(context + at.records) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(record, kept), view_i64(record + 8 * kept, kept)
+        record += 16 * kept
+        inner_extents, inner_strides = view_i64(record, reduced), view_i64(record + 8 * reduced, reduced)
+        size, signed = load_i64(context + at.integer), load_i64(context + at.signed)
         totals, index = _wholes(), _indices()
         volume = 1
         for k in range(reduced):
             volume *= inner_extents[k]
         axes = _without_ones(inner_extents, inner_strides)
-        source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.out_addresses) + 8 * sample)
         row, step = _row(extents, strides, kept)
         base, along = source, 0
         for i in range(_outputs(extents, kept)):
@@ -408,17 +407,17 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
 
     @step_variant("extreme", dtype, largest)
     def reduce(context, sample, thread):
-        kept, reduced = load_i64(context + 24), load_i64(context + 32)
-        at = load_i64(context + 16) + 16 * (kept + reduced) * sample
-        extents, strides = view_i64(at, kept), view_i64(at + 8 * kept, kept)
-        at += 16 * kept
-        inner_extents, inner_strides = view_i64(at, reduced), view_i64(at + 8 * reduced, reduced)
+        kept, reduced = load_i64(context + at.kept), load_i64(context + at.reduced)
+        record = load_i64(context + at.records) + 16 * (kept + reduced) * sample
+        extents, strides = view_i64(record, kept), view_i64(record + 8 * kept, kept)
+        record += 16 * kept
+        inner_extents, inner_strides = view_i64(record, reduced), view_i64(record + 8 * reduced, reduced)
         totals, index = make_totals(), _indices()
         axes = _without_ones(inner_extents, inner_strides)
-        source = load_i64(load_i64(context) + 8 * sample)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         row, step = _row(extents, strides, kept)
         count, base, along = _outputs(extents, kept), source, 0
-        out = view_in(load_i64(load_i64(context + 8) + 8 * sample), count)
+        out = view_in(load_i64(load_i64(context + at.out_addresses) + 8 * sample), count)
         for i in range(count):
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0

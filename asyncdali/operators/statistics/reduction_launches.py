@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...batch import storage_dtype
 from ...device.launch import BLOCK, Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
+from .place_tables import NOWHERE, Place, placed
+from .reduction_tables import REDUCTION, REDUCTION_CUDA
 
 _SOURCE = Path(__file__).with_name("reduction_kernels.cu")
 _KINDS = {"value": 0, "square": 1, "deviation": 2, "largest": 3, "smallest": 4}
 _FEW, _MANY = 64, 1 << 16
 _PART, _MOST_PARTS = 8192, 256
 
-Place = tuple[Entry, Entry, Entry]
-"""Addresses, 0, 0; or 0, a block of memory, and offsets in it (bytes): see ``place.cuh``."""
-NOWHERE: Place = (0, 0, 0)
-
 
 @dataclass
 class Reduction:
-    """A reduction of a batch; see the table of ``reduction_kernels.cu``.
+    """A reduction of a batch; see ``reduction_tables``.
 
-    records  as in ``reduction_kernels``, for groups of `kept` and `reduced` axes
-    kind     "value", "square", "deviation" (from `means`), "largest", "smallest"
-    finish   0: the sum, 1: the mean, 2: the root of the mean
+    out      where a GPU puts results;  means  where a GPU has the means
+    records  for groups of `kept` and `reduced` axes
+    kind     "value", "square", "deviation" (from means), "largest", "smallest"
+    finish   one of FINISHES
     each     int64[samples]: whether there is a mean for each output
     no_axes  an empty list of axes was given
     """
@@ -45,6 +45,10 @@ class Reduction:
     means: Place = NOWHERE
     each: Entry = 0
     no_axes: bool = False
+
+    def table(self, out_addresses: np.ndarray, mean_addresses: Entry) -> tuple[np.ndarray, list[Any]]:
+        """The compiled step's table, with the addresses of outputs and means in the host's memory; and the arrays to keep alive."""
+        return REDUCTION.make(**self._values((out_addresses, 0, 0), (mean_addresses, 0, 0)))
 
     def launches(self) -> list[Launch]:
         """Two for large outputs (parts, then what is made of them), else one."""
@@ -66,8 +70,15 @@ class Reduction:
         names = element_type(storage_dtype(self.dtype)), element_type(storage_dtype(self.out_dtype))
         return Kernel(_SOURCE, entry, (("IN", names[0]), ("OUT", names[1]), ("KIND", _KINDS[self.kind]), ("WHOLE", int(integers))))
 
-    def _context(self, scratch: Entry, first: Entry, parts: int) -> tuple[Entry, ...]:
-        return (
-            self.source, *self.out, self.records, self.kept, self.reduced, self.finish, self.ddof, *self.means, self.each,
-            int(self.no_axes), len(self.records), scratch, first, parts,
-        )  # fmt: skip
+    def _context(self, partials: Entry, first: Entry, parts: int) -> tuple[Entry, ...]:
+        more = {"samples": len(self.records), "partials": partials, "first": first, "parts": parts}
+        return REDUCTION_CUDA.entries(**self._values(self.out, self.means), **more)
+
+    def _values(self, out: Place, means: Place) -> dict[str, Any]:
+        """What both tables hold."""
+        made = storage_dtype(self.out_dtype)
+        return {
+            "inputs": self.source, "records": self.records, "kept": self.kept, "reduced": self.reduced, "finish": self.finish,
+            "ddof": self.ddof, "each": self.each, "integer": 0 if made.kind == "f" else made.itemsize, "signed": int(made.kind == "i"),
+            "no_axes": int(self.no_axes), **placed("out", out), **placed("means", means),
+        }  # fmt: skip

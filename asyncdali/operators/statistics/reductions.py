@@ -20,17 +20,15 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
 from .reduction_launches import Reduction
+from .reduction_tables import FINISHES, MAX_AXES
 
 _UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
 _SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)
 _TYPES = (*_UNSIGNED, *_SIGNED, DALIDataType.FLOAT)
-_MAX_AXES = 32  # reduction_kernels.MAX_AXES, which would bring Numba in
-_FINISHES = {"sum": 0, "mean": 1, "root": 2}  # and FINISHES
 
 AXES_ARGS = (
     Arg("axes", "int_list", None, "The axes that go; negative ones count from the back. By default all."),
@@ -63,7 +61,7 @@ def axis_groups(ndim: int, axes: list[int]) -> tuple[list[list[int]], list[list[
 
 
 def axis_records(shapes: np.ndarray, itemsize: int, kept: list[list[int]], reduced: list[list[int]]) -> np.ndarray:
-    """Records of ``reduction_kernels``: extents and strides of the kept groups, then of the reduced ones."""
+    """Records of a REDUCTION: extents and strides of the kept groups, then of the reduced ones."""
     strides = dense_strides(shapes, itemsize)
     columns = []
     for groups in (kept, reduced):
@@ -110,8 +108,8 @@ class _Reduction(Operator):
         source = inputs[0]
         if source.dtype not in _TYPES:
             raise ValueError(f"an input of type {source.dtype.name} is not supported; integers and FLOAT are")
-        if source.ndim > _MAX_AXES:
-            raise ValueError(f"the input has {source.ndim} dimensions; at most {_MAX_AXES} are supported")
+        if source.ndim > MAX_AXES:
+            raise ValueError(f"the input has {source.ndim} dimensions; at most {MAX_AXES} are supported")
         target = self._output_type(source.dtype)
         axes = reduced_axes(self.spec, source)
         kept = [axis for axis in range(source.ndim) if axis not in axes]
@@ -123,23 +121,18 @@ class _Reduction(Operator):
             shapes = source.shapes[:, kept]
             layout = "".join(layout[axis] for axis in kept) if layout else ""
         output = Batch(shapes, target, layout, device=source.device, source_info=source.source_info)
-        integer = 0 if target == DALIDataType.FLOAT else output.itemsize
         groups = axis_groups(source.ndim, axes)
         means, each = self._means(inputs, source.shapes[:, kept])
         records = axis_records(source.shapes, source.itemsize, *groups)
         ddof = self.spec.constant("ddof") if "ddof" in self.spec.schema.by_name else 0
         no_axes = not axes and (self.spec.given("axes") or self.spec.given("axis_names"))
-        table, keep = context_table(
-            (
-                source.addresses, output.addresses, records, len(groups[0]), len(groups[1]), _FINISHES[self.finish], ddof, means, each,
-                integer, target in _SIGNED, no_axes,
-            )
-        )  # fmt: skip
-        step = Step(self._step(source.dtype, target).address, table, no_explanation, keep=keep)
-        step.launches = Reduction(
+        reduction = Reduction(
             source.addresses, source.dtype, (output.addresses, 0, 0), target, records, len(groups[0]), len(groups[1]), self.kind,
-            _FINISHES[self.finish], ddof, (means, 0, 0), each, no_axes,
-        ).launches  # fmt: skip
+            FINISHES[self.finish], ddof, (means, 0, 0), each, no_axes,
+        )  # fmt: skip
+        table, keep = reduction.table(output.addresses, means)
+        step = Step(self._step(source.dtype, target).address, table, no_explanation, keep=keep)
+        step.launches = reduction.launches
         return Planned([output], [step])
 
     def _means(self, inputs: list[Batch], kept: np.ndarray) -> tuple[Any, Any]:

@@ -1,0 +1,47 @@
+"""Tables of separable filters."""
+
+from __future__ import annotations
+
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+from .plane_tables import AXES
+
+WINDOW = Table(
+    "WINDOW",
+    Field("weights", "float32[taps]", "of the window"),
+    Field("taps", "int64", "weights of the window"),
+)
+"""The window along an axis. On the host `weights` is an address, on a GPU the index of the window's first weight."""
+
+WINDOWS = Table("WINDOWS", *(Field(axis, "WINDOW", f"along the {axis}", tuple(field.name for field in WINDOW.fields)) for axis in AXES))
+"""The windows of a term of a sample."""
+
+_SHARED = (
+    INPUTS,
+    OUTPUTS,
+    Field("records", "PLANES[samples]", "extents"),
+    Field("windows", "WINDOWS[samples, terms]", "of each term"),
+    Field("factors", "float32[samples, terms]", "what each term is multiplied by"),
+    Field("terms", "int64", "separable filters that are added up"),
+)
+SEPARABLE = Table(
+    "SEPARABLE",
+    *_SHARED,
+    Field("scratch", "int64", "offset of the step's scratch in the thread's"),
+    Field("most_taps", "int64", "taps of the longest window"),
+)
+"""The compiled step's table."""
+
+SEPARABLE_TILE = Table("SEPARABLE_TILE", *_SHARED, Field("weights", "float32[]", "of all windows"), SAMPLES)
+"""Table of the kernel ``tile``: all axes at once."""
+
+SEPARABLE_LINE = Table(
+    "SEPARABLE_LINE",
+    *SEPARABLE_TILE.fields,
+    Field("source", "float32[elements of all samples]", "intermediate results to go on with; 0: the input"),
+    Field("target", "float32[elements of all samples]", "where intermediate results go; 0: the output"),
+    Field("sums", "float32[elements of all samples]", "sums of terms"),
+    Field("before", "int64[samples]", "elements of the samples before"),
+    Field("axis", "int64", "index in AXES"),
+    Field("term", "int64", "number of the term"),
+)
+"""Table of the kernel ``line``: one axis of one term."""
