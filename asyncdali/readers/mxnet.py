@@ -25,6 +25,7 @@ from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .indices import parse_numbers, read_bytes
+from .record_tables import COPY_PARTS
 from .remote import read_part
 
 
@@ -126,7 +127,7 @@ class MXNetReader(ContainerReader):
         """The labels with memory of their own: in a file a number may begin anywhere."""
         own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
         own.reserve(self.environment.allocate)
-        context, keep = context_table([labels.addresses, own.sizes(), own.addresses])
+        context, keep = COPY_PARTS.make(sources=labels.addresses, sizes=own.sizes(), targets=own.addresses)
         yield CompiledJob(len(own), [Step(self._reading.copy_part.address, context, no_explanation, keep=[*keep, labels, own])])
         return own
 
