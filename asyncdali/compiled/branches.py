@@ -1,12 +1,13 @@
-"""Steps that run for some samples of a batch only: how a conditional is a branch taken per sample.
-
-`rows` arrays map a sample of the iteration to its place in a sub-batch, or to -1 if it is not in it; address 0 stands for "the same place".
-"""
+"""Steps that run for some samples of a batch only: how a conditional is a branch taken per sample."""
 
 from __future__ import annotations
 
+from .branch_tables import BRANCH, LINK, OWN, SLOT
 from .intrinsics import call3, copy_bytes, load_i64, store_i64
+from .job_tables import THREAD
 from .step import inlined, step
+
+branch, link, slot, own, record = BRANCH.at, LINK.at, SLOT.at, OWN.at, THREAD.at
 
 
 @inlined
@@ -19,42 +20,44 @@ def place_of(rows, sample):
 
 @step
 def branch_step(context, sample, thread):
-    """0 rows, 1 function, 2 context: the step `function`, for samples that are in the sub-batch."""
-    place = place_of(load_i64(context), sample)
+    """Run another step for the samples that are in the sub-batch."""
+    place = place_of(load_i64(context + branch.rows), sample)
     if place < 0:
         return 0
-    return call3(load_i64(context + 8), load_i64(context + 16), place, thread)
+    return call3(load_i64(context + branch.function), load_i64(context + branch.context), place, thread)
 
 
 @step
 def link_step(context, sample, thread):
-    """0 addresses, 1 rows of a batch; 2 addresses, 3 rows of another: the sample of the first is that of the second."""
-    to = place_of(load_i64(context + 8), sample)
-    source = place_of(load_i64(context + 24), sample)
+    """The sample of a batch takes its address from another batch."""
+    to = place_of(load_i64(context + link.rows), sample)
+    source = place_of(load_i64(context + link.source_rows), sample)
     if to >= 0 and source >= 0:
-        store_i64(load_i64(context) + 8 * to, load_i64(load_i64(context + 16) + 8 * source))
+        address = load_i64(load_i64(context + link.source_addresses) + 8 * source)
+        store_i64(load_i64(context + link.addresses) + 8 * to, address)
     return 0
 
 
 @step
 def slot_step(context, sample, thread):
-    """0 addresses, 1 rows, 2 offset in the thread's scratch: where this thread keeps the sample."""
-    place = place_of(load_i64(context + 8), sample)
+    """The sample lies in this thread's scratch."""
+    place = place_of(load_i64(context + slot.rows), sample)
     if place >= 0:
-        store_i64(load_i64(context) + 8 * place, load_i64(thread) + load_i64(context + 16))
+        address = load_i64(thread + record.scratch) + load_i64(context + slot.offset)
+        store_i64(load_i64(context + slot.addresses) + 8 * place, address)
     return 0
 
 
 @step
 def own_step(context, sample, thread):
-    """0 addresses, 1 rows, 2 targets, 3 sizes (0: leave it): the sample moves to its target."""
-    place = place_of(load_i64(context + 8), sample)
+    """The sample moves to its target."""
+    place = place_of(load_i64(context + own.rows), sample)
     if place < 0:
         return 0
-    size = load_i64(load_i64(context + 24) + 8 * place)
+    size = load_i64(load_i64(context + own.sizes) + 8 * place)
     if size > 0:
-        address = load_i64(context) + 8 * place
-        target = load_i64(load_i64(context + 16) + 8 * place)
+        address = load_i64(context + own.addresses) + 8 * place
+        target = load_i64(load_i64(context + own.targets) + 8 * place)
         copy_bytes(target, load_i64(address), size)
         store_i64(address, target)
     return 0

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,6 +84,7 @@ class Table:
         self.word: Offsets = made(*range(self.words), self.words, self.size)
         self.at: Offsets = made(*range(0, self.size, WORD), self.words, self.size)
         self._names = tuple(names)
+        self._row = itemgetter(*names, names[0])  # of two names at least: of one it would not give a tuple
         self._columns: dict[str, slice] = {}
         begin = 0
         for field in fields:
@@ -107,7 +109,7 @@ class Table:
         Raises TypeError unless each word is given exactly once.
         """
         try:
-            row = tuple([values[name] for name in self._names])
+            row: tuple[Any, ...] = self._row(values)[:-1]
         except KeyError as missing:
             raise TypeError(f"table {self.name}: word {missing} is not given") from None
         if len(values) != self.words:

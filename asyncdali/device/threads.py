@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 
-from ..compiled import THREAD_FIELDS
+from ..compiled.job_tables import THREAD
 from ..compiled.memory import address_of
 from ..errors import PipelineClosed
 
@@ -25,7 +25,7 @@ class WorkerState:
     """What a thread owns: its record for compiled code, and scratch memory that grows with need."""
 
     def __init__(self) -> None:
-        self.record = np.zeros(len(THREAD_FIELDS), np.int64)
+        self.record = np.zeros(THREAD.words, np.int64)
         self.scratch = np.empty(0, np.uint8)
         self.times = np.empty(0, np.int64)
         self._address = address_of(self.record)
@@ -35,7 +35,7 @@ class WorkerState:
         """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch and `times` words for times."""
         if times > self._words:
             self.times = np.empty(2 * times, np.int64)
-            self.record[4] = address_of(self.times)
+            self.record[THREAD.word.times] = address_of(self.times)
             self._words = len(self.times)
         if scratch_bytes > self._scratch_bytes:
             if scratch_bytes >= limits.CHECKED:
@@ -43,8 +43,8 @@ class WorkerState:
             self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
             at = address_of(self.scratch)
             start = -at % 64
-            self.record[0] = at + start
-            self.record[1] = self._scratch_bytes = len(self.scratch) - start
+            self.record[THREAD.word.scratch] = at + start
+            self.record[THREAD.word.scratch_bytes] = self._scratch_bytes = len(self.scratch) - start
         return self._address
 
 

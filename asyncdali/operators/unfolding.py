@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.frame_tables import FRAMES
 from ..device.launch import Launch
-from .base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step, context_table
+from .base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step
 
 
 class Frames:
@@ -187,10 +188,10 @@ def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, fla
     if not is_sequence(source):
         source_bytes[:] = 0
     first, counts = np.ascontiguousarray(frames.first), np.ascontiguousarray(frames.counts)
-    table, keep = context_table((
-        inner.function, inner.context, first, counts, source.addresses, source_bytes, piece.addresses,
-        output.addresses, out_bytes, flat.addresses,
-    ))  # fmt: skip
+    table, keep = FRAMES.make(
+        function=inner.function, context=inner.context, firsts=first, counts=counts, inputs=source.addresses, input_bytes=source_bytes,
+        input_frames=piece.addresses, outputs=output.addresses, output_bytes=out_bytes, output_frames=flat.addresses,
+    )  # fmt: skip
 
     def explain(code: int, text: str, sample: int) -> str:
         return inner.explain(code, text, int(first[sample]))

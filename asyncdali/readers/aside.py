@@ -17,12 +17,22 @@ ALIGNMENT = 64
 
 
 class Aside(NamedTuple):
-    """Memory for a batch: entries 6 to 9 of the context of ``file_kernels.open_step``, the block, and whether samples are in order in it,
-    without gaps."""
+    """Memory for a batch.
 
-    entries: tuple[int, int, int, int]
+    start, capacity  its address, a multiple of ALIGNMENT, and its bytes
+    expected         the files' size where all are expected to be equal, else 0: samples are in order then, without gaps
+    block            the array that keeps the memory alive
+    """
+
+    start: int
+    capacity: int
+    expected: int
     block: np.ndarray | None
-    in_order: bool
+
+    @property
+    def in_order(self) -> bool:
+        """Whether samples are in order in the memory, without gaps."""
+        return self.expected != 0
 
     def place_rest(self, batch: Batch, left: np.ndarray, allocate: Callable[[int], np.ndarray]) -> None:
         """Memory for those samples that are `left` (bool[samples]); the others lie in the block."""
@@ -35,7 +45,7 @@ class Aside(NamedTuple):
         batch.owner = [self.block, rest.owner]
 
 
-NOTHING_ASIDE = Aside((0, 0, 0, 0), None, False)
+NOTHING_ASIDE = Aside(0, 0, 0, None)
 
 
 class ExpectedSizes:
@@ -52,13 +62,13 @@ class ExpectedSizes:
         """Memory for `count` files; none before anything is known."""
         if self._equal:
             block = allocate(self._equal * count)
-            return Aside((address_of(block), len(block), self._equal, 0), block, True)
+            return Aside(address_of(block), len(block), self._equal, block)
         if not self._per_sample:
             return NOTHING_ASIDE
         block = allocate(int(self._per_sample * count * _MARGIN) + ALIGNMENT)
         start = address_of(block)
         skipped = -start % ALIGNMENT
-        return Aside((start + skipped, len(block) - skipped, 0, 0), block, False)
+        return Aside(start + skipped, len(block) - skipped, 0, block)
 
     def learn(self, count: int, taken: int, equal: int) -> None:
         """A batch of `count` files was read that took so many bytes; `equal`: the size of each, or 0."""

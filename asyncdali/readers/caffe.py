@@ -13,15 +13,16 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     register,
 )
 from ..types import DALIDataType
 from .base import READER_ARGS, Reading
+from .caffe_tables import DATUM, PARSE_DATUM, SAID_RAW
 from .containers import Fetched
 from .lmdb import LmdbReader
 
 _MOST = 1 << 31
+word = DATUM.word
 
 
 @register
@@ -63,10 +64,10 @@ class CaffeReader(LmdbReader):
         return image + [DALIDataType.INT32] * self._label
 
     def read(self, indices: np.ndarray) -> Reading:
-        found = np.zeros((len(indices), self._kernels.DATUM_FIELDS), np.int64)
+        found = DATUM.zeros(len(indices))
 
         def parse(fetched: Fetched) -> list[Step]:
-            context, keep = context_table([fetched.addresses, fetched.sizes, found])
+            context, keep = PARSE_DATUM.make(addresses=fetched.addresses, sizes=fetched.sizes, found=found)
             return [Step(self._kernels.parse_datum.address, context, self._explain(indices), keep=keep)]
 
         fetched, job = self.fetch(indices, parse)
@@ -75,30 +76,30 @@ class CaffeReader(LmdbReader):
         return images + ([self._labels(indices, found)] if self._label else [])
 
     def _images(self, fetched: Fetched, found: np.ndarray) -> Batch:
-        raw = found[:, 7] == 2
+        raw, sizes = found[:, word.encoding] == SAID_RAW, found[:, word.data_length].copy()
         if not raw.any():
-            return self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8)
+            return self.view(fetched, found[:, word.data_address].copy(), sizes.reshape(-1, 1), DALIDataType.UINT8)
         if not raw.all():
             sample = int(np.argmax(raw != raw[0]))
             raise SampleError(sample, f"Samples must have the same dimensionality: {'raw' if raw[0] else 'encoded'} ones come first")
-        shapes = found[:, [3, 4, 2]]
+        shapes = found[:, [word.shape_height, word.shape_width, word.shape_channels]]
         fits = ((shapes >= 0) & (shapes < _MOST)).all(1)
         # Two factors below 2^31 fit into int64, three may not: the third is compared by division.
         plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
-        fits &= plane <= found[:, 1]
-        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != found[:, 1])
+        fits &= plane <= sizes
+        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != sizes)
         if wrong.any():
             sample = int(np.argmax(wrong))
             raise SampleError(
                 sample,
                 f"{self.origin(int(fetched.indices[sample]))}: The content size of the raw image in LMDB caffe entry doesn't match its "
-                f"dimensions: {found[sample, 1]} bytes, {' x '.join(map(str, shapes[sample]))}",
+                f"dimensions: {sizes[sample]} bytes, {' x '.join(map(str, shapes[sample]))}",
             )
-        return self.view(fetched, found[:, 0].copy(), shapes, DALIDataType.UINT8)
+        return self.view(fetched, found[:, word.data_address].copy(), shapes, DALIDataType.UINT8)
 
     def _labels(self, indices: np.ndarray, found: np.ndarray) -> Batch:
-        values = found[:, 5].astype(np.int32).reshape(-1, 1)
-        present = found[:, 6:7] != 0
+        values = found[:, word.label].astype(np.int32).reshape(-1, 1)
+        present = found[:, word.has_label].reshape(-1, 1) != 0
         batch = Batch.from_values(values)
         if not present.all():
             batch = Batch(present.astype(np.int64), DALIDataType.INT32, "", batch.addresses, values)

@@ -16,12 +16,12 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
 from ..types import DALIDataType
 from .base import READER_ARGS, Reading
+from .caffe2_tables import PARSE_TENSORS, TENSOR, WRITE_TENSORS
 from .containers import Fetched
 from .lmdb import LmdbReader
 
@@ -31,6 +31,7 @@ SINGLE, SPARSE, DENSE, WEIGHTED, NONE = range(5)
 _TENSORS_OF_LABEL = {SINGLE: 1, SPARSE: 1, DENSE: 1, WEIGHTED: 2, NONE: 0}
 _NAMES = {1: "FLOAT", 2: "INT32", 3: "BYTE", 4: "STRING", 10: "INT64"}
 _MOST = 1 << 31
+word = TENSOR.word
 
 
 def _outputs(constants: dict[str, Any]) -> int:
@@ -94,10 +95,10 @@ class Caffe2Reader(LmdbReader):
         return image + label + [None] * self._more + [DALIDataType.INT32] * self._bbox
 
     def read(self, indices: np.ndarray) -> Reading:
-        found = np.zeros((len(indices), self._tensors, self._kernels.TENSOR_FIELDS), np.int64)
+        found = np.zeros((len(indices), self._tensors, TENSOR.words), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
-            context, keep = context_table([fetched.addresses, fetched.sizes, self._tensors, found])
+            context, keep = PARSE_TENSORS.make(addresses=fetched.addresses, sizes=fetched.sizes, tensors=self._tensors, found=found)
             return [Step(self._kernels.parse_tensors.address, context, self._explain(indices), keep=keep)]
 
         fetched, job = self.fetch(indices, parse)
@@ -119,21 +120,21 @@ class Caffe2Reader(LmdbReader):
 
     def _images(self, fetched: Fetched, found: np.ndarray) -> Batch:
         kind = self._one_type(fetched.indices, found, (self._kernels.STRING, self._kernels.BYTE), "image")
+        addresses, sizes = found[:, word.data_address], found[:, word.data_length]
         if kind == self._kernels.STRING:
-            self._check(fetched.indices, found[:, 7] < 1, lambda sample: "the image has no data")
-            return self.view(fetched, found[:, 8].copy(), found[:, 9:10].copy(), DALIDataType.UINT8)
-        shapes = found[:, 4:7].copy()
-        shapes[found[:, 3] == 2, 2] = 1
-        fits = ((shapes >= 0) & (shapes < _MOST)).all(1) & ((found[:, 3] == 2) | (found[:, 3] == 3))
+            self._check(fetched.indices, found[:, word.numbers] < 1, lambda sample: "the image has no data")
+            return self.view(fetched, addresses.copy(), sizes.reshape(-1, 1).copy(), DALIDataType.UINT8)
+        shapes, dimensions = found[:, TENSOR.columns("extent")].copy(), found[:, word.dimensions]
+        shapes[dimensions == 2, 2] = 1
+        fits = ((shapes >= 0) & (shapes < _MOST)).all(1) & ((dimensions == 2) | (dimensions == 3))
         plane = np.where(fits, shapes[:, 0] * shapes[:, 1], 0)
-        fits &= plane <= found[:, 9]
-        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != found[:, 9])
+        fits &= plane <= sizes
+        wrong = ~fits | (np.where(fits, plane * shapes[:, 2], -1) != sizes)
         self._check(
             fetched.indices, wrong,
-            lambda sample: f"Image data size mismatch: {found[sample, 9]} bytes, {' x '.join(map(str, shapes[sample]))}",
+            lambda sample: f"Image data size mismatch: {sizes[sample]} bytes, {' x '.join(map(str, shapes[sample]))}",
         )  # fmt: skip
-        addresses = np.where(found[:, 9] > 0, found[:, 8], fetched.addresses)
-        return self.view(fetched, addresses, shapes, DALIDataType.UINT8)
+        return self.view(fetched, np.where(sizes > 0, addresses, fetched.addresses), shapes, DALIDataType.UINT8)
 
     # --- numbers
 
@@ -151,7 +152,7 @@ class Caffe2Reader(LmdbReader):
         else:
             allowed = (kernels.FLOAT, kernels.INT32, kernels.INT64)
         kind = self._one_type(indices, found, allowed, "label" if label else "bounding box" if box else "additional input")
-        counts = found[:, 7]
+        counts = found[:, word.numbers]
         exactly = 4 if box else 1 if label and self._type == SINGLE else None
         if exactly is not None:
             what = "bounding box" if box else "label"
@@ -187,14 +188,14 @@ class Caffe2Reader(LmdbReader):
     def _write(self, found: np.ndarray, numbers: list[Batch]) -> CompiledJob:
         which = np.arange(self._image, self._tensors, dtype=np.int64)
         targets = np.array([batch.addresses.ctypes.data for batch in numbers], np.int64)
-        context, keep = context_table([found, self._tensors, len(numbers), which, targets])
+        context, keep = WRITE_TENSORS.make(found=found, tensors=self._tensors, count=len(numbers), which=which, targets=targets)
         return CompiledJob(len(found), [Step(self._kernels.write_tensors.address, context, no_explanation, keep=[*keep, numbers])])
 
     # --- checks
 
     def _one_type(self, indices: np.ndarray, found: np.ndarray, allowed: tuple[int, ...], what: str) -> int:
         """The type of this tensor in all samples."""
-        kinds = found[:, 2]
+        kinds = found[:, word.type]
         self._check(
             indices, ~np.isin(kinds, allowed),
             lambda sample: f"Unsupported {what} data type {_NAMES.get(int(kinds[sample]), kinds[sample])}; "

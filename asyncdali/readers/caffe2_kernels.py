@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..compiled.intrinsics import load_i64, load_u8, store_i32, store_i64, store_u8
 from ..compiled.step import inlined, step
+from .caffe2_tables import AXES, PARSE_TENSORS, TENSOR, WRITE_TENSORS
 from .wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
 
 BROKEN, COUNT = (1 << 20) + 1, (1 << 20) + 2
@@ -12,9 +13,7 @@ BROKEN, COUNT = (1 << 20) + 1, (1 << 20) + 2
 FLOAT, INT32, BYTE, STRING, INT64 = 1, 2, 3, 4, 10
 """Element types of a TensorProto."""
 
-TENSOR_FIELDS = 10
-"""Per sample and tensor: address and length of the message, type, number of dimensions, the first three of them, numbers of its type (or
-strings), address and length of its bytes (or of the first string)."""
+tensor, parse, write = TENSOR.at, PARSE_TENSORS.at, WRITE_TENSORS.at
 
 
 @inlined
@@ -30,10 +29,10 @@ def _dimensions(kind, value, length, out):
             extent, value = varint(value, end)
             if value == 0:
                 return -1
-        count = load_i64(out + 24)
-        if count < 3:
-            store_i64(out + 32 + 8 * count, extent)
-        store_i64(out + 24, count + 1)
+        count = load_i64(out + tensor.dimensions)
+        if count < AXES:
+            store_i64(out + tensor.extent_0 + 8 * count, extent)
+        store_i64(out + tensor.dimensions, count + 1)
         more = kind == BYTES
     return 0
 
@@ -54,7 +53,7 @@ def _holds(number, kind, length, value, wanted):
 
 @inlined
 def _measure(at, end, out):
-    """The fields at `out` behind the first two, from one TensorProto; -1 when it is broken."""
+    """The fields of the TENSOR at `out` behind the message's place, from one TensorProto; -1 when it is broken."""
     start = at
     wanted = FLOAT
     while at < end:
@@ -65,7 +64,7 @@ def _measure(at, end, out):
             return -1
         if number == 2 and kind == VARINT:
             wanted = value
-    store_i64(out + 16, wanted)
+    store_i64(out + tensor.type, wanted)
     count = 0
     at = start
     while at < end:
@@ -76,20 +75,20 @@ def _measure(at, end, out):
         count += more
         if kind == BYTES and ((wanted == BYTE and number == 5) or (wanted == STRING and number == 6)):
             if count == 0 or wanted == BYTE:
-                store_i64(out + 64, value)
-                store_i64(out + 72, length)
+                store_i64(out + tensor.data_address, value)
+                store_i64(out + tensor.data_length, length)
             count += 1
-    store_i64(out + 56, count)
+    store_i64(out + tensor.numbers, count)
     return 0
 
 
 @step
 def parse_tensors(context, sample, thread):
-    """Context: record addresses, sizes (int64[samples]), tensors per record, found (int64[samples, tensors, TENSOR_FIELDS], zeros)."""
-    at = load_i64(load_i64(context) + 8 * sample)
-    end = at + load_i64(load_i64(context + 8) + 8 * sample)
-    tensors = load_i64(context + 16)
-    out = load_i64(context + 24) + 8 * TENSOR_FIELDS * tensors * sample
+    """Find the tensors of one record."""
+    at = load_i64(load_i64(context + parse.addresses) + 8 * sample)
+    end = at + load_i64(load_i64(context + parse.sizes) + 8 * sample)
+    tensors = load_i64(context + parse.tensors)
+    out = load_i64(context + parse.found) + tensor.size * tensors * sample
     count = 0
     while at < end:
         number, kind, value, length, at = field(at, end)
@@ -99,11 +98,11 @@ def parse_tensors(context, sample, thread):
             continue
         if count >= tensors:
             return COUNT
-        store_i64(out, value)
-        store_i64(out + 8, length)
+        store_i64(out + tensor.message_address, value)
+        store_i64(out + tensor.message_length, length)
         if _measure(value, value + length, out) < 0:
             return BROKEN
-        out += 8 * TENSOR_FIELDS
+        out += tensor.size
         count += 1
     return 0 if count == tensors else COUNT
 
@@ -122,18 +121,15 @@ def _write_packed(value, end, size, target):
 
 @step
 def write_tensors(context, sample, thread):
-    """Write the numbers of some tensors.
-
-    Context: found, tensors per record, how many to write, which (int64[n]), addresses of their int64[samples] arrays of targets.
-    """
-    tensors = load_i64(context + 8)
-    for k in range(load_i64(context + 16)):
-        row = load_i64(context) + 8 * TENSOR_FIELDS * (tensors * sample + load_i64(load_i64(context + 24) + 8 * k))
-        at = load_i64(row)
-        end = at + load_i64(row + 8)
-        wanted = load_i64(row + 16)
+    """Write the numbers of some tensors."""
+    tensors = load_i64(context + write.tensors)
+    for k in range(load_i64(context + write.count)):
+        row = load_i64(context + write.found) + tensor.size * (tensors * sample + load_i64(load_i64(context + write.which) + 8 * k))
+        at = load_i64(row + tensor.message_address)
+        end = at + load_i64(row + tensor.message_length)
+        wanted = load_i64(row + tensor.type)
         size = 8 if wanted == INT64 else 4
-        target = load_i64(load_i64(load_i64(context + 32) + 8 * k) + 8 * sample)
+        target = load_i64(load_i64(load_i64(context + write.targets) + 8 * k) + 8 * sample)
         while at < end:
             number, kind, value, length, at = field(at, end)
             if wanted == FLOAT and number == 3 and (kind == BYTES or kind == FIXED32):

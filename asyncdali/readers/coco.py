@@ -19,11 +19,11 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     register,
 )
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .coco_tables import DRAW_MASKS, LIMITS
 from .contents import FileContentsReader
 from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable
@@ -165,16 +165,16 @@ class COCOReader(FileContentsReader):
         masks = Batch(np.column_stack([heights, widths, np.ones_like(heights)]), DALIDataType.INT32, "HWC")
         masks.reserve(self.environment.allocate)
         steps = drawings.steps
-        columns = [
-            masks.addresses, heights, widths, steps.starts[indices], steps.counts[indices], steps.rows, drawings.vertices, drawings.runs, 0,
-        ]  # fmt: skip
-        context, keep = context_table(columns)
-        scratch = int((heights * widths).max(initial=0)) + 32
+        context, keep = DRAW_MASKS.make(
+            targets=masks.addresses, heights=heights, widths=widths, firsts=steps.starts[indices], counts=steps.counts[indices],
+            drawings=steps.rows, vertices=drawings.vertices, runs=drawings.runs, scratch=0,
+        )  # fmt: skip
+        scratch = LIMITS.size + int((heights * widths).max(initial=0)) + 1
 
         def explain(code: int, text: str, sample: int) -> str:
             return f"{self.table.path(int(indices[sample]))}: the outline of one of its polygons is absurdly long"
 
-        step = Step(self._drawing.draw_masks.address, context, explain, scratch, 8, [*keep, masks])
+        step = Step(self._drawing.draw_masks.address, context, explain, scratch, DRAW_MASKS.word.scratch, [*keep, masks])
         return masks, CompiledJob(len(indices), [step])
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._files import replace_file
+from .coco_tables import DRAWING, POLYGON, RUNS
 from .indices import read_bytes
 from .remote import exists
 
@@ -400,7 +401,7 @@ def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass
 class Drawings:
-    """What is drawn into each image's mask, in order: rows of (label, 0 polygon or 1 runs, first, past the last)."""
+    """What is drawn into each image's mask, in order: rows of DRAWING."""
 
     steps: Ragged
     vertices: np.ndarray
@@ -415,20 +416,20 @@ def drawings(annotations: Annotations, source: str) -> Drawings:
     shapes, vertices, rles = annotations.polygons, annotations.vertices, annotations.rles
     assert shapes is not None and vertices is not None and rles is not None and annotations.runs is not None
     assert annotations.heights is not None and annotations.widths is not None
-    steps: list[list[tuple[int, int, int, int]]] = []
+    steps: list[list[tuple[int, ...]]] = []
     for index in range(len(annotations.names)):
         labels = annotations.labels.of_image(index)
         height, width = int(annotations.heights[index]), int(annotations.widths[index])
         if height * width > _LARGEST_IMAGE:
             raise RuntimeError(f"{source}: image {annotations.names[index]!r} is {width} x {height}; such a mask is not drawn")
         points, first = int(vertices.counts[index]), int(vertices.starts[index])
-        own = [(mask, 0, first + a, first + b, 0 <= a <= b <= points) for mask, a, b in shapes.of_image(index).tolist()]
-        own += [(mask, 1, a, b, (h, w) == (height, width)) for mask, h, w, a, b in rles.of_image(index).tolist()]
+        own = [(mask, POLYGON, first + a, first + b, 0 <= a <= b <= points) for mask, a, b in shapes.of_image(index).tolist()]
+        own += [(mask, RUNS, a, b, (h, w) == (height, width)) for mask, h, w, a, b in rles.of_image(index).tolist()]
         for mask, *_, fits in own:
             if not fits or not 0 <= mask < len(labels):
                 raise RuntimeError(f"{source}: mask {mask} of image {annotations.names[index]!r} does not fit the image")
         drawn = sorted((int(labels[mask]), kind, a, b) for mask, kind, a, b, _ in own)
-        steps.append([step for step in drawn if step[0] != 0])
-    return Drawings(Ragged.of(steps, np.int64, 4), np.ascontiguousarray(vertices.rows, np.float32), annotations.runs)
+        steps.append([DRAWING.entries(label=label, kind=kind, first=a, end=b) for label, kind, a, b in drawn if label != 0])
+    return Drawings(Ragged.of(steps, np.int64, DRAWING.words), np.ascontiguousarray(vertices.rows, np.float32), annotations.runs)
 
 

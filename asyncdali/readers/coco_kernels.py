@@ -7,7 +7,11 @@ import math
 import numpy as np
 
 from ..compiled.intrinsics import load_i64, load_u8, store_i32, store_i64, store_u8, view_f32
+from ..compiled.job_tables import THREAD
 from ..compiled.step import inlined, step
+from .coco_tables import DRAW_MASKS, DRAWING, LIMITS, POLYGON
+
+at, shape, limit, record = DRAW_MASKS.at, DRAWING.at, LIMITS.at, THREAD.at
 
 TOO_LONG = (1 << 20) + 1
 """Status: a polygon whose outline is absurdly long."""
@@ -30,10 +34,10 @@ def _toggle(u, v, before_u, before_v, height, width, marks, limits):
     if math.floor(x) != x or x < 0 or x > width - 1:
         return
     y = (np.float64(min(v, before_v)) + 0.5) / _SCALE - 0.5
-    at = np.int64(x) * height + np.int64(math.ceil(min(max(y, 0.0), np.float64(height))))
-    store_u8(marks + at, load_u8(marks + at) ^ 1)
-    store_i64(limits, min(load_i64(limits), at))
-    store_i64(limits + 8, max(load_i64(limits + 8), at))
+    pixel = np.int64(x) * height + np.int64(math.ceil(min(max(y, 0.0), np.float64(height))))
+    store_u8(marks + pixel, load_u8(marks + pixel) ^ 1)
+    store_i64(limits + limit.low, min(load_i64(limits + limit.low), pixel))
+    store_i64(limits + limit.high, max(load_i64(limits + limit.high), pixel))
 
 
 @inlined
@@ -92,50 +96,48 @@ def _paint(start, end, height, width, label, target):
 
 @inlined
 def _polygon(points, count, height, width, label, target, marks, limits):
-    store_i64(limits, height * width)
-    store_i64(limits + 8, -1)
+    store_i64(limits + limit.low, height * width)
+    store_i64(limits + limit.high, -1)
     _outline(points, count, height, width, marks, limits)
     inside, start = False, np.int64(0)
-    for at in range(load_i64(limits), load_i64(limits + 8) + 1):
-        if load_u8(marks + at) != 0:
-            store_u8(marks + at, 0)
+    for pixel in range(load_i64(limits + limit.low), load_i64(limits + limit.high) + 1):
+        if load_u8(marks + pixel) != 0:
+            store_u8(marks + pixel, 0)
             if inside:
-                _paint(start, at, height, width, label, target)
+                _paint(start, pixel, height, width, label, target)
             inside = not inside
-            start = np.int64(at)
+            start = np.int64(pixel)
     if inside:
         _paint(start, height * width, height, width, label, target)
 
 
 @step
 def draw_masks(context, sample, thread):
-    """Context: int64[samples] of target addresses, heights, widths, first step, number of steps; steps (int64[n, 4]), vertices (float32
-    pairs), runs (int64), marks: offset of the scratch (largest image + 1 bytes and two numbers)."""
-    at = 8 * sample
-    target = load_i64(load_i64(context) + at)
-    height, width = load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at)
+    """Draw the mask of one sample. Status: TOO_LONG."""
+    target = load_i64(load_i64(context + at.targets) + 8 * sample)
+    height, width = load_i64(load_i64(context + at.heights) + 8 * sample), load_i64(load_i64(context + at.widths) + 8 * sample)
     for k in range(height * width):
         store_i32(target + 4 * k, 0)
     if height * width == 0:
         return 0
-    limits = load_i64(thread) + load_i64(context + 64)
-    marks = limits + 16
+    limits = load_i64(thread + record.scratch) + load_i64(context + at.scratch)
+    marks = limits + limit.size
     for k in range(height * width + 1):
         store_u8(marks + k, 0)
-    row = load_i64(context + 40) + 32 * load_i64(load_i64(context + 24) + at)
-    for _ in range(load_i64(load_i64(context + 32) + at)):
-        label, first, end = load_i64(row), load_i64(row + 16), load_i64(row + 24)
-        if load_i64(row + 8) == 0:
-            points = view_f32(load_i64(context + 48) + 8 * first, 2 * (end - first))
+    row = load_i64(context + at.drawings) + shape.size * load_i64(load_i64(context + at.firsts) + 8 * sample)
+    for _ in range(load_i64(load_i64(context + at.counts) + 8 * sample)):
+        label, first, end = load_i64(row + shape.label), load_i64(row + shape.first), load_i64(row + shape.end)
+        if load_i64(row + shape.kind) == POLYGON:
+            points = view_f32(load_i64(context + at.vertices) + 8 * first, 2 * (end - first))
             if _too_long(points, end - first):
                 return TOO_LONG
             _polygon(points, end - first, height, width, label, target, marks, limits)
         else:
             begin = np.int64(0)
             for r in range(first, end):
-                stop = begin + load_i64(load_i64(context + 56) + 8 * r)
+                stop = begin + load_i64(load_i64(context + at.runs) + 8 * r)
                 if (r - first) & 1:
                     _paint(begin, stop, height, width, label, target)
                 begin = stop
-        row += 32
+        row += shape.size
     return 0

@@ -31,12 +31,12 @@ from ..operators.base import (
     SampleError,
     Spec,
     Step,
-    context_table,
     no_explanation,
 )
 from .base import Draw, ReaderOperator, Reading
 from .digest import names_of_paths
 from .mapping import MappedFile
+from .record_tables import ADVISE_RECORDS, MAPPED_RECORDS, READ_RECORDS
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
 MAX_OPEN = 256
@@ -346,8 +346,7 @@ class ContainerReader(ReaderOperator):
             fetched = Fetched(indices, *found)
             steps = then(fetched)
         else:
-            fetched, columns = self._copied(indices, descriptors, offsets, sizes, room)
-            context, keep = context_table(columns)
+            fetched, (context, keep) = self._copied(indices, descriptors, offsets, sizes, room)
             steps = [Step(self._reading.read_record.address, context, self._explain_read(indices), keep=keep), *then(fetched)]
         for one in steps:
             one.keep = [*one.keep, fetched.owner]
@@ -378,15 +377,18 @@ class ContainerReader(ReaderOperator):
         if self._touched is None:
             self._touched = np.zeros(len(self.records), np.uint8)
         addresses = bases + offsets
-        context, _ = context_table([descriptors, offsets, sizes, self._reading.one_byte, addresses, indices, self._touched])
+        context, _ = MAPPED_RECORDS.make(
+            descriptors=descriptors, offsets=offsets, sizes=sizes, one_byte=self._reading.one_byte, addresses=addresses, indices=indices,
+            touched=self._touched,
+        )  # fmt: skip
         if self._reading.count_waiting(address_of(context), len(files)):
             return None
         return addresses, sizes, owner
 
     def _copied(
         self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, room: np.ndarray | int
-    ) -> tuple[Fetched, list[np.ndarray]]:
-        """A block for the records, and the context of the step that reads them into it."""
+    ) -> tuple[Fetched, tuple[np.ndarray, list[Any]]]:
+        """A block for the records, and the table of the step that reads them into it, with what it keeps alive."""
         assert self._containers is not None
         direct = self._containers.direct
         alignment = BLOCK if direct else _SLOT
@@ -399,8 +401,8 @@ class ContainerReader(ReaderOperator):
         addresses = slot + before
         fetched = Fetched(indices, addresses, sizes, block)
         if direct:
-            return fetched, [descriptors, starts, slots, before + sizes, slot]
-        return fetched, [descriptors, starts, sizes, sizes, addresses]
+            return fetched, READ_RECORDS.make(descriptors=descriptors, offsets=starts, lengths=slots, needed=before + sizes, addresses=slot)
+        return fetched, READ_RECORDS.make(descriptors=descriptors, offsets=starts, lengths=sizes, needed=sizes, addresses=addresses)
 
     def announce(self, draw: Draw) -> Iterable[PythonJob | CompiledJob]:
         """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
@@ -412,8 +414,9 @@ class ContainerReader(ReaderOperator):
                 descriptors = self._containers.descriptors(self.records.files(ahead))
             except SampleError:
                 return  # the batch that needs the file will tell
-            columns = [descriptors, self.records.offsets[ahead], self.records.sizes[ahead]]
-            context, keep = context_table(columns)
+            context, keep = ADVISE_RECORDS.make(
+                descriptors=descriptors, offsets=self.records.offsets[ahead], sizes=self.records.sizes[ahead]
+            )
             yield CompiledJob(len(ahead), [Step(self._reading.advise_record.address, context, no_explanation, keep=keep)])
 
     def view(self, fetched: Fetched, addresses: np.ndarray, shapes: np.ndarray, dtype: Any, info: Sequence[str] | None = None) -> Batch:

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
-from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
+from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ..types import DALIDataType
 from .aside import ExpectedSizes
 from .base import Draw, ReaderOperator, place_aligned
 from .digest import names_of
+from .file_tables import ADVISE_FILES, OPEN_FILES, READ_FILES
 from .files import FileTable
 from .remote import RemoteError, read_files
 
@@ -50,7 +51,7 @@ def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
     from . import file_kernels
 
     if len(files) and not table.remote:
-        context, keep = context_table([table.paths, np.ascontiguousarray(table.starts[files])])
+        context, keep = ADVISE_FILES.make(paths=table.paths, starts=np.ascontiguousarray(table.starts[files]))
         yield CompiledJob(len(files), [Step(file_kernels.advise_step.address, context, no_explanation, keep=keep)])
 
 
@@ -102,23 +103,26 @@ class FileContentsReader(ReaderOperator):
         at = address_of(files)
         starts_at, descriptors_at, sizes_at, addresses_at = range(at, at + 32 * count, 8 * count)
         memory = self._expected.aside(count, self.environment.allocate)
-        opening = np.array(
-            [table.paths_at, starts_at, descriptors_at, sizes_at, self._read_ahead, MAX_OPEN, *memory.entries, addresses_at, 0, 0, 0, 0],
-            np.int64,
-        )
+        opening, _ = OPEN_FILES.make(
+            paths=table.paths_at, starts=starts_at, descriptors=descriptors_at, sizes=sizes_at, read_ahead=self._read_ahead,
+            may_stay_open=MAX_OPEN, block=memory.start, capacity=memory.capacity, expected=memory.expected, used=0,
+            addresses=addresses_at, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+        )  # fmt: skip
         keep = [files, table, memory.block]
         explain = self._explain(indices)
         ahead = self.ahead(draw)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
             self._kernels.look_back(address_of(opening), count)
-            left, empty, taken, equal = opening[11:].tolist()
+            left, empty, taken, equal = opening[OPEN_FILES.columns("found")].tolist()
             if empty:
                 self._refuse_empty(sizes, indices)
             contents = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, "", addresses, source_info=SampleNames(table, indices))
             if left:
                 memory.place_rest(contents, descriptors != self._kernels.DONE, self.environment.allocate)
-                context = np.array([descriptors_at, sizes_at, addresses_at, table.paths_at, starts_at], np.int64)
+                context, _ = READ_FILES.make(
+                    descriptors=descriptors_at, sizes=sizes_at, addresses=addresses_at, paths=table.paths_at, starts=starts_at
+                )
                 yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             else:
                 contents.owner, contents.contiguous = memory.block, memory.in_order

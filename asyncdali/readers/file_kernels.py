@@ -7,6 +7,7 @@ from numba import types
 
 from ..compiled.intrinsics import copy_bytes, fetch_add, load_i32, load_i64, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
+from .file_tables import ADVISE_FILES, COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
 from .record_kernels import open_file, read_at
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
@@ -15,6 +16,8 @@ _lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, t
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
+
+opening, reading, direct, advising, copying = OPEN_FILES.at, READ_FILES.at, READ_DIRECT.at, ADVISE_FILES.at, COPY_PATHS.at
 
 _OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
 _SEEK_END = 2
@@ -43,30 +46,21 @@ def _read_whole(fd, size, target):
 @inlined
 def _room(context, sample, size):
     """Where in the memory set aside a file of this size goes; 0 if it does not fit."""
-    block, capacity, equal = load_i64(context + 48), load_i64(context + 56), load_i64(context + 64)
-    if equal != 0:
-        return block + sample * equal if size == equal else 0
+    block, capacity = load_i64(context + opening.block), load_i64(context + opening.capacity)
+    expected = load_i64(context + opening.expected)
+    if expected != 0:
+        return block + sample * expected if size == expected else 0
     if capacity == 0:
         return 0
-    start = fetch_add(context + 72, (size + 63) & -64)
+    start = fetch_add(context + opening.used, (size + 63) & -64)
     return block + start if start + size <= capacity else 0
 
 
 @step
 def open_step(context, sample, thread):
-    """Open each file, find its size and read it if there is room. Status: errno, or SHORT_READ.
-
-    Context:
-     0 address of the paths       1 their starts              2 descriptors (out): of files to be read yet, -1 when not open, or DONE
-     3 sizes (out)                4 read-ahead flag           5 how many of the files may stay open
-     6 memory set aside, on a multiple of 64                  7 its bytes; 0: nothing is read
-     8 the files' size if they are expected to be equal, else 0: they have their places in order then
-     9 bytes used so far; may come to exceed 7               10 addresses of what was read (out)
-    11 and on are written by `look_back`.
-    1, 2, 3 and 10 are addresses of int64[samples].
-    """
-    path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
-    descriptors = load_i64(context + 16)
+    """Open each file, find its size and read it if there is room. Status: errno, or SHORT_READ."""
+    path = load_i64(context + opening.paths) + load_i64(load_i64(context + opening.starts) + 8 * sample)
+    descriptors = load_i64(context + opening.descriptors)
     fd = _open(path, _OPEN_FLAGS)
     if fd < 0:
         return load_i32(_errno())
@@ -77,17 +71,17 @@ def open_step(context, sample, thread):
         code = load_i32(_errno())
         _close(fd)
         return code
-    store_i64(load_i64(context + 24) + 8 * sample, size)
+    store_i64(load_i64(context + opening.sizes) + 8 * sample, size)
     target = _room(context, sample, size)
     if target != 0:
-        store_i64(load_i64(context + 80) + 8 * sample, target)
+        store_i64(load_i64(context + opening.addresses) + 8 * sample, target)
         store_i64(descriptors + 8 * sample, DONE)
         code = _read_whole(fd, size, target)
         _close(fd)
         return code
-    if load_i64(context + 32):
+    if load_i64(context + opening.read_ahead):
         _advise(fd, 0, 0, _WILL_NEED)
-    if sample < load_i64(context + 40):
+    if sample < load_i64(context + opening.may_stay_open):
         store_i64(descriptors + 8 * sample, fd)
     else:
         _close(fd)
@@ -96,10 +90,8 @@ def open_step(context, sample, thread):
 
 @compiled(2, brief=True)
 def look_back(context, count):
-    """After `open_step` without errors. Context, besides: 11 how many files are left to be read, 12 how many are empty, 13 bytes of all,
-    each rounded up to a multiple of 64, 14 the size of each if that is equal and not 0, else 0.
-    """
-    descriptors, sizes = load_i64(context + 16), load_i64(context + 24)
+    """What `open_step` found, when it gave no errors: fills the table's field `found`."""
+    descriptors, sizes = load_i64(context + opening.descriptors), load_i64(context + opening.sizes)
     left = empty = total = 0
     equal = load_i64(sizes) if count > 0 else 0
     for k in range(0, 8 * count, 8):
@@ -108,28 +100,26 @@ def look_back(context, count):
         empty += size == 0
         total += (size + 63) & -64
         equal = equal if size == equal else 0
-    store_i64(context + 88, left)
-    store_i64(context + 96, empty)
-    store_i64(context + 104, total)
-    store_i64(context + 112, equal)
+    store_i64(context + opening.found_left, left)
+    store_i64(context + opening.found_empty, empty)
+    store_i64(context + opening.found_bytes, total)
+    store_i64(context + opening.found_equal, equal)
     return 0
 
 
 @step
 def read_step(context, sample, thread):
-    """Read each file that is not done into its place, opening it again if it is not open. Status: errno, or SHORT_READ.
-
-    Context: descriptors, sizes, destination addresses (int64[samples] each), address of the paths, their starts.
-    """
-    descriptors = load_i64(context)
+    """Read each file that is not done into its place, opening it again if it is not open. Status: errno, or SHORT_READ."""
+    descriptors = load_i64(context + reading.descriptors)
     fd = load_i64(descriptors + 8 * sample)
     if fd == DONE:
         return 0
     if fd < 0:
-        fd = _open(load_i64(context + 24) + load_i64(load_i64(context + 32) + 8 * sample), _OPEN_FLAGS)
+        fd = _open(load_i64(context + reading.paths) + load_i64(load_i64(context + reading.starts) + 8 * sample), _OPEN_FLAGS)
         if fd < 0:
             return load_i32(_errno())
-    code = _read_whole(fd, load_i64(load_i64(context + 8) + 8 * sample), load_i64(load_i64(context + 16) + 8 * sample))
+    size, target = load_i64(load_i64(context + reading.sizes) + 8 * sample), load_i64(load_i64(context + reading.addresses) + 8 * sample)
+    code = _read_whole(fd, size, target)
     store_i64(descriptors + 8 * sample, DONE)
     _close(fd)
     return code
@@ -147,8 +137,8 @@ def close_all(descriptors, count):
 
 @step
 def advise_step(context, sample, thread):
-    """Ask the system to read a file into its cache; errors are left to the real read. Context: address of the paths, their starts."""
-    path = load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample)
+    """Ask the system to read a file into its cache; errors are left to the real read."""
+    path = load_i64(context + advising.paths) + load_i64(load_i64(context + advising.starts) + 8 * sample)
     fd = _open(path, _OPEN_FLAGS)
     if fd >= 0:
         _advise(fd, 0, 0, _WILL_NEED)
@@ -158,25 +148,22 @@ def advise_step(context, sample, thread):
 
 @step
 def copy_path(context, sample, thread):
-    """A path from a sample, NUL-terminated. Context: addresses of the texts, their lengths, where to; int64[samples] each."""
+    """A path from a sample, NUL-terminated."""
     at = 8 * sample
-    length, target = load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at)
-    copy_bytes(target, load_i64(load_i64(context) + at), length)
+    length, target = load_i64(load_i64(context + copying.lengths) + at), load_i64(load_i64(context + copying.targets) + at)
+    copy_bytes(target, load_i64(load_i64(context + copying.texts) + at), length)
     store_u8(target + length, 0)
     return 0
 
 
 @step
 def read_direct_step(context, sample, thread):
-    """Read each file past the system's cache. Status: errno, or SHORT_READ.
-
-    Context: sizes, sizes rounded up to whole blocks, aligned destinations (int64[samples] each), address of the paths, their starts.
-    """
+    """Read each file past the system's cache. Status: errno, or SHORT_READ."""
     at = 8 * sample
-    fd = open_file(load_i64(context + 24) + load_i64(load_i64(context + 32) + at), 1)
+    fd = open_file(load_i64(context + direct.paths) + load_i64(load_i64(context + direct.starts) + at), 1)
     if fd < 0:
         return -fd
-    size = load_i64(load_i64(context) + at)
-    code = read_at(fd, 0, load_i64(load_i64(context + 8) + at), size, load_i64(load_i64(context + 16) + at))
+    size = load_i64(load_i64(context + direct.sizes) + at)
+    code = read_at(fd, 0, load_i64(load_i64(context + direct.room) + at), size, load_i64(load_i64(context + direct.addresses) + at))
     _close(fd)
     return code

@@ -22,17 +22,16 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
 from ..types import DALIDataType
 from .ahead import Fetches
-from .aside import NOTHING_ASIDE
 from .base import REDIRECT_ARG, may_redirect
 from .containers import BLOCK
 from .contents import MAX_OPEN, fetched_batch
 from .entries import REMOTE_ARG
+from .file_tables import COPY_PATHS, OPEN_FILES, READ_DIRECT, READ_FILES
 from .remote import is_remote
 
 
@@ -96,7 +95,7 @@ class FileRead(Operator):
         paths = np.empty(int((lengths + 1).sum()), np.uint8)
         names = _Names(paths, starts)
         explain = self._explain(names)
-        context, keep = context_table([source.addresses, lengths, starts + paths.ctypes.data])
+        context, keep = COPY_PATHS.make(texts=source.addresses, lengths=lengths, targets=starts + paths.ctypes.data)
         yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
         self._check_access(names)
         if b"://" in paths.tobytes() and any(map(is_remote, names)):
@@ -105,12 +104,17 @@ class FileRead(Operator):
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         try:
             may_stay_open = 0 if self._direct else MAX_OPEN
-            context, keep = context_table([paths, starts, descriptors, sizes, 0, may_stay_open, *NOTHING_ASIDE.entries, 0])
+            context, keep = OPEN_FILES.make(
+                paths=paths, starts=starts, descriptors=descriptors, sizes=sizes, read_ahead=0, may_stay_open=may_stay_open, block=0,
+                capacity=0, expected=0, used=0, addresses=0, found_left=0, found_empty=0, found_bytes=0, found_equal=0,
+            )  # fmt: skip
             yield CompiledJob(count, [Step(kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, names)
             output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
-            files = [paths, starts]
-            step = self._read_direct(output, sizes, files) if self._direct else self._read(output, sizes, [descriptors], files)
+            if self._direct:
+                step = self._read_direct(output, sizes, paths, starts)
+            else:
+                step = self._read(output, sizes, descriptors, paths, starts)
             yield CompiledJob(count, [replace(step, explain=explain)])
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
@@ -149,17 +153,17 @@ class FileRead(Operator):
             sample = int(np.argmin(sizes))
             raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
 
-    def _read(self, output: Batch, sizes: np.ndarray, descriptors: list[np.ndarray], files: list[np.ndarray]) -> Step:
+    def _read(self, output: Batch, sizes: np.ndarray, descriptors: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> Step:
         output.place(self.environment.allocate(int(sizes.sum())))
-        context, keep = context_table([*descriptors, sizes, output.addresses, *files])
+        context, keep = READ_FILES.make(descriptors=descriptors, sizes=sizes, addresses=output.addresses, paths=paths, starts=starts)
         return Step(self._kernels.read_step.address, context, no_explanation, keep=keep)
 
-    def _read_direct(self, output: Batch, sizes: np.ndarray, files: list[np.ndarray]) -> Step:
+    def _read_direct(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> Step:
         room = -(-sizes // BLOCK) * BLOCK
         block = self.environment.allocate(int(room.sum()) + BLOCK)
         output.addresses[:] = -(-block.ctypes.data // BLOCK) * BLOCK + np.cumsum(room) - room
         output.owner = block
-        context, keep = context_table([sizes, room, output.addresses, *files])
+        context, keep = READ_DIRECT.make(sizes=sizes, room=room, addresses=output.addresses, paths=paths, starts=starts)
         return Step(self._kernels.read_direct_step.address, context, no_explanation, keep=keep)
 
     def _explain(self, names: _Names) -> Callable[[int, str, int], str]:

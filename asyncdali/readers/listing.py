@@ -6,8 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from .listing_tables import LISTING, SUFFIX
+
+word = LISTING.word
 
 _MOST_THREADS = 8
 _FOLDERS = 64
@@ -59,10 +64,11 @@ def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> L
     lengths = np.array([len(folder) + 1 for folder in encoded], np.int64)
     starts = np.cumsum(lengths) - lengths
     endings = [np.frombuffer(os.fsencode(suffix.lower() if fold else suffix) + b"\0", np.uint8) for suffix in suffixes]
-    ends = np.array([[ending.ctypes.data, len(ending) - 1] for ending in endings], np.int64).reshape(-1, 2)
+    ends = [SUFFIX.entries(address=ending.ctypes.data, length=len(ending) - 1) for ending in endings]
+    table = np.array(ends, np.int64).reshape(-1, SUFFIX.words)
+    fixed = {"folders": block, "folder_starts": starts, "suffixes": table, "suffix_count": len(ends), "fold": int(fold)}
 
     def some(first: int) -> list[Listing]:
-        fixed = [block.ctypes.data, starts.ctypes.data], [ends.ctypes.data, len(ends), int(fold)]
         return list(_some(folders, fixed, first, min(first + _FOLDERS, len(folders))))
 
     threads = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
@@ -70,19 +76,18 @@ def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> L
         return Listing.joined([part for parts in pool.map(some, range(0, len(folders), _FOLDERS)) for part in parts])
 
 
-def _some(folders: Sequence[str], fixed: tuple[list[int], list[int]], first: int, stop: int) -> Iterator[Listing]:
+def _some(folders: Sequence[str], fixed: dict[str, Any], first: int, stop: int) -> Iterator[Listing]:
     from . import listing_kernels as kernels
 
     room = _Room(_ENTRIES, _BYTES)
-    table = np.empty(kernels.TABLE_FIELDS, np.int64)
     while first < stop:
-        addresses = [array.ctypes.data for array in (room.paths, room.starts, room.folders, room.scratch, room.order, room.other)]
-        paths, starts, numbers, scratch, order, other = addresses
-        table[:17] = [
-            *fixed[0], first, stop, paths, room.size, starts, numbers, room.entries, *fixed[1], scratch, room.size, order, other, 0,
-        ]  # fmt: skip
+        table, keep = LISTING.make(
+            first=first, end=stop, paths=room.paths, paths_bytes=room.size, starts=room.starts, numbers=room.folders, entries=room.entries,
+            scratch=room.scratch, scratch_bytes=room.size, order=room.order, other=room.other, written=0, used=0, names_bytes=0, **fixed,
+        )  # fmt: skip
         status = kernels.list_folders(table.ctypes.data)
-        first, written, used = int(table[2]), int(table[16]), int(table[17])
+        del keep
+        first, written, used = int(table[word.first]), int(table[word.written]), int(table[word.used])
         if status == kernels.GROW:
             room = _Room(room.entries * 4, room.size * 4)
         elif status:

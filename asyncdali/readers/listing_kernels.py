@@ -6,6 +6,7 @@ from numba import types
 
 from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i32, store_i64, store_u8
 from ..compiled.step import compiled, inlined
+from .listing_tables import LISTING, SUFFIX
 
 _opendir = types.ExternalFunction("opendir", types.int64(types.int64))
 _readdir = types.ExternalFunction("readdir", types.int64(types.int64))
@@ -20,7 +21,7 @@ _TYPE, _NAME = 18, 19
 _UNKNOWN, _DIRECTORY, _LINK = 0, 4, 10
 _DENIED = 13
 
-TABLE_FIELDS = 19
+at, ending = LISTING.at, SUFFIX.at
 GROW = -1
 """Result: one directory does not fit into the room there is."""
 
@@ -42,11 +43,12 @@ def _ends_with(name, length, suffix, count, fold):
 @inlined
 def _matches(table, name, length):
     """Whether a name has one of the suffixes; without any, all names do."""
-    count, at = load_i64(table + 80), load_i64(table + 72)
-    for k in range(count):
-        size = load_i64(at + 16 * k + 8)
-        if _ends_with(name, length, load_i64(at + 16 * k), size, load_i64(table + 88)):
+    count, suffix = load_i64(table + at.suffix_count), load_i64(table + at.suffixes)
+    for _ in range(count):
+        size = load_i64(suffix + ending.length)
+        if _ends_with(name, length, load_i64(suffix + ending.address), size, load_i64(table + at.fold)):
             return True
+        suffix += ending.size
     return count == 0
 
 
@@ -93,8 +95,8 @@ def _read_names(table, folder, folder_length):
     directory = _opendir(folder)
     if directory == 0:
         return -2 - load_i32(_errno())
-    scratch, room = load_i64(table + 96), load_i64(table + 104)
-    order, most = load_i64(table + 112), load_i64(table + 64)
+    scratch, room = load_i64(table + at.scratch), load_i64(table + at.scratch_bytes)
+    order, most = load_i64(table + at.order), load_i64(table + at.entries)
     count, used, ordered, last = 0, 0, True, 0
     while True:
         entry = _readdir(directory)
@@ -119,9 +121,9 @@ def _read_names(table, folder, folder_length):
         count += 1
         used += length + 1
     _closedir(directory)
-    store_i64(table + 144, used)
+    store_i64(table + at.names_bytes, used)
     if not ordered:
-        result = _sort(order, load_i64(table + 120), count)
+        result = _sort(order, load_i64(table + at.other), count)
         if result != order:
             copy_bytes(order, result, 8 * count)
     return count
@@ -131,39 +133,36 @@ def _read_names(table, folder, folder_length):
 def list_folders(table):
     """Paths of the files of some directories, each directory's in byte order, until the room is used up.
 
-    Table: folder paths (NUL-terminated), their starts, first of them (in: where to begin; out: where to go on), their number; room for
-    paths, its size, starts of paths (int64), numbers of folders (int32), how many there may be; suffixes as (address, length), their
-    number, whether case is folded; scratch memory, its size, two arrays of as many int64 as there may be paths; out: paths written, bytes
-    written; a field of its own. Status: 0, GROW, or the errno of the folder that could not be read.
+    The table is LISTING. Status: 0, GROW, or the errno of the folder that could not be read.
     """
-    paths, room = load_i64(table + 32), load_i64(table + 40)
+    paths, room = load_i64(table + at.paths), load_i64(table + at.paths_bytes)
     written, used = 0, 0
-    folder_number = load_i64(table + 16)
+    folder_number = load_i64(table + at.first)
     status = 0
-    while folder_number < load_i64(table + 24):
-        folder = load_i64(table) + load_i64(load_i64(table + 8) + 8 * folder_number)
+    while folder_number < load_i64(table + at.end):
+        folder = load_i64(table + at.folders) + load_i64(load_i64(table + at.folder_starts) + 8 * folder_number)
         folder_length = _strlen(folder)
         count = _read_names(table, folder, folder_length)
         if count < GROW:
             status = -2 - count
             break
-        needed = count * (folder_length + 1) + load_i64(table + 144)
-        if count == GROW or written + count > load_i64(table + 64) or used + needed > room:
+        needed = count * (folder_length + 1) + load_i64(table + at.names_bytes)
+        if count == GROW or written + count > load_i64(table + at.entries) or used + needed > room:
             status = GROW if written == 0 else 0
             break
-        order = load_i64(table + 112)
+        order = load_i64(table + at.order)
         for k in range(count):
             name = load_i64(order + 8 * k)
             length = _strlen(name)
-            store_i64(load_i64(table + 48) + 8 * written, used)
-            store_i32(load_i64(table + 56) + 4 * written, folder_number)
+            store_i64(load_i64(table + at.starts) + 8 * written, used)
+            store_i32(load_i64(table + at.numbers) + 4 * written, folder_number)
             copy_bytes(paths + used, folder, folder_length)
             store_u8(paths + used + folder_length, 47)
             copy_bytes(paths + used + folder_length + 1, name, length + 1)
             used += folder_length + length + 2
             written += 1
         folder_number += 1
-    store_i64(table + 16, folder_number)
-    store_i64(table + 128, written)
-    store_i64(table + 136, used)
+    store_i64(table + at.first, folder_number)
+    store_i64(table + at.written, written)
+    store_i64(table + at.used, used)
     return status

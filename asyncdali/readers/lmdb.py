@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .containers import ContainerReader, Containers, Records
+from .lmdb_tables import ENTRY
 from .remote import is_file, local_copy, read_part
 
 _MAGIC = 0xBEEFC0DE
@@ -85,7 +86,7 @@ def explain(code: int) -> str:
 
 
 def locate(file_path: str, name: str = "") -> np.ndarray:
-    """All records of the main database in key order, int64[records, 4]: see ``lmdb_kernels.ENTRY_FIELDS``.
+    """All records of the main database in key order, an ENTRY each.
 
     `name` is what messages call the file, if not by its path.
     """
@@ -94,10 +95,10 @@ def locate(file_path: str, name: str = "") -> np.ndarray:
     name = name or file_path
     database = read_meta(file_path, name)
     if database.root == _EMPTY or database.entries == 0:
-        return np.empty((0, kernels.ENTRY_FIELDS), np.int64)
+        return ENTRY.zeros(0)
     if database.entries > database.pages * database.page_size // 10:  # a record takes 10 bytes at least
         raise RuntimeError(f"LMDB Error: {name} is damaged: it cannot hold the {database.entries} records it speaks of")
-    table = np.empty((database.entries, kernels.ENTRY_FIELDS), np.int64)
+    table = np.empty((database.entries, ENTRY.words), np.int64)
     descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         root = database.root if database.root < 2**62 else 0
@@ -129,8 +130,8 @@ class LmdbReader(ContainerReader):
         whole = np.concatenate(tables)
         if not len(whole):
             raise RuntimeError(f"LMDB Error: no records in {', '.join(self.spec.constant('path'))}")
-        self._keys = whole[:, 2:].copy()
-        return Records(np.array([len(table) for table in tables], np.int64), whole[:, 0].copy(), whole[:, 1].copy())
+        self._keys = whole[:, ENTRY.columns("key")].copy()
+        return Records(np.array([len(table) for table in tables], np.int64), *whole[:, ENTRY.columns("value")].T.copy())
 
     def key(self, index: int) -> bytes:
         """The key of a record."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..compiled.intrinsics import load_i64, load_u8, store_i64
 from ..compiled.step import compiled, inlined
+from .lmdb_tables import ENTRY
 from .record_kernels import read_at
 
 HEADER = 16
@@ -16,8 +17,7 @@ _DEPTH = 32
 BAD_PAGE, TOO_DEEP, TOO_MANY, SUB_DATABASE, BAD_NODE = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
 """Statuses of :func:`walk`."""
 
-ENTRY_FIELDS = 4
-"""Per record: offset of the value in the file, its size, offset of the key, its size."""
+entry = ENTRY.at
 
 
 @inlined
@@ -64,20 +64,20 @@ def _leaf(page, number, page_size, pages, index, out):
         first = load_i64(page + start)
         if first < 2 or first >= pages or size > (pages - first) * page_size - HEADER:
             return BAD_NODE
-        store_i64(out, first * page_size + HEADER)
+        store_i64(out + entry.value_offset, first * page_size + HEADER)
     else:
         if start + size > page_size:
             return BAD_NODE
-        store_i64(out, base + start)
-    store_i64(out + 8, size)
-    store_i64(out + 16, base + node - page + 8)
-    store_i64(out + 24, key)
+        store_i64(out + entry.value_offset, base + start)
+    store_i64(out + entry.value_length, size)
+    store_i64(out + entry.key_offset, base + node - page + 8)
+    store_i64(out + entry.key_length, key)
     return 0
 
 
 @compiled(6)
 def walk(descriptor, root, page_size, pages, out, capacity):
-    """The records below page `root` in the order of their keys, as ENTRY_FIELDS numbers each; how many, or minus a status."""
+    """The records below page `root` in the order of their keys, an ENTRY each; how many, or minus a status."""
     buffer = np.empty(_DEPTH * page_size, np.uint8)
     numbers, nexts = np.empty(_DEPTH, np.int64), np.empty(_DEPTH, np.int64)
     memory = buffer.ctypes.data
@@ -96,7 +96,7 @@ def walk(descriptor, root, page_size, pages, out, capacity):
         if _u16(page + 10) & _LEAF:
             if count >= capacity:
                 return -TOO_MANY
-            code = _leaf(page, numbers[level], page_size, pages, index, out + 8 * ENTRY_FIELDS * count)
+            code = _leaf(page, numbers[level], page_size, pages, index, out + entry.size * count)
             if code != 0:
                 return -code
             count += 1

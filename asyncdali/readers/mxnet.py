@@ -17,7 +17,6 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
@@ -25,7 +24,11 @@ from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .indices import parse_numbers, read_bytes
+from .record_tables import COPY_PARTS
+from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
 from .remote import read_part
+
+word = IMAGE_RECORD.word
 
 
 @register
@@ -88,7 +91,7 @@ class MXNetReader(ContainerReader):
         return [DALIDataType.UINT8, DALIDataType.FLOAT]
 
     def read(self, indices: np.ndarray) -> Reading:
-        found = np.empty((len(indices), self._kernels.RECORD_FIELDS), np.int64)
+        found = np.empty((len(indices), IMAGE_RECORD.words), np.int64)
         beyond = self._beyond[indices]
         if beyond.any():
             fetched, job = self.fetch(indices, room=beyond, in_place=False)
@@ -99,9 +102,9 @@ class MXNetReader(ContainerReader):
         else:
             fetched, job = self.fetch(indices, lambda fetched: self._parse(fetched, found))
             yield job
-            if fetched.in_place and not found[:, 0].all():
+            if fetched.in_place and not found[:, word.image_address].all():
                 yield self._join(fetched, found)
-        image = self.view(fetched, found[:, 0].copy(), found[:, 1:2].copy(), DALIDataType.UINT8)
+        image = self.view(fetched, found[:, word.image_address].copy(), _column(found, word.image_length), DALIDataType.UINT8)
         labels = self._labels(fetched, found)
         if fetched.in_place and labels.owner is fetched.owner:
             labels = yield from self._own_labels(labels)
@@ -111,13 +114,14 @@ class MXNetReader(ContainerReader):
         kernels = self._kernels
         if which is None:
             which = kernels.IN_PLACE if fetched.in_place else kernels.ALL
-        context, keep = context_table([fetched.addresses, fetched.sizes, found, which])
+        context, keep = PARSE_RECORD.make(addresses=fetched.addresses, sizes=fetched.sizes, found=found, which=which)
         return [Step(kernels.parse_record.address, context, self._explain(fetched.indices), keep=keep)]
 
     def _join(self, fetched: Fetched, found: np.ndarray) -> CompiledJob:
         """Records that were written in several parts are copied, to be put together: a mapped file cannot be written to."""
+        unjoined = found[:, word.image_address] == 0
         copied, job = self.fetch(
-            fetched.indices, lambda copied: self._parse(copied, found, self._kernels.UNJOINED), in_place=False, only=found[:, 0] == 0
+            fetched.indices, lambda copied: self._parse(copied, found, self._kernels.UNJOINED), in_place=False, only=unjoined
         )
         fetched.owner = ReadOnlyMemory(fetched.owner, copied.owner)
         return job
@@ -126,17 +130,18 @@ class MXNetReader(ContainerReader):
         """The labels with memory of their own: in a file a number may begin anywhere."""
         own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
         own.reserve(self.environment.allocate)
-        context, keep = context_table([labels.addresses, own.sizes(), own.addresses])
+        context, keep = COPY_PARTS.make(sources=labels.addresses, sizes=own.sizes(), targets=own.addresses)
         yield CompiledJob(len(own), [Step(self._reading.copy_part.address, context, no_explanation, keep=[*keep, labels, own])])
         return own
 
     def _labels(self, fetched: Fetched, found: np.ndarray) -> Batch:
-        if (found[:, 3] != 1).any():
-            return self.view(fetched, found[:, 2].copy(), found[:, 3:4].copy(), DALIDataType.FLOAT)
-        values = found[:, 4].astype(np.int32).view(np.float32)
-        vectors = np.flatnonzero(found[:, 2] - found[:, 0] == -4)  # one label behind the header, which then counts
+        addresses, counts = found[:, word.labels_address].copy(), _column(found, word.labels_count)
+        if (counts != 1).any():
+            return self.view(fetched, addresses, counts, DALIDataType.FLOAT)
+        values = found[:, word.label].astype(np.int32).view(np.float32)
+        vectors = np.flatnonzero(addresses - found[:, word.image_address] == -4)  # one label behind the header, which then counts
         for k in vectors:
-            values[k] = self.view(fetched, found[:, 2].copy(), found[:, 3:4].copy(), DALIDataType.FLOAT).sample(int(k))[0]
+            values[k] = self.view(fetched, addresses, counts, DALIDataType.FLOAT).sample(int(k))[0]
         batch = Batch.from_values(values.reshape(-1, 1))
         batch.source_info = self.names(fetched.indices)
         return batch
@@ -168,3 +173,8 @@ class MXNetReader(ContainerReader):
             return f"{reasons.get(code) or os.strerror(code)}: {self.origin(index)} (record {index}, {self.records.sizes[index]} bytes)"
 
         return explain
+
+
+def _column(found: np.ndarray, place: int) -> np.ndarray:
+    """A word of all records, int64[samples, 1]."""
+    return found[:, place].reshape(-1, 1).copy()

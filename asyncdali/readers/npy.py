@@ -19,9 +19,9 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     register,
 )
+from ..operators.decode.npy_header_tables import NPY_HEADER
 from ..operators.decode.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ..operators.geometry.window_rules import slice_windows
 from ..types.saturate import saturated
@@ -29,6 +29,9 @@ from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_al
 from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN, advise
 from .listed import ListedReader, listing_args
+from .npy_tables import OPEN_ARRAYS, READ_ARRAYS
+
+word = NPY_HEADER.word
 
 _POLICIES = ("error", "pad", "trim_to_shape")
 _ROI = ("roi_start", "rel_roi_start", "roi_end", "rel_roi_end", "roi_shape", "rel_roi_shape")
@@ -122,13 +125,17 @@ class NumpyReader(ListedReader):
     ) -> Generator[PythonJob | CompiledJob, None, Batch]:
         kernels, count = self._kernels, len(indices)
         descriptors, rows = np.full(count, -1, np.int64), self._known(indices)
+        files = {"paths": paths, "starts": starts, "descriptors": descriptors}
         ahead = int(self.spec.constant("read_ahead"))
-        context, keep = context_table([paths, starts, descriptors, rows, MAX_OPEN, int(self._direct), ahead, 0])
+        context, keep = OPEN_ARRAYS.make(
+            paths=paths, starts=starts, descriptors=descriptors, headers=rows, may_stay_open=MAX_OPEN, direct=self._direct,
+            read_ahead=ahead, scratch=0,
+        )  # fmt: skip
         try:
             explain = self._explain(indices)
-            yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, 7, keep=keep)])
+            yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, OPEN_ARRAYS.word.scratch, keep)])
             self._remember(indices, rows)
-            output, job = self._elements(indices, rows, arguments, [paths, starts, descriptors])
+            output, job = self._elements(indices, rows, arguments, files)
             yield job
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
@@ -136,9 +143,9 @@ class NumpyReader(ListedReader):
 
     def _known(self, indices: np.ndarray) -> np.ndarray:
         if not self.spec.constant("cache_header_information"):
-            return np.zeros((len(indices), self._kernels.HEADER_FIELDS), np.int64)
+            return NPY_HEADER.zeros(len(indices))
         if self._headers is None:
-            self._headers = np.zeros((len(self.table), self._kernels.HEADER_FIELDS), np.int64)
+            self._headers = NPY_HEADER.zeros(len(self.table))
         found: np.ndarray = self._headers[indices]
         return found
 
@@ -147,19 +154,19 @@ class NumpyReader(ListedReader):
             self._headers[indices] = rows
 
     def _elements(
-        self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: list[np.ndarray]
+        self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: dict[str, np.ndarray]
     ) -> tuple[Batch, CompiledJob]:
         """The output, and the job that reads its elements."""
         dtype, ndim = self._common(indices, rows)
         width = dtype.itemsize
-        shapes = rows[:, 6 : 6 + ndim].copy()
+        shapes = rows[:, NPY_HEADER.columns("shape")][:, :ndim].copy()
         self._check_sizes(indices, rows, shapes, width)
-        if not self._direct and not any(arguments.given(name) for name in _ROI) and (ndim < 2 or not rows[:, 2].any()):
+        if not self._direct and not any(arguments.given(name) for name in _ROI) and (ndim < 2 or not rows[:, word.fortran].any()):
             return self._whole(indices, rows, shapes, dtype, files)
         anchors, windows = self._regions(arguments, shapes)
         output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         output.reserve(self.environment.allocate)
-        strides = np.where(rows[:, 2:3] != 0, fortran_strides(shapes, width), _c_strides(shapes, width))
+        strides = np.where((rows[:, word.fortran] != 0)[:, None], fortran_strides(shapes, width), _c_strides(shapes, width))
         low = np.clip(anchors, 0, shapes)
         extents = np.clip(anchors + windows, 0, shapes) - low
         empty = (extents <= 0).any(1)
@@ -169,7 +176,7 @@ class NumpyReader(ListedReader):
         sizes = output.sizes()
         # In place where the elements lie in the file as they lie in the output.
         targets_in_place = (spans == sizes) & (extents == windows).all(1) & _same_order(extents, strides, width) & (not self._direct)
-        offsets = rows[:, 4] + first
+        offsets = rows[:, word.data] + first
         before = offsets % BLOCK if self._direct else np.zeros_like(offsets)
         needed = np.where(empty, 0, before + spans)
         lengths = -(-needed // BLOCK) * BLOCK if self._direct else needed
@@ -187,30 +194,32 @@ class NumpyReader(ListedReader):
         fill = saturated(np.array([self.spec.constant("fill_value")]), output.dtype).astype(dtype)
         bits = int.from_bytes(fill.tobytes(), "little", signed=False)
         bits -= (bits >> 63) << 64
-        columns = [
-            *files, offsets - before, lengths, needed, where, elements, output.addresses, filled, into, np.ascontiguousarray(geometry),
-            max(1, ndim), width, bits, int(self._direct),
-        ]  # fmt: skip
-        context, keep = context_table(columns)
+        context, keep = READ_ARRAYS.make(
+            **files, offsets=offsets - before, lengths=lengths, needed=needed, addresses=where, elements=elements,
+            outputs=output.addresses, filled=filled, shifts=into, geometry=np.ascontiguousarray(geometry), dimensions=max(1, ndim),
+            width=width, fill=bits, direct=self._direct,
+        )  # fmt: skip
         step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=[*keep, block])
         return output, CompiledJob(len(rows), [step])
 
     def _whole(
-        self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: list[np.ndarray]
+        self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: dict[str, np.ndarray]
     ) -> tuple[Batch, CompiledJob]:
         """As :meth:`_elements`, where all elements are wanted and lie as they should."""
         output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         sizes = output.sizes()
         place_aligned(output, self.environment.allocate)
         none = np.zeros(len(rows), np.int64)
-        columns = [*files, rows[:, 4].copy(), sizes, sizes, output.addresses, none, output.addresses, none, none, none, 1, 1, 0, 0]
-        context, keep = context_table(columns)
+        context, keep = READ_ARRAYS.make(
+            **files, offsets=rows[:, word.data].copy(), lengths=sizes, needed=sizes, addresses=output.addresses, elements=none,
+            outputs=output.addresses, filled=none, shifts=none, geometry=none, dimensions=1, width=1, fill=0, direct=0,
+        )  # fmt: skip
         step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=keep)
         return output, CompiledJob(len(rows), [step])
 
     def _common(self, indices: np.ndarray, rows: np.ndarray) -> tuple[np.dtype, int]:
         """Type and number of dimensions of all arrays of the batch."""
-        kinds, dimensions = rows[:, 1], rows[:, 3]
+        kinds, dimensions = rows[:, word.type], rows[:, word.dimensions]
         if (kinds == kinds[0]).all() and (dimensions == dimensions[0]).all():
             return self._dtype(int(kinds[0]), indices, kinds), int(dimensions[0])
         found = {int(code): self._dtype(int(code), indices, kinds) for code in np.unique(kinds)}
@@ -242,13 +251,14 @@ class NumpyReader(ListedReader):
 
     def _check_sizes(self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, width: int) -> None:
         volume, absurd = data_bytes(shapes, width)
-        wrong = absurd | (volume > rows[:, 5] - rows[:, 4])
+        data = rows[:, word.file_bytes] - rows[:, word.data]
+        wrong = absurd | (volume > data)
         if wrong.any():
             sample = int(np.argmax(wrong))
             raise SampleError(
                 sample,
                 f"Failed to read file: {self._path(indices, sample)}: its header speaks of {volume[sample]:.0f} bytes of data, "
-                f"it has {rows[sample, 5] - rows[sample, 4]}",
+                f"it has {data[sample]}",
             )
 
     def _regions(self, arguments: Arguments, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

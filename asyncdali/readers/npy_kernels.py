@@ -6,14 +6,19 @@ import numpy as np
 from numba import types
 
 from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
+from ..compiled.job_tables import THREAD
 from ..compiled.step import compiled, inlined, step
-from ..operators.decode.npy_header_kernels import HEADER_FIELDS, LEAST, NOT_NUMPY, TOO_LONG, dictionary, preamble
+from ..operators.decode.npy_header_kernels import LEAST, NOT_NUMPY, TOO_LONG, dictionary, preamble
+from ..operators.decode.npy_header_tables import NPY_HEADER
+from .npy_tables import OPEN_ARRAYS, READ_ARRAYS
 from .record_kernels import open_file, read_at
 
 _close = types.ExternalFunction("close", types.int32(types.int32))
 _lseek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
 _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
+
+opening, reading, header, record = OPEN_ARRAYS.at, READ_ARRAYS.at, NPY_HEADER.at, THREAD.at
 
 _SEEK_END, _WILL_NEED = 2, 3
 
@@ -33,7 +38,7 @@ def _header(fd, size, buffer, row):
     code = preamble(buffer, size, row)
     if code != 0:
         return code
-    end = load_i64(row + 32)
+    end = load_i64(row + header.data)
     if end > _LONGEST:
         return TOO_LONG
     if end > have:
@@ -45,24 +50,21 @@ def _header(fd, size, buffer, row):
 
 @step
 def open_array(context, sample, thread):
-    """Open each file and read its header, unless its row is filled.
-
-    Context: address of the paths, their starts, descriptors (out, -1 when not open), rows (int64[samples, HEADER_FIELDS]), how many files
-    may stay open, whether past the system's cache, read-ahead flag, offset of the scratch.
-    """
-    fd = open_file(load_i64(context) + load_i64(load_i64(context + 8) + 8 * sample), load_i64(context + 40))
+    """Open each file and read its header, unless the header is known."""
+    path = load_i64(context + opening.paths) + load_i64(load_i64(context + opening.starts) + 8 * sample)
+    fd = open_file(path, load_i64(context + opening.direct))
     if fd < 0:
         return -fd
-    if load_i64(context + 48) != 0:
+    if load_i64(context + opening.read_ahead) != 0:
         _advise(fd, 0, 0, _WILL_NEED)
-    row = load_i64(context + 24) + 8 * HEADER_FIELDS * sample
+    row = load_i64(context + opening.headers) + header.size * sample
     code = np.int64(0)
-    if load_i64(row) == 0:
+    if load_i64(row + header.status) == 0:
         size = _lseek(fd, 0, _SEEK_END)
-        buffer = (load_i64(thread) + load_i64(context + 56) + _FIRST_READ - 1) & -_FIRST_READ
+        buffer = (load_i64(thread + record.scratch) + load_i64(context + opening.scratch) + _FIRST_READ - 1) & -_FIRST_READ
         code = np.int64(load_i32(_errno())) if size < 0 else np.int64(_header(fd, size, buffer, row))
-    if code == 0 and sample < load_i64(context + 32):
-        store_i64(load_i64(context + 16) + 8 * sample, fd)
+    if code == 0 and sample < load_i64(context + opening.may_stay_open):
+        store_i64(load_i64(context + opening.descriptors) + 8 * sample, fd)
     else:
         _close(fd)
     return code
@@ -117,36 +119,33 @@ def _copy(target, source, dimensions, width, geometry):
 
 @step
 def read_array(context, sample, thread):
-    """Read each file's elements, and close it.
-
-    Context: address of the paths, their starts, descriptors; int64[samples] each: offsets in the file, bytes to read, bytes needed at
-    least, where to, where the elements are then (0: in place), output addresses, output bytes to fill first, target offsets; geometry
-    (int64[samples, 3, dimensions]), dimensions, element width, bits to fill with, whether past the system's cache.
-    """
+    """Read each file's elements, and close it."""
     at = 8 * sample
-    slot = load_i64(context + 16) + at
+    slot = load_i64(context + reading.descriptors) + at
     fd = load_i64(slot)
     if fd < 0:
-        fd = open_file(load_i64(context) + load_i64(load_i64(context + 8) + at), load_i64(context + 120))
+        path = load_i64(context + reading.paths) + load_i64(load_i64(context + reading.starts) + at)
+        fd = open_file(path, load_i64(context + reading.direct))
         if fd < 0:
             return -fd
+    needed = load_i64(load_i64(context + reading.needed) + at)
     code = read_at(
-        fd, load_i64(load_i64(context + 24) + at), load_i64(load_i64(context + 32) + at), load_i64(load_i64(context + 40) + at),
-        load_i64(load_i64(context + 48) + at),
+        fd, load_i64(load_i64(context + reading.offsets) + at), load_i64(load_i64(context + reading.lengths) + at), needed,
+        load_i64(load_i64(context + reading.addresses) + at),
     )  # fmt: skip
     store_i64(slot, -1)
     _close(fd)
     if code != 0:
         return code
-    target = load_i64(load_i64(context + 64) + at)
-    filled = load_i64(load_i64(context + 72) + at)
-    dimensions, width = load_i64(context + 96), load_i64(context + 104)
+    target = load_i64(load_i64(context + reading.outputs) + at)
+    filled = load_i64(load_i64(context + reading.filled) + at)
+    dimensions, width = load_i64(context + reading.dimensions), load_i64(context + reading.width)
     if filled > 0:
-        _fill(target, filled, width, load_i64(context + 112))
-    source = load_i64(load_i64(context + 56) + at)
-    if source != 0 and load_i64(load_i64(context + 40) + at) > 0:
-        geometry = load_i64(context + 88) + 24 * dimensions * sample
-        _copy(target + load_i64(load_i64(context + 80) + at), source, dimensions, width, geometry)
+        _fill(target, filled, width, load_i64(context + reading.fill))
+    source = load_i64(load_i64(context + reading.elements) + at)
+    if source != 0 and needed > 0:
+        geometry = load_i64(context + reading.geometry) + 24 * dimensions * sample
+        _copy(target + load_i64(load_i64(context + reading.shifts) + at), source, dimensions, width, geometry)
     return 0
 
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..compiled.memory import address_of
 from ..operators.random.random_streams import seed_sequence
+from .order_tables import SHUFFLE
 
 # Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287
@@ -113,7 +114,7 @@ class _StraightVisit:
 
 
 class _BufferedVisit:
-    """The shard's samples mixed by a buffer of at most `fill` of them (see ``draw_shuffled`` for the table's fields)."""
+    """The shard's samples mixed by a buffer of at most `fill` of them."""
 
     def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int, fill: int):
         self.size = stop - start
@@ -121,16 +122,18 @@ class _BufferedVisit:
         self._held = np.arange(start, start + slots, dtype=np.int64) if order is None else order[start : start + slots].copy()
         self._order = order  # keeps the source's memory alive
         source = 0 if order is None else order.ctypes.data + 8 * start
-        self._table = np.array([engine, 0, self.size, slots, 0, self._held.ctypes.data, source, start, -1], np.int64)
+        self._table, _ = SHUFFLE.make(
+            engine=engine, delivered=0, samples=self.size, slots=slots, oldest=0, held=self._held, source=source, first=start, last=-1
+        )
         self._table_address = self._table.ctypes.data
 
     @property
     def last(self) -> int:
-        return int(self._table[8])
+        return int(self._table[SHUFFLE.word.last])
 
     @property
     def engine(self) -> int:
-        return int(self._table[0])
+        return int(self._table[SHUFFLE.word.engine])
 
     def read(self, out: np.ndarray) -> None:
         load_kernels().draw_shuffled(self._table_address, len(out), address_of(out))

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..compiled.intrinsics import load_i64, local_array, multiply_high, smaller, store_i64, view_i64
 from ..compiled.step import compiled, inlined
+from .order_tables import SHUFFLE
 
 _U = np.uint64
 _MASK32 = _U(0xFFFFFFFF)
@@ -148,29 +149,24 @@ def permute64(items, count, seed):
 # Shuffle buffer
 # ---------------------------------------------------------------------------------------------------------------------------------
 
-# Fields (int64) of a buffer table:
-#  0 engine state                 1 samples delivered of this shard        2 samples in the shard
-#  3 slots in use                 4 slot of the oldest position            5 address of the slots
-#  6 address of the shard's first index in the order, 0: the order is 0, 1, 2, ...
-#  7 the shard's first position (used when 6 is 0)                         8 the last index delivered
-
+at = SHUFFLE.at
 _MODULUS = _U(2147483647)
 _SPAN = _U(2147483645)
 
 
 @compiled(3, brief=True)
 def draw_shuffled(table, count, out):
-    """Deliver `count` more samples of the shard to the int64 array at `out` (0: skip them).
+    """Deliver `count` more samples of the shard of a SHUFFLE `table` to the int64 array at `out` (0: skip them).
 
     One step: draw one of the live positions, exchange it with the oldest, deliver that, and refill its slot with the next sample
     of the shard. The engine is x -> 16807 x mod 2^31 - 1; a bounded draw divides and redraws beyond the last whole multiple,
     and is made even when only one position is live.
     """
-    x, delivered, size = _U(load_i64(table)), load_i64(table + 8), load_i64(table + 16)
-    slots, head = load_i64(table + 24), load_i64(table + 32)
-    held = view_i64(load_i64(table + 40), slots)
-    source, first = load_i64(table + 48), load_i64(table + 56)
-    last = load_i64(table + 64)
+    x, delivered, size = _U(load_i64(table + at.engine)), load_i64(table + at.delivered), load_i64(table + at.samples)
+    slots, head = load_i64(table + at.slots), load_i64(table + at.oldest)
+    held = view_i64(load_i64(table + at.held), slots)
+    source, first = load_i64(table + at.source), load_i64(table + at.first)
+    last = load_i64(table + at.last)
     live = np.int64(0)
     quotient = _U(0)
     for i in range(count):
@@ -193,8 +189,8 @@ def draw_shuffled(table, count, out):
         delivered += 1
         if out != 0:
             store_i64(out + 8 * i, last)
-    store_i64(table, np.int64(x))
-    store_i64(table + 8, delivered)
-    store_i64(table + 32, head)
-    store_i64(table + 64, last)
+    store_i64(table + at.engine, np.int64(x))
+    store_i64(table + at.delivered, delivered)
+    store_i64(table + at.oldest, head)
+    store_i64(table + at.last, last)
     return 0

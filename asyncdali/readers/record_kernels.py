@@ -7,6 +7,7 @@ from numba import types
 
 from ..compiled.intrinsics import copy_bytes, load_i32, load_i64, load_u8, store_i64, store_u8
 from ..compiled.step import compiled, inlined, step
+from .record_tables import ADVISE_RECORDS, COPY_PARTS, MAPPED_RECORDS, READ_RECORDS
 
 _open = types.ExternalFunction("open", types.int32(types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
@@ -14,6 +15,8 @@ _advise = types.ExternalFunction("posix_fadvise", types.int32(types.int32, types
 _preadv2 = types.ExternalFunction("preadv2", types.int64(types.int32, types.int64, types.int32, types.int64, types.int32))
 _madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
 _errno = types.ExternalFunction("__errno_location", types.int64())
+
+reading, mapped, copying, advising = READ_RECORDS.at, MAPPED_RECORDS.at, COPY_PARTS.at, ADVISE_RECORDS.at
 
 _OPEN_FLAGS = 0o2000000 | 0o4000  # O_CLOEXEC | O_NONBLOCK: opening a pipe must not wait for its writer
 _DIRECT = 0o40000
@@ -63,11 +66,12 @@ one_byte = np.array([_spare_byte.ctypes.data, 1], np.int64)
 
 @step
 def read_record(context, sample, thread):
-    """Context: descriptors, offsets in the file, bytes to read, bytes needed at least, target addresses; int64[samples] each."""
+    """Read a record. Status: errno, or SHORT_READ."""
     at = 8 * sample
     return read_at(
-        load_i64(load_i64(context) + at), load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at),
-        load_i64(load_i64(context + 24) + at), load_i64(load_i64(context + 32) + at),
+        load_i64(load_i64(context + reading.descriptors) + at), load_i64(load_i64(context + reading.offsets) + at),
+        load_i64(load_i64(context + reading.lengths) + at), load_i64(load_i64(context + reading.needed) + at),
+        load_i64(load_i64(context + reading.addresses) + at),
     )  # fmt: skip
 
 
@@ -75,25 +79,24 @@ def read_record(context, sample, thread):
 def count_waiting(context, count):
     """How many of `count` records would have to be waited for, or give an error: their last bytes are read without waiting.
 
-    If none, those that nobody has touched yet get their pages in the map, so that who reads them need not take faults.
-
-    Context: descriptors, offsets in the file, sizes (int64[count] each), address of an ``iovec`` of one byte, addresses in the maps,
-    numbers of the records (int64[count] each), address of a byte for each record there is: whether it has its pages.
+    If none, those that nobody has touched yet get their pages in the map, so that who reads them need not take faults. The table is
+    MAPPED_RECORDS.
     """
     waiting = 0
     for k in range(0, 8 * count, 8):
-        size = load_i64(load_i64(context + 16) + k)
+        size = load_i64(load_i64(context + mapped.sizes) + k)
         if size > 0:
-            last = load_i64(load_i64(context + 8) + k) + size - 1
-            waiting += _preadv2(load_i64(load_i64(context) + k), load_i64(context + 24), 1, last, _NO_WAIT) != 1
+            last = load_i64(load_i64(context + mapped.offsets) + k) + size - 1
+            descriptor = load_i64(load_i64(context + mapped.descriptors) + k)
+            waiting += _preadv2(descriptor, load_i64(context + mapped.one_byte), 1, last, _NO_WAIT) != 1
     if waiting != 0:
         return waiting
     for k in range(0, 8 * count, 8):
-        size = load_i64(load_i64(context + 16) + k)
-        known = load_i64(context + 48) + load_i64(load_i64(context + 40) + k)
+        size = load_i64(load_i64(context + mapped.sizes) + k)
+        known = load_i64(context + mapped.touched) + load_i64(load_i64(context + mapped.indices) + k)
         if size > 0 and load_u8(known) == 0:
             store_u8(known, 1)
-            start = load_i64(load_i64(context + 32) + k)
+            start = load_i64(load_i64(context + mapped.addresses) + k)
             first = start & -_PAGE
             _madvise(first, ((start + size + _PAGE - 1) & -_PAGE) - first, _POPULATE_READ)
     return 0
@@ -101,31 +104,33 @@ def count_waiting(context, count):
 
 @compiled(2, brief=True)
 def read_at_once(context, count):
-    """Read those of `count` records that need not be waited for; how many are left. Context: as of :func:`read_record`."""
+    """Read those of `count` records that need not be waited for; how many are left. The table is READ_RECORDS."""
     piece = np.empty(2, np.int64)
     left = 0
     for k in range(0, 8 * count, 8):
-        size = load_i64(load_i64(context + 16) + k)
-        piece[0], piece[1] = load_i64(load_i64(context + 32) + k), size
-        start = load_i64(load_i64(context + 8) + k)
+        size = load_i64(load_i64(context + reading.lengths) + k)
+        piece[0], piece[1] = load_i64(load_i64(context + reading.addresses) + k), size
+        start = load_i64(load_i64(context + reading.offsets) + k)
         if size > 0:
-            left += _preadv2(load_i64(load_i64(context) + k), piece.ctypes.data, 1, start, _NO_WAIT) != size
+            left += _preadv2(load_i64(load_i64(context + reading.descriptors) + k), piece.ctypes.data, 1, start, _NO_WAIT) != size
     return left
 
 
 @step
 def copy_part(context, sample, thread):
-    """Copy a part of a record. Context: where it is, its size, where to; int64[samples] each."""
+    """Copy a part of a record."""
     at = 8 * sample
-    copy_bytes(load_i64(load_i64(context + 16) + at), load_i64(load_i64(context) + at), load_i64(load_i64(context + 8) + at))
+    source, size = load_i64(load_i64(context + copying.sources) + at), load_i64(load_i64(context + copying.sizes) + at)
+    copy_bytes(load_i64(load_i64(context + copying.targets) + at), source, size)
     return 0
 
 
 @step
 def advise_record(context, sample, thread):
-    """Ask the system to read a record into its cache; errors are left to the real read. Context: descriptors, offsets, sizes."""
+    """Ask the system to read a record into its cache; errors are left to the real read."""
     at = 8 * sample
-    _advise(load_i64(load_i64(context) + at), load_i64(load_i64(context + 8) + at), load_i64(load_i64(context + 16) + at), _WILL_NEED)
+    offset, size = load_i64(load_i64(context + advising.offsets) + at), load_i64(load_i64(context + advising.sizes) + at)
+    _advise(load_i64(load_i64(context + advising.descriptors) + at), offset, size, _WILL_NEED)
     return 0
 
 

@@ -7,6 +7,7 @@ from numba import types
 
 from ..compiled.intrinsics import load_i32, load_i64, store_i32, store_i64
 from ..compiled.step import inlined, step
+from .recordio_tables import IMAGE_RECORD, PARSE_RECORD
 
 BAD_MAGIC, BAD_LENGTH, BAD_PARTS, TOO_SHORT = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
 """Statuses of :func:`parse_record`."""
@@ -15,8 +16,9 @@ MAGIC = 0xCED7230A - (1 << 32)  # as int32
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 _HEADER = 24
 ALL, IN_PLACE, UNJOINED = 0, 1, 2
-RECORD_FIELDS = 5
-"""Per sample: address and length of the image, address and count of the labels, bits of the single label."""
+"""Which records :func:`parse_record` looks at: all; all, but none may be written to; those that IN_PLACE left."""
+
+record, parse = IMAGE_RECORD.at, PARSE_RECORD.at
 
 _memmove = types.ExternalFunction("memmove", types.int64(types.int64, types.int64, types.int64))
 
@@ -59,17 +61,17 @@ def _in_parts(at, size):
 
 @step
 def parse_record(context, sample, thread):
-    """Context: record addresses, sizes (int64[samples]), found (int64[samples, RECORD_FIELDS]), which records.
+    """Join the parts of a record, and find its image and its labels.
 
-    IN_PLACE: those that may not be written to. One in several parts is not joined then: the address of its image is 0. UNJOINED: those.
+    With IN_PLACE a record in several parts is not joined: the address of its image is 0.
     """
-    at, size = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
-    out = load_i64(context + 16) + 8 * RECORD_FIELDS * sample
-    which = load_i64(context + 24)
-    if which == UNJOINED and load_i64(out) != 0:
+    at, size = load_i64(load_i64(context + parse.addresses) + 8 * sample), load_i64(load_i64(context + parse.sizes) + 8 * sample)
+    out = load_i64(context + parse.found) + record.size * sample
+    which = load_i64(context + parse.which)
+    if which == UNJOINED and load_i64(out + record.image_address) != 0:
         return 0
     if which == IN_PLACE and _in_parts(at, size):
-        store_i64(out, 0)
+        store_i64(out + record.image_address, 0)
         return 0
     payload, length = _join(at, at + size)
     if length < 0:
@@ -79,9 +81,9 @@ def parse_record(context, sample, thread):
     labels = np.int64(load_i32(payload)) & 0xFFFFFFFF
     if 4 * labels > length - _HEADER:
         return TOO_SHORT
-    store_i64(out, payload + _HEADER + 4 * labels)
-    store_i64(out + 8, length - _HEADER - 4 * labels)
-    store_i64(out + 16, payload + _HEADER if labels > 0 else payload + 4)
-    store_i64(out + 24, labels if labels > 0 else 1)
-    store_i64(out + 32, load_i32(payload + 4))
+    store_i64(out + record.image_address, payload + _HEADER + 4 * labels)
+    store_i64(out + record.image_length, length - _HEADER - 4 * labels)
+    store_i64(out + record.labels_address, payload + _HEADER if labels > 0 else payload + 4)
+    store_i64(out + record.labels_count, labels if labels > 0 else 1)
+    store_i64(out + record.label, load_i32(payload + 4))
     return 0

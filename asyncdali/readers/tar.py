@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .containers import open_descriptor
+from .tar_tables import MEMBER
+
+word = MEMBER.word
 
 _CHUNK = 4096
 BLOCK_SIZE = 512
@@ -32,7 +35,7 @@ def scan(path: str) -> Iterator[Member]:
         at, total = 0, 0
         if size == 0:
             raise RuntimeError(f"Corrupted tar file at {path}: the file is empty")
-        members = np.empty(kernels.MEMBER_FIELDS * _CHUNK + 1, np.int64)
+        members = np.empty(MEMBER.words * _CHUNK + 1, np.int64)
         names = np.zeros((_CHUNK, kernels.NAME_BYTES), np.uint8)
         while at >= 0:
             count = kernels.scan_tar(descriptor, at, size, members.ctypes.data, names.ctypes.data, _CHUNK)
@@ -48,13 +51,14 @@ def scan(path: str) -> Iterator[Member]:
 def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -> Iterator[Member]:
     rows = names.tobytes()
     width = names.shape[1] if len(names) else 0
-    for k, (offset, size, kind, long_at, long_length) in enumerate(members.tolist()):
-        if kind not in _REGULAR:
+    for k, member in enumerate(members.tolist()):
+        if member[word.kind] not in _REGULAR:
             continue
+        long_at, long_length = member[word.name_offset], member[word.name_length]
         if long_length > _LONGEST_NAME:
             raise RuntimeError(f"Corrupted tar file at {path}: offset {long_at}: a name of {long_length} bytes")
         raw = os.pread(descriptor, long_length, long_at) if long_length else rows[k * width : (k + 1) * width]
-        yield Member(os.fsdecode(raw.split(b"\0", 1)[0]), offset, size)
+        yield Member(os.fsdecode(raw.split(b"\0", 1)[0]), member[word.data_offset], member[word.data_length])
 
 
 def explain(code: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from ..compiled.intrinsics import copy_bytes, load_i64, load_u8, store_i64, store_u8
 from ..compiled.step import compiled, inlined
 from .record_kernels import read_at
+from .tar_tables import MEMBER, PAX
 
 BAD_SUM, BAD_SIZE, TRUNCATED, BAD_PAX = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
 """Statuses of :func:`scan_tar`."""
@@ -14,8 +15,7 @@ BAD_SUM, BAD_SIZE, TRUNCATED, BAD_PAX = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) 
 BLOCK = 512
 NAME_BYTES = 256
 """A short name: prefix (155), slash, name (100)."""
-MEMBER_FIELDS = 5
-"""Per member: offset of its data, size, kind (a character), offset and length of a long name in the file (0: the short name counts)."""
+member, pax = MEMBER.at, PAX.word
 _LONGEST_PAX = 1 << 16
 
 
@@ -91,7 +91,7 @@ def _is_key(at, a, b, c, d):
 
 @inlined
 def _pax(body, length, out):
-    """Attributes "length key=value": out[0:2] is the place of a path within the body, out[2] a size; -1 when they are broken."""
+    """Attributes "length key=value", into the PAX record `out`; -1 when they are broken."""
     at = 0
     while at < length and load_u8(body + at) != 0:
         number, k = 0, at
@@ -103,7 +103,7 @@ def _pax(body, length, out):
             return -1
         k += 1
         if end - k > 6 and _is_key(body + k, 112, 97, 116, 104):
-            out[0], out[1] = k + 5, end - 1 - (k + 5)
+            out[pax.path_offset], out[pax.path_length] = k + 5, end - 1 - (k + 5)
         elif end - k > 6 and _is_key(body + k, 115, 105, 122, 101):
             size = 0
             for i in range(k + 5, end - 1):
@@ -111,7 +111,7 @@ def _pax(body, length, out):
                 if digit < 48 or digit > 57 or size >= 1 << 58:
                     return -1
                 size = size * 10 + (digit - 48)
-            out[2] = size
+            out[pax.data_length] = size
         at = end
     return 0
 
@@ -120,14 +120,14 @@ def _pax(body, length, out):
 def scan_tar(descriptor, start, size, members, names, capacity):
     """From the header at `start` to the end of the archive, or until `capacity` members are found: how many, or minus a status.
 
-    Writes MEMBER_FIELDS numbers per member to `members`, behind them the offset where it stopped (-1: the archive is over), and short names
+    Writes a MEMBER for each to `members`, behind them the offset where it stopped (-1: the archive is over), and short names
     to the rows of `names`.
     """
     header = np.empty(BLOCK, np.uint8)
     block = header.ctypes.data
     body = np.empty(_LONGEST_PAX, np.uint8)
-    found = np.zeros(3, np.int64)
-    found[2] = -1
+    found = np.zeros(pax.words, np.int64)
+    found[pax.data_length] = -1
     long_at, long_length = 0, 0
     count, at, code = 0, start, 0
     resume = start
@@ -147,8 +147,8 @@ def scan_tar(descriptor, start, size, members, names, capacity):
             break
         length = _octal(block + 124, 12)
         kind = np.int64(load_u8(block + 156))
-        if kind != 120 and kind != 103 and found[2] >= 0:
-            length = found[2]
+        if kind != 120 and kind != 103 and found[pax.data_length] >= 0:
+            length = found[pax.data_length]
         if length < 0:
             code = BAD_SIZE
             break
@@ -166,23 +166,23 @@ def scan_tar(descriptor, start, size, members, names, capacity):
             code = read_at(descriptor, data, length, length, body.ctypes.data)
             if code != 0:
                 break
-            found[0], found[1], found[2] = 0, 0, -1
+            found[pax.path_offset], found[pax.path_length], found[pax.data_length] = 0, 0, -1
             if _pax(body.ctypes.data, length, found) < 0:
                 code = BAD_PAX
                 break
-            if found[1] > 0:
-                long_at, long_length = data + found[0], found[1]
+            if found[pax.path_length] > 0:
+                long_at, long_length = data + found[pax.path_offset], found[pax.path_length]
         elif kind != 75 and kind != 103:
-            row = members + 8 * MEMBER_FIELDS * count
-            store_i64(row, data)
-            store_i64(row + 8, length)
-            store_i64(row + 16, kind)
-            store_i64(row + 24, long_at)
-            store_i64(row + 32, long_length)
+            row = members + member.size * count
+            store_i64(row + member.data_offset, data)
+            store_i64(row + member.data_length, length)
+            store_i64(row + member.kind, kind)
+            store_i64(row + member.name_offset, long_at)
+            store_i64(row + member.name_length, long_length)
             _short_name(block, names + NAME_BYTES * count)
             count += 1
             long_at, long_length = 0, 0
-            found[2] = -1
+            found[pax.data_length] = -1
             resume = at
-    store_i64(members + 8 * MEMBER_FIELDS * capacity, at if code != 0 else resume)
+    store_i64(members + member.size * capacity, at if code != 0 else resume)
     return -code if code != 0 else count

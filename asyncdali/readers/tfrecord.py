@@ -17,7 +17,6 @@ from ..operators.base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
@@ -27,10 +26,13 @@ from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
 from .remote import exists, is_remote
+from .tfrecord_tables import FEATURE, FLOATS, INTEGERS, PARSE_EXAMPLE, TEXTS, WRITE_NUMBERS
 
 _DTYPES = {feature_kinds.int64: DALIDataType.INT64, feature_kinds.float32: DALIDataType.FLOAT, feature_kinds.string: DALIDataType.UINT8}
-_STORED = {feature_kinds.string: 1, feature_kinds.float32: 2, feature_kinds.int64: 3}
-"""Number of the list in a Feature message."""
+_STORED = {feature_kinds.string: TEXTS, feature_kinds.float32: FLOATS, feature_kinds.int64: INTEGERS}
+"""Kind of the list in a Feature message."""
+
+word = FEATURE.word
 
 
 def _features(constants: dict[str, Any]) -> dict[str, Feature]:
@@ -111,11 +113,13 @@ class TFRecordReader(ContainerReader):
         return [_DTYPES[feature.kind] for feature in self._features.values()]
 
     def read(self, indices: np.ndarray) -> Reading:
-        found = np.zeros((len(indices), len(self._features), self._kernels.FOUND_FIELDS), np.int64)
+        found = np.zeros((len(indices), len(self._features), FEATURE.words), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
-            columns = [fetched.addresses, fetched.sizes, len(self._features), self._names, self._name_lengths, found]
-            context, keep = context_table(columns)
+            context, keep = PARSE_EXAMPLE.make(
+                addresses=fetched.addresses, sizes=fetched.sizes, features=len(self._features), names=self._names,
+                name_lengths=self._name_lengths, found=found,
+            )  # fmt: skip
             return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
 
         fetched, job = self.fetch(indices, parse, brief=False)  # checksums take every byte
@@ -124,7 +128,7 @@ class TFRecordReader(ContainerReader):
         numbers: list[tuple[int, Batch]] = []
         for k, feature in enumerate(self._features.values()):
             here = found[:, k]
-            counts = np.where(here[:, 0] == _STORED[feature.kind], here[:, 3], 0)
+            counts = np.where(here[:, word.kind] == _STORED[feature.kind], here[:, word.values], 0)
             if feature.kind == feature_kinds.string:
                 outputs.append(self._text(fetched, feature, here, counts > 0))
                 continue
@@ -139,11 +143,12 @@ class TFRecordReader(ContainerReader):
 
     def _text(self, fetched: Fetched, feature: Feature, found: np.ndarray, present: np.ndarray) -> Batch:
         """The first string of each record, where it was read to; the default elsewhere."""
+        addresses, lengths = found[:, word.text_address].copy(), found[:, word.text_length].copy()
         if present.all():
-            return self.view(fetched, found[:, 4].copy(), found[:, 5:6].copy(), DALIDataType.UINT8)
+            return self.view(fetched, addresses, lengths.reshape(-1, 1), DALIDataType.UINT8)
         filling = feature.filling().copy()
-        addresses = np.where(present, found[:, 4], filling.ctypes.data)
-        batch = self.view(fetched, addresses, np.where(present, found[:, 5], len(filling)).reshape(-1, 1), DALIDataType.UINT8)
+        addresses[~present], lengths[~present] = filling.ctypes.data, len(filling)
+        batch = self.view(fetched, addresses, lengths.reshape(-1, 1), DALIDataType.UINT8)
         batch.owner = (fetched.owner, filling)
         return batch
 
@@ -178,8 +183,10 @@ class TFRecordReader(ContainerReader):
         kinds = [_STORED[feature.kind] for feature in self._features.values()]
         which = np.array([k for k, _ in numbers], np.int64)
         targets = np.array([output.addresses.ctypes.data for _, output in numbers], np.int64)
-        columns = [found, len(self._features), len(numbers), which, np.array([kinds[k] for k in which], np.int64), targets]
-        context, keep = context_table(columns)
+        context, keep = WRITE_NUMBERS.make(
+            found=found, features=len(self._features), count=len(numbers), which=which,
+            kinds=np.array([kinds[k] for k in which], np.int64), targets=targets,
+        )  # fmt: skip
         return CompiledJob(len(found), [Step(self._kernels.write_numbers.address, context, no_explanation, keep=[*keep, numbers])])
 
     def _explain(self, indices: np.ndarray):  # type: ignore[no-untyped-def]

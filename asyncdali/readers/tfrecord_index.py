@@ -8,6 +8,7 @@ import numpy as np
 
 from .containers import open_descriptor
 from .indices import parse_numbers, read_bytes, write_text
+from .tfrecord_tables import PLACE
 
 _CHUNK = 1 << 16
 
@@ -25,17 +26,17 @@ def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
     with open_descriptor(path) as (descriptor, size):
         pieces, at, total = [], 0, 0
         while at < size:
-            pairs = np.empty((_CHUNK + 1, 2), np.int64)
-            count = kernels.scan_frames(descriptor, at, size, pairs.ctypes.data, _CHUNK)
-            at = int(pairs[_CHUNK, 0])
+            places = np.empty((_CHUNK + 1, PLACE.words), np.int64)
+            count = kernels.scan_frames(descriptor, at, size, places.ctypes.data, _CHUNK)
+            at = int(places[_CHUNK, PLACE.word.offset])
             if count < 0:
                 raise RuntimeError(f"{path} is not a TFRecord file, or damaged, at offset {at} (after {total}+ records): {explain(-count)}")
             total += count
-            pieces.append(pairs[:count].copy())
+            pieces.append(places[:count].copy())
     if not pieces:
         raise RuntimeError(f"{path} holds no records: the file is empty")
     whole = np.concatenate(pieces)
-    return whole[:, 0].copy(), whole[:, 1].copy()
+    return whole[:, PLACE.word.offset].copy(), whole[:, PLACE.word.length].copy()
 
 
 def explain(code: int) -> str:

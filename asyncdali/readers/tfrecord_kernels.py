@@ -8,6 +8,7 @@ from ..compiled.intrinsics import load_i64, load_u8, store_i64, store_u8, view_u
 from ..compiled.step import compiled, inlined, step
 from .crc_kernels import crc32c
 from .record_kernels import read_at
+from .tfrecord_tables import FEATURE, FLOATS, INTEGERS, PARSE_EXAMPLE, PLACE, TEXTS, WRITE_NUMBERS
 from .wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
 
 TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4, (1 << 20) + 5
@@ -16,9 +17,7 @@ TOO_SHORT, WRONG_LENGTH, LENGTH_SUM, DATA_SUM, BROKEN = (1 << 20) + 1, (1 << 20)
 FRAME = 16
 """Bytes around a payload: length (8), its checksum (4), the payload's checksum (4)."""
 
-FOUND_FIELDS = 6
-"""Per sample and feature: kind (0 absent, 1 bytes, 2 floats, 3 integers), address and length of the list, count, address and length of the
-first text."""
+feature_at, parse, write, place = FEATURE.at, PARSE_EXAMPLE.at, WRITE_NUMBERS.at, PLACE.at
 
 
 @inlined
@@ -55,8 +54,8 @@ def _count_texts(at, end, out):
             return -1
         if number == 1 and kind == BYTES:
             if count == 0:
-                store_i64(out + 32, value)
-                store_i64(out + 40, length)
+                store_i64(out + feature_at.text_address, value)
+                store_i64(out + feature_at.text_length, length)
             count += 1
     return count
 
@@ -94,9 +93,9 @@ def _count_integers(at, end):
 
 @inlined
 def _feature(at, end, out):
-    """Fill the six fields at `out` from a Feature message (of its lists the last one counts); -1 when it is broken."""
-    store_i64(out, 0)
-    store_i64(out + 24, 0)
+    """Fill the FEATURE at `out` from a Feature message (of its lists the last one counts); -1 when it is broken."""
+    store_i64(out + feature_at.kind, 0)
+    store_i64(out + feature_at.values, 0)
     found = 0
     address = 0
     size = 0
@@ -104,21 +103,21 @@ def _feature(at, end, out):
         number, kind, value, length, at = field(at, end)
         if number < 0:
             return -1
-        if kind == BYTES and number <= 3:
+        if kind == BYTES and number <= INTEGERS:
             found, address, size = number, value, length
     count = 0
-    if found == 1:
+    if found == TEXTS:
         count = _count_texts(address, address + size, out)
-    elif found == 2:
+    elif found == FLOATS:
         count = _count_floats(address, address + size)
-    elif found == 3:
+    elif found == INTEGERS:
         count = _count_integers(address, address + size)
     if count < 0:
         return -1
-    store_i64(out, found)
-    store_i64(out + 8, address)
-    store_i64(out + 16, size)
-    store_i64(out + 24, count)
+    store_i64(out + feature_at.kind, found)
+    store_i64(out + feature_at.list_address, address)
+    store_i64(out + feature_at.list_length, size)
+    store_i64(out + feature_at.values, count)
     return 0
 
 
@@ -151,8 +150,9 @@ def _entry(at, end, context, out):
             name, name_length = value, length
         elif kind == BYTES and number == 2:
             feature, feature_length = value, length
-    k = _wanted(name, name_length, load_i64(context + 24), load_i64(context + 32), load_i64(context + 16))
-    return 0 if k < 0 else _feature(feature, feature + feature_length, out + 8 * FOUND_FIELDS * k)
+    names, lengths = load_i64(context + parse.names), load_i64(context + parse.name_lengths)
+    k = _wanted(name, name_length, names, lengths, load_i64(context + parse.features))
+    return 0 if k < 0 else _feature(feature, feature + feature_length, out + feature_at.size * k)
 
 
 @inlined
@@ -166,16 +166,12 @@ def _features(at, end, context, out):
 
 @step
 def parse_example(context, sample, thread):
-    """Check a record's frame and find the wanted features in its Example.
-
-    Context: record addresses, sizes (int64[samples]), number of features, addresses and lengths of their names (int64[features]), found
-    (int64[samples, features, FOUND_FIELDS], zeros).
-    """
-    at = load_i64(load_i64(context) + 8 * sample)
-    code = _check_frame(at, load_i64(load_i64(context + 8) + 8 * sample))
+    """Check a record's frame and find the wanted features in its Example."""
+    at = load_i64(load_i64(context + parse.addresses) + 8 * sample)
+    code = _check_frame(at, load_i64(load_i64(context + parse.sizes) + 8 * sample))
     if code != 0:
         return code
-    out = load_i64(context + 40) + 8 * FOUND_FIELDS * load_i64(context + 16) * sample
+    out = load_i64(context + parse.found) + feature_at.size * load_i64(context + parse.features) * sample
     end = at + 12 + load_i64(at)
     at += 12
     while at < end:
@@ -219,21 +215,18 @@ def _write_integers(at, end, target):
 
 @step
 def write_numbers(context, sample, thread):
-    """Write the numbers of features where :func:`parse_example` found them.
-
-    Context: found, number of features, how many to write, their numbers, their kinds (int64[n]), addresses of their int64[samples] arrays
-    of targets. A list of another kind than declared is passed over.
-    """
-    features = load_i64(context + 8)
-    for k in range(load_i64(context + 16)):
-        row = load_i64(context) + 8 * FOUND_FIELDS * (features * sample + load_i64(load_i64(context + 24) + 8 * k))
-        kind = load_i64(load_i64(context + 32) + 8 * k)
-        if load_i64(row) != kind:
+    """Write the numbers of features that :func:`parse_example` found."""
+    features = load_i64(context + write.features)
+    for k in range(load_i64(context + write.count)):
+        number = features * sample + load_i64(load_i64(context + write.which) + 8 * k)
+        row = load_i64(context + write.found) + feature_at.size * number
+        kind = load_i64(load_i64(context + write.kinds) + 8 * k)
+        if load_i64(row + feature_at.kind) != kind:
             continue
-        at = load_i64(row + 8)
-        end = at + load_i64(row + 16)
-        target = load_i64(load_i64(load_i64(context + 40) + 8 * k) + 8 * sample)
-        if kind == 2:
+        at = load_i64(row + feature_at.list_address)
+        end = at + load_i64(row + feature_at.list_length)
+        target = load_i64(load_i64(load_i64(context + write.targets) + 8 * k) + 8 * sample)
+        if kind == FLOATS:
             _write_floats(at, end, target)
         else:
             _write_integers(at, end, target)
@@ -244,8 +237,8 @@ def write_numbers(context, sample, thread):
 def scan_frames(descriptor, start, size, out, capacity):
     """Hop from frame to frame from `start` to the end of the file of `size` bytes.
 
-    Writes (offset, whole size) pairs to the int64 array at `out`, at most `capacity` of them; returns how many, or minus a status: errno or
-    one of those above. ``out[2 * capacity]`` receives the offset where it stopped.
+    Writes a PLACE for each record to `out`, at most `capacity` of them; returns how many, or minus a status: errno or one of those above.
+    The offset of one more PLACE behind these receives the offset where it stopped.
     """
     frame = np.empty(2, np.int64)
     head = frame.ctypes.data
@@ -263,9 +256,10 @@ def scan_frames(descriptor, start, size, out, capacity):
         if length < 0 or length > size - at - FRAME:
             code = WRONG_LENGTH
             break
-        store_i64(out + 16 * count, at)
-        store_i64(out + 16 * count + 8, length + FRAME)
+        row = out + place.size * count
+        store_i64(row + place.offset, at)
+        store_i64(row + place.length, length + FRAME)
         count += 1
         at += length + FRAME
-    store_i64(out + 16 * capacity, at)
+    store_i64(out + place.size * capacity + place.offset, at)
     return -code if code != 0 else count

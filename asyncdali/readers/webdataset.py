@@ -10,10 +10,11 @@ import numpy as np
 from .._notices import warn
 from ..batch import Batch, storage_dtype
 from ..compiled.memory import address_of
-from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, context_table, register
+from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, register
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
 from .containers import ContainerReader, Containers, RecordNames, Records
+from .record_tables import READ_RECORDS
 
 if TYPE_CHECKING:
     from .tar import Component
@@ -195,7 +196,7 @@ class WebdatasetReader(ContainerReader):
             batch.addresses[:], _, batch.owner = found
             return batch, None
         place_aligned(batch, self.environment.allocate)
-        context, keep = context_table([descriptors, offsets, sizes, sizes, batch.addresses])
+        context, keep = READ_RECORDS.make(descriptors=descriptors, offsets=offsets, lengths=sizes, needed=sizes, addresses=batch.addresses)
         if self.is_small(sizes) and not self._reading.read_at_once(address_of(context), len(components)):
             return batch, None
         return batch, Step(self._reading.read_record.address, context, self._explain_read(components), keep=[*keep, batch])

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch
+from ..compiled.branch_tables import BRANCH, LINK, OWN, SLOT
 from ..compiled.memory import address_of
-from ..operators.base import Step, context_table, no_explanation
+from ..operators.base import Step, no_explanation
 from ..types import DALIDataType
 
 
@@ -28,7 +29,7 @@ def in_branch(inner: Step, rows: np.ndarray) -> Step:
     """A step for the samples of a branch."""
     from ..compiled.branches import branch_step
 
-    table, keep = context_table([rows, inner.function, inner.context])
+    table, keep = BRANCH.make(rows=rows, function=inner.function, context=inner.context)
 
     def explain(code: int, text: str, sample: int) -> str:
         return inner.explain(code, text, int(rows[sample]))
@@ -55,14 +56,14 @@ def resolved(steps: Sequence[tuple[Any, Step | Batch]], scratch_places: Mapping[
 def _link(batch: Batch, source: Batch) -> Step:
     from ..compiled.branches import link_step
 
-    table, keep = context_table([batch.addresses, _rows(batch), source.addresses, _rows(source)])
+    table, keep = LINK.make(addresses=batch.addresses, rows=_rows(batch), source_addresses=source.addresses, source_rows=_rows(source))
     return Step(link_step.address, table, no_explanation, keep=keep)
 
 
 def _slot(batch: Batch, offset: int) -> Step:
     from ..compiled.branches import slot_step
 
-    table, keep = context_table([batch.addresses, _rows(batch), offset])
+    table, keep = SLOT.make(addresses=batch.addresses, rows=_rows(batch), offset=offset)
     return Step(slot_step.address, table, no_explanation, keep=keep)
 
 
@@ -73,7 +74,7 @@ def taken_over(batch: Batch, allocate: Callable[[int], Any]) -> Step:
     sizes = np.where(batch.reused_samples(), batch.sizes(), 0)
     memory = allocate(int(sizes.sum()))
     targets = np.cumsum(sizes) - sizes + address_of(memory)
-    table, keep = context_table([batch.addresses, _rows(batch), targets, sizes])
+    table, keep = OWN.make(addresses=batch.addresses, rows=_rows(batch), targets=targets, sizes=sizes)
     batch.owner = [memory]
     batch.reused = False
     return Step(own_step.address, table, no_explanation, keep=keep)

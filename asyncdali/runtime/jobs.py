@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ..compiled.memory import address_of
 from ..device.base import Event
 from ..device.threads import WorkerState
@@ -21,8 +22,6 @@ from ..operators.base import PythonJob, SampleError, Step
 
 ERROR_TEXT_BYTES = 192
 _TEXT = ERROR_TEXT_BYTES // 8
-_TABLE, _FLAGS = 13, 3  # entries of the job table and flags behind it, see `compiled.driver`
-_TIMES, _OWN_TIMES = 5, 2  # likewise, of what is counted
 
 
 class Timed(enum.IntEnum):
@@ -52,6 +51,10 @@ class JobTimes:
     slowest: int
     sample: int
     steps: Sequence[int]
+
+
+_NO_FLAGS = FLAGS.entries(next=0, stop=0, failed=0)
+_NO_TIMES = {timed: TIMES.entries(busy=0, begun=0, processor=0, with_processor=timed is Timed.PROCESSOR, slowest=0) for timed in Timed}
 
 
 class Job:
@@ -145,27 +148,31 @@ class CompiledSamples(Job):
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
         # One block of memory for all that the driver reads and writes: this runs several times a batch, and every array takes its time.
-        functions = _TABLE + _FLAGS
+        functions = JOB.words + FLAGS.words
         contexts = functions + len(steps)
         slot_arrays = contexts + len(steps)
         offsets = slot_arrays + len(slots)
         times = offsets + len(slots)
-        status = times + (_TIMES + len(steps) if timed else 0)
+        status = times + (TIMES.words + len(steps) if timed else 0)
         texts = status + count
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
         at = self._address = address_of(block)
+        table = JOB.entries(
+            samples=count, flags=at + JOB.size, steps=len(steps), functions=at + 8 * functions, contexts=at + 8 * contexts,
+            slots=len(slots), slot_arrays=at + 8 * slot_arrays, slot_offsets=at + 8 * offsets, status=at + 8 * status,
+            texts=at + 8 * texts, text_bytes=ERROR_TEXT_BYTES, times=at + 8 * times if timed else 0,
+        )  # fmt: skip
         block[:status] = [
-            count, at + 8 * _TABLE, len(steps), at + 8 * functions, at + 8 * contexts, len(slots), at + 8 * slot_arrays, at + 8 * offsets,
-            at + 8 * status, at + 8 * texts, ERROR_TEXT_BYTES, at + 8 * (_TABLE + 1), at + 8 * times if timed else 0, *[0] * _FLAGS,
+            *table, *_NO_FLAGS,
             *[step.function for step in self.steps], *[address_of(step.context) for step in self.steps],
             *[address for address, _ in slots], *[offset for _, offset in slots],
-            *([0, 0, 0, timed is Timed.PROCESSOR, 0, *[0] * len(steps)] if timed else ()),
+            *([*_NO_TIMES[timed], *[0] * len(steps)] if timed else ()),
         ]  # fmt: skip
         block[status:texts] = 0
         block[texts::_TEXT] = 0  # texts are empty
-        self._flags = block[_TABLE:functions]  # next sample, stop, failed
+        self._flags = block[JOB.words : functions]
         self._times = block[times:status] if timed else None
-        self._own_times = _OWN_TIMES + len(steps) if timed else 0
+        self._own_times = OWN_TIMES.words + len(steps) if timed else 0
         self._status = block[status:texts]
         self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
 
@@ -175,16 +182,18 @@ class CompiledSamples(Job):
     def times(self) -> JobTimes | None:
         if self._times is None:
             return None
-        busy, begun, processor, measured, slowest, *steps = self._times.tolist()
-        return JobTimes(busy, begun, processor if measured else -1, slowest >> 20, slowest & 0xFFFFF, steps)
+        values, word = self._times.tolist(), TIMES.word
+        processor = values[word.processor] if values[word.with_processor] else -1
+        slowest = values[word.slowest]
+        return JobTimes(values[word.busy], values[word.begun], processor, slowest >> 20, slowest & 0xFFFFF, values[TIMES.words :])
 
     def stop(self) -> None:
-        self._flags[1] = 1
+        self._flags[FLAGS.word.stop] = 1
 
     def raise_error(self) -> None:
         """SampleError of the first failed sample; its ``owner`` attribute is who the failed step belongs to."""
         super().raise_error()
-        if not self._flags[2]:
+        if not self._flags[FLAGS.word.failed]:
             return
         failed = np.flatnonzero(self._status)
         sample = int(failed[0])
@@ -270,4 +279,3 @@ class PythonSamples(Job):
                 raise SampleError(sample, str(error) or type(error).__name__) from error
             finally:
                 del error, errors
-

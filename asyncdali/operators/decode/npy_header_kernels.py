@@ -6,14 +6,12 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i32, load_i64, load_u8, store_i64
 from ...compiled.step import compiled, inlined
+from .npy_header_tables import DIMENSIONS, NPY_HEADER
 
 NOT_NUMPY, BAD_HEADER, STRUCTURED, TOO_LONG = (1 << 20) + 1, (1 << 20) + 2, (1 << 20) + 3, (1 << 20) + 4
 """Statuses."""
 
-DIMENSIONS = 32
-HEADER_FIELDS = 6 + DIMENSIONS
-"""Per file: whether the row is filled, type (byte order, kind, size as bytes of a number), Fortran order, dimensions, offset of the data,
-size of the file; the shape."""
+header = NPY_HEADER.at
 
 LEAST = 10
 """Bytes that any file has."""
@@ -55,7 +53,7 @@ def _type(at, end, row):
         if digit < 48 or digit > 57 or size > 99:
             return 0
         size = size * 10 + (digit - 48)
-    store_i64(row + 8, order << 16 | np.int64(load_u8(start)) << 8 | size)
+    store_i64(row + header.type, order << 16 | np.int64(load_u8(start)) << 8 | size)
     return behind
 
 
@@ -63,10 +61,10 @@ def _type(at, end, row):
 def _flag(at, end, row):
     """True or False."""
     if end - at >= 4 and load_i32(at) == 0x65757254:
-        store_i64(row + 16, 1)
+        store_i64(row + header.fortran, 1)
         return at + 4
     if end - at >= 5 and load_i32(at) == 0x736C6146 and load_u8(at + 4) == 101:
-        store_i64(row + 16, 0)
+        store_i64(row + header.fortran, 0)
         return at + 5
     return 0
 
@@ -91,14 +89,14 @@ def _shape(at, end, row):
             return 0
         if at < end and load_u8(at) == 76:
             at += 1
-        store_i64(row + 48 + 8 * count, value)
+        store_i64(row + header.shape_0 + 8 * count, value)
         count += 1
         at = _blank(at, end)
         if at < end and load_u8(at) == 44:
             at = _blank(at + 1, end)
         elif at >= end or load_u8(at) != 41:
             return 0
-    store_i64(row + 24, count)
+    store_i64(row + header.dimensions, count)
     return at + 1 if at < end else 0
 
 
@@ -120,8 +118,8 @@ def preamble(data, size, row):
     length = load_i32(data + 8) & (0xFFFF if version == 1 else 0xFFFFFFFF)
     if length > size - start:
         return BAD_HEADER
-    store_i64(row + 32, start + length)
-    store_i64(row + 40, size)
+    store_i64(row + header.data, start + length)
+    store_i64(row + header.file_bytes, size)
     return 0
 
 
@@ -163,20 +161,20 @@ def dictionary(data, length, row):
             return BAD_HEADER
     if at >= end or seen != 7:
         return BAD_HEADER
-    store_i64(row, 1)
+    store_i64(row + header.status, 1)
     return 0
 
 
 @compiled(4)
 def read_headers(addresses, sizes, rows, count):
-    """The headers of `count` files in memory (int64[count], int64[count], int64[count, HEADER_FIELDS]); a row begins with 1 or a status."""
+    """The headers of `count` files in memory (int64[count], int64[count], NPY_HEADER[count])."""
     for k in range(count):
-        data, size, row = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), rows + 8 * HEADER_FIELDS * k
+        data, size, row = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), rows + header.size * k
         code = NOT_NUMPY
         if size >= LEAST:
             code = preamble(data, size, row)
             if code == 0:
-                code = dictionary(data, load_i64(row + 32), row)
+                code = dictionary(data, load_i64(row + header.data), row)
         if code != 0:
-            store_i64(row, code)
+            store_i64(row + header.status, code)
     return 0

@@ -8,7 +8,10 @@ from ...batch import Batch, from_numpy_dtype, storage_dtype
 from ...types import DALIDataType
 from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
+from .npy_header_tables import NPY_HEADER
 from .npy_headers import data_bytes, element_dtype, fortran_strides, reasons
+
+word = NPY_HEADER.word
 
 _TYPES = tuple(from_numpy_dtype(np.dtype(kind)) for kind in ("b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"))
 
@@ -49,7 +52,7 @@ class DecodeNumpy(Operator):
             raise ValueError(f"expected NumPy files as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         rows = self._read_headers(source)
         types = _element_types(rows)
-        shapes, fortran = _shapes(rows), rows[:, 2] != 0
+        shapes, fortran = _shapes(rows), rows[:, word.fortran] != 0
         _check_sizes(rows, shapes, types)
         found = {dtype: np.array([own == dtype for own in types]) for dtype in dict.fromkeys(types)}
         if self._dtype is None and len(found) > 1:
@@ -59,18 +62,18 @@ class DecodeNumpy(Operator):
             )
         wanted = from_numpy_dtype(types[0]) if self._dtype is None else self._dtype
         output = Batch(shapes, wanted, source_info=source.source_info)
-        data = source.addresses + rows[:, 4]
+        data = source.addresses + rows[:, word.data]
         return Planned([output], [step for dtype, own in found.items() for step in self._steps(output, dtype, data, own, fortran, source)])
 
     def _read_headers(self, source: Batch) -> np.ndarray:
-        """A row per sample, int64[samples, HEADER_FIELDS]; SampleError for what is no NumPy file."""
+        """An NPY_HEADER per sample; SampleError for what is no NumPy file."""
         kernels, count = self._headers, len(source)
-        rows, sizes = np.zeros((count, kernels.HEADER_FIELDS), np.int64), np.ascontiguousarray(source.shapes[:, 0])
+        rows, sizes = NPY_HEADER.zeros(count), np.ascontiguousarray(source.shapes[:, 0])
         kernels.read_headers(source.addresses.ctypes.data, sizes.ctypes.data, rows.ctypes.data, count)
-        wrong = rows[:, 0] != 1
+        wrong = rows[:, word.status] != 1
         if wrong.any():
             sample = int(np.argmax(wrong))
-            raise SampleError(sample, "the sample is empty" if not sizes[sample] else reasons()[int(rows[sample, 0])])
+            raise SampleError(sample, "the sample is empty" if not sizes[sample] else reasons()[int(rows[sample, word.status])])
         return rows
 
     def _steps(self, output: Batch, dtype: np.dtype, data: np.ndarray, own: np.ndarray, fortran: np.ndarray, source: Batch) -> list[Step]:
@@ -104,27 +107,27 @@ class DecodeNumpy(Operator):
 def _element_types(rows: np.ndarray) -> list[np.dtype]:
     """The element type of each array."""
     known: dict[int, np.dtype] = {}
-    for code in np.unique(rows[:, 1]).tolist():
+    for code in np.unique(rows[:, word.type]).tolist():
         try:
             known[code] = element_dtype(code)
         except ValueError as error:
-            raise SampleError(int(np.argmax(rows[:, 1] == code)), str(error)) from None
-    return [known[code] for code in rows[:, 1].tolist()]
+            raise SampleError(int(np.argmax(rows[:, word.type] == code)), str(error)) from None
+    return [known[code] for code in rows[:, word.type].tolist()]
 
 
 def _shapes(rows: np.ndarray) -> np.ndarray:
     """int64[samples, ndim]; SampleError unless all have as many dimensions."""
-    dimensions = rows[:, 3]
+    dimensions = rows[:, word.dimensions]
     other = dimensions != dimensions[0]
     if other.any():
         sample = int(np.argmax(other))
         raise SampleError(sample, f"it has {dimensions[sample]} dimensions, sample 0 has {dimensions[0]}: all must have as many")
-    return rows[:, 6 : 6 + int(dimensions[0])].copy()
+    return rows[:, NPY_HEADER.columns("shape")][:, : int(dimensions[0])].copy()
 
 
 def _check_sizes(rows: np.ndarray, shapes: np.ndarray, types: list[np.dtype]) -> None:
     volumes, absurd = data_bytes(shapes, np.array([dtype.itemsize for dtype in types]))
-    there = rows[:, 5] - rows[:, 4]
+    there = rows[:, word.file_bytes] - rows[:, word.data]
     wrong = absurd | (volumes != there)
     if wrong.any():
         sample = int(np.argmax(wrong))

@@ -1,0 +1,57 @@
+"""Tables of the driver: a job, what is counted of a job, and a thread's record."""
+
+from __future__ import annotations
+
+from .tables import Field, Table
+
+THREAD = Table(
+    "THREAD",
+    Field("scratch", "address", "of the thread's scratch memory, a multiple of 64"),
+    Field("scratch_bytes", "int64", "bytes of the scratch memory"),
+    Field("error_text", "address", "where a step may leave a NUL-terminated text about the current sample"),
+    Field("error_bytes", "int64", "room for that text"),
+    Field("times", "OWN_TIMES", "the thread's share of a job's times, with an int64 for each step behind the record"),
+)
+"""Record of a thread; steps get its address."""
+
+FLAGS = Table(
+    "FLAGS",
+    Field("next", "int64", "the sample that is taken next; threads add to it"),
+    Field("stop", "int64", "not 0: no more samples are taken"),
+    Field("failed", "int64", "1: a step gave a status that is not 0"),
+)
+"""What the threads of a job and the interpreter tell each other."""
+
+JOB = Table(
+    "JOB",
+    Field("samples", "int64", "samples of the batch"),
+    Field("flags", "FLAGS", "of this job"),
+    Field("steps", "int64", "steps of each sample"),
+    Field("functions", "addresses", "of the steps"),
+    Field("contexts", "addresses", "of the steps' tables"),
+    Field("slots", "int64", "scratch slots"),
+    Field("slot_arrays", "int64[samples] of each slot", "where the address of each sample's slot is stored"),
+    Field("slot_offsets", "int64[slots]", "bytes from the start of a thread's scratch to each slot"),
+    Field("status", "int64[samples]", "0, or (step + 1) << 32 | the step's status"),
+    Field("texts", "uint8[samples, text_bytes]", "error texts"),
+    Field("text_bytes", "int64", "room for each error text"),
+    Field("times", "TIMES", "what is counted, with an int64 for each step behind the record; 0: nothing is counted"),
+)
+
+TIMES = Table(
+    "TIMES",
+    Field("busy", "int64", "ns of all threads in the job"),
+    Field("begun", "int64", "when the thread of sample 0 entered, in ns"),
+    Field("processor", "int64", "processor time of all threads in ns, if it is asked for"),
+    Field("with_processor", "int64", "1: processor time is asked for, which takes system calls"),
+    Field(
+        "slowest",
+        "int64",
+        "(longest processor time of a sample << 20) | that sample, if processor time is asked for: wall-clock time would name the sample "
+        "whose thread was interrupted",
+    ),
+)
+"""What is counted of a job. Threads add to it. The time in each step follows; these times add up to `busy`."""
+
+OWN_TIMES = Table("OWN_TIMES", Field("clock", "int64", "a timespec of the system's clock", ("seconds", "nanoseconds")))
+"""A thread's memory while it counts. The thread's time in each step follows."""
