@@ -22,6 +22,7 @@ CASES = {
     "random.beta": ([], {}),
     "random.choice": ([NUMBERS], {}),
     "batch_permutation": ([], {}),
+    "jitter": ([IMAGES], {"nDegree": 5}),
     "noise.gaussian": ([IMAGES], {}),
     "noise.shot": ([IMAGES], {}),
     "noise.salt_and_pepper": ([IMAGES], {}),

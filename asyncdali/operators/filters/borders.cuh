@@ -10,3 +10,15 @@ DEVICE int64 reflected(int64 index, int64 extent) {
     if (index < 0) index += period;
     return index >= extent ? period - index : index;
 }
+
+// Where the pixel `index` is taken from, or -1 for the fill value. Borders: reflect_101, reflect_1001, wrap, clamp, constant.
+DEVICE int64 inside(int64 index, int64 extent, int64 border) {
+    if (index >= 0 && index < extent) return index;
+    if (border == 4) return -1;
+    if (border == 3) return index < 0 ? 0 : extent - 1;
+    if (border == 0) return reflected(index, extent);
+    const int64 period = border == 2 ? extent : 2 * extent;
+    index %= period;
+    if (index < 0) index += period;
+    return index < extent ? index : period - 1 - index;
+}

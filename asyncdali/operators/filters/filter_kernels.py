@@ -23,7 +23,7 @@ _REFLECT_101, _REFLECT_1001, _WRAP, _CLAMP, _CONSTANT = range(5)
 
 
 @inlined
-def _inside(index, extent, border):
+def inside(index, extent, border):
     """Where the pixel `index` is taken from, or -1 for the fill value."""
     if 0 <= index < extent:
         return index
@@ -52,7 +52,7 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
         row = view_f32(target, total * channels)
         source = view_in(address, width * channels)
         for x in range(total):
-            from_x = _inside(x - anchor, width, border) if address != 0 else np.int64(-1)
+            from_x = inside(x - anchor, width, border) if address != 0 else np.int64(-1)
             for c in range(channels):
                 row[x * channels + c] = np.float32(value(source[from_x * channels + c])) if from_x >= 0 else fill
 
@@ -76,9 +76,9 @@ def filter_step(in_dtype: str, out_dtype: str) -> Compiled:
         padded, padded_row = acc + 4 * row, 4 * (out_width + wide - 1) * channels
         for plane in range(planes):
             for z in range(out_depth + deep - 1):
-                from_z = _inside(z - record[word.anchor_depth], depth, border)
+                from_z = inside(z - record[word.anchor_depth], depth, border)
                 for y in range(total_rows):
-                    from_y = _inside(y - record[word.anchor_height], height, border)
+                    from_y = inside(y - record[word.anchor_height], height, border)
                     address = np.int64(0)
                     if from_z >= 0 and from_y >= 0:
                         address = source + in_bytes * ((plane * depth + from_z) * height + from_y) * width * channels

@@ -1,0 +1,180 @@
+"""experimental.dilate, experimental.erode, experimental.median_blur: the greatest, least or middle element of a rectangle of pixels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..arrays.strided import like
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
+from ..layouts import input_layout
+from ..unfolding import Frames, PerFrame
+from .filter import BORDERS as FILTER_BORDERS
+from .planes import data_axes, plane_records
+from .rectangle_tables import RECTANGLE_RECORD
+
+LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW", "FHW")
+_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.FLOAT)
+_MOST_CHANNELS = 4
+_LARGEST = 1 << 15  # of a window's extents
+BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_1001", "reflect_101": "reflect_101", "wrap": "wrap"}
+"""Names of borders -> those of ``filter``."""
+
+
+class RectangleOperator(PerFrame):
+    """Base of operators that choose one element of the rectangle around each pixel: the output is like the input."""
+
+    on_cuda = True
+    extents: ClassVar[str] = ""
+    """The argument with the rectangle's width and height."""
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import rectangle_kernels
+
+        self._kernels = rectangle_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self.compile(storage_dtype(source).name)
+        return [dtypes[0]]
+
+    def compile(self, dtype: str) -> None:
+        """Bring in the step for the numpy name of a dtype."""
+        raise TypeError("abstract")
+
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, LAYOUTS)
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, LAYOUTS)
+        if source.dtype not in _TYPES:
+            allowed = ", ".join(kind.name for kind in _TYPES)
+            raise ValueError(f"{self.schema.name} works on {allowed}; the input is {source.dtype.name}")
+        if "C" in layout:
+            channels = source.shapes[:, layout.index("C")]
+            _refuse(channels > _MOST_CHANNELS, f"the input must have at most {_MOST_CHANNELS} channels", channels)
+        labelled = source if source.layout == layout else Batch.alias(source, source.shapes, source.dtype, layout)
+        planes = plane_records(source.shapes, data_axes(labelled))
+        records = RECTANGLE_RECORD.zeros(len(source))
+        for column, name in ((0, "planes"), (2, "height"), (3, "width"), (4, "channels")):
+            records[:, RECTANGLE_RECORD.columns(name)] = planes[:, column]
+        windows = arguments.vectors(self.extents, 2, np.int64)
+        _refuse((windows < 1).any(axis=1) | (windows > _LARGEST).any(axis=1), f"`{self.extents}` must be 1 to {_LARGEST}", windows)
+        records[:, RECTANGLE_RECORD.columns("window")] = windows[:, ::-1]
+        records[:, RECTANGLE_RECORD.columns("anchor")] = self.anchors(windows, arguments)[:, ::-1]
+        elements = source.shapes.prod(axis=1)
+        records[:, RECTANGLE_RECORD.columns("first")] = np.cumsum(elements) - elements
+        output = like(source, layout=layout)
+        return Planned([output], [self.step(source, output, records)])
+
+    def anchors(self, windows: np.ndarray, arguments: Arguments) -> np.ndarray:
+        """The pixels of the rectangles that lie on the output's, (x, y) int64[samples, 2]."""
+        return windows // 2
+
+    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+        """The step that fills `output`; records are RECTANGLE_RECORDs."""
+        raise TypeError("abstract")
+
+
+def _refuse(wrong: Any, message: str, values: np.ndarray) -> None:
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise SampleError(i, f"{message}, got {values[i].tolist()}")
+
+
+class Morphology(RectangleOperator):
+    """Base of dilate and erode."""
+
+    extents = "mask_size"
+    greatest: ClassVar[bool] = True
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("border_mode") not in BORDERS:
+            raise ValueError(f"Unknown `border_mode` {spec.constant('border_mode')!r}; supported are {', '.join(BORDERS)}")
+        if spec.constant("iterations") < 1:
+            raise ValueError(f"`iterations` must be at least 1, got {spec.constant('iterations')}")
+
+    def compile(self, dtype: str) -> None:
+        self._kernels.extreme_step(self.greatest, dtype).compile()
+
+    def anchors(self, windows: np.ndarray, arguments: Arguments) -> np.ndarray:
+        anchors = arguments.vectors("anchor", 2, np.int64)
+        _refuse((anchors >= windows).any(axis=1), "`anchor` must lie within the mask", anchors)
+        return np.where(anchors < 0, windows // 2, anchors)
+
+    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+        border = FILTER_BORDERS.index(BORDERS[self.spec.constant("border_mode")])
+        return self._kernels.make_extreme_step(source, output, records, border, self.spec.constant("iterations"), self.greatest)
+
+
+_INPUT = "Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input."
+
+
+def _morphology_arguments(outside: str) -> tuple[Arg, ...]:
+    text = ", ".join(f'"{name}"' for name in BORDERS)
+    return (
+        Arg("anchor", "int_list", [-1, -1], "The mask's pixel (x, y) that lies on the output's pixel; negative: the middle.", tensor=True),
+        Arg("border_mode", "str", "constant", f"What is outside of the image: {text}; constant: {outside}."),
+        Arg("iterations", "int", 1, "How often it is repeated."),
+        Arg("mask_size", "int_list", [3, 3], "Width and height of the mask, in pixels.", tensor=True),
+    )
+
+
+@register
+class Dilate(Morphology):
+    """See the schema."""
+
+    schema = Schema(
+        name="experimental.dilate",
+        doc=f"""Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
+
+        {_INPUT}""",
+        devices=("cpu", "gpu"),
+        args=_morphology_arguments("the least value, which changes nothing"),
+    )
+
+
+@register
+class Erode(Morphology):
+    """See the schema."""
+
+    greatest = False
+    schema = Schema(
+        name="experimental.erode",
+        doc=f"""Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
+
+        {_INPUT}""",
+        devices=("cpu", "gpu"),
+        args=_morphology_arguments("the greatest value, which changes nothing"),
+    )
+
+
+@register
+class MedianBlur(RectangleOperator):
+    """See the schema."""
+
+    extents = "window_size"
+    schema = Schema(
+        name="experimental.median_blur",
+        doc=f"""Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+
+        Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+        {_INPUT}""",
+        devices=("cpu", "gpu"),
+        args=(Arg("window_size", "int_list", [3, 3], "Width and height of the window, in pixels.", tensor=True),),
+    )
+
+    def compile(self, dtype: str) -> None:
+        self._kernels.median_step(dtype).compile()
+
+    def step(self, source: Batch, output: Batch, records: np.ndarray) -> Step:
+        window = records[:, RECTANGLE_RECORD.columns("window")]
+        _refuse(window.prod(axis=1) > self._kernels.MOST_ELEMENTS, f"the window has more than {self._kernels.MOST_ELEMENTS} pixels", window)
+        return self._kernels.make_median_step(source, output, records, FILTER_BORDERS.index("clamp"))

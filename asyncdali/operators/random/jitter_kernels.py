@@ -1,0 +1,82 @@
+"""Compiled step of ``jitter``: every pixel comes from a random neighbour."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...compiled.intrinsics import copy_bytes, larger, load_i64, smaller, view_i64, view_of
+from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.tables import laid_out
+from ...device.launch import Kernel, Launch, element_type, grid_of
+from ..base import Step, no_explanation
+from .jitter_tables import JITTER, JITTER_RECORD
+from .random_streams import StreamPosition
+from .random_streams_kernels import word_pair
+
+at, word = JITTER.at, JITTER_RECORD.word
+_SOURCE = Path(__file__).with_suffix(".cu")
+_U = np.uint64
+_SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
+
+
+@inlined
+def _displacement(draw, degree):
+    """A word of the stream as a displacement of -(degree // 2) ..., `degree` different ones."""
+    if degree & (degree - 1) == 0:
+        return np.int64(_U(draw) & _U(degree - 1)) - (degree >> 1)
+    return np.int64((_U(draw) * _U(degree)) >> _U(32)) - (degree >> 1)
+
+
+@cache
+def jitter_step(dtype: str) -> Compiled:
+    """The step for the numpy name of a dtype."""
+    view, itemsize = view_of(np.dtype(dtype)), np.dtype(dtype).itemsize
+
+    @step_variant(dtype)
+    def jitter(context, sample, thread):
+        r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        height, width, channels = r[word.height], r[word.width], r[word.channels]
+        count = height * width * channels
+        source_address = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out_address = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        if r[word.mask] == 0:
+            copy_bytes(out_address, source_address, count * itemsize)
+            return 0
+        source, out = view(source_address, count), view(out_address, count)
+        degree, together = load_i64(context + at.degree), channels if load_i64(context + at.per_pixel) else 1
+        key, lo = _U(load_i64(context + at.key)), _U(load_i64(context + at.counter_lo))
+        hi = _U(load_i64(context + at.counter_hi)) + _SAMPLE_STRIDE * _U(sample)
+        phase = _U(load_i64(context + at.phase))
+        for y in range(height):
+            for x in range(width):
+                for first in range(0, channels, together):
+                    e = (y * width + x) * channels + first
+                    across, down = word_pair(key, hi, lo, phase + _ELEMENT_STRIDE * _U(e))
+                    from_x = smaller(larger(x + _displacement(across, degree), 0), width - 1)
+                    from_y = smaller(larger(y + _displacement(down, degree), 0), height - 1)
+                    for c in range(together):
+                        out[e + c] = source[(from_y * width + from_x) * channels + first + c]
+        return 0
+
+    return jitter
+
+
+def make_jitter_step(source: Batch, output: Batch, records: np.ndarray, degree: int, per_pixel: bool, position: StreamPosition) -> Step:
+    """The step for a batch whose draws begin at `position`; `records` are JITTER_RECORDs."""
+    key, hi, lo, phase = np.array([position.key, position.hi, position.lo, position.phase], _U).view(np.int64).tolist()
+    entries = JITTER.entries(
+        inputs=source.addresses, outputs=output.addresses, records=records, degree=degree, per_pixel=per_pixel, key=key, counter_hi=hi,
+        counter_lo=lo, phase=phase, samples=len(records),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
+    name = storage_dtype(source.dtype).name
+
+    def launches() -> list[Launch]:
+        largest = int(source.shapes.prod(axis=1).max(initial=0))
+        return [Launch(Kernel(_SOURCE, "jitter", (("IN", element_type(name)),)), entries, grid_of(largest, len(records)))]
+
+    return Step(jitter_step(name).address, table, no_explanation, keep=keep, launches=launches)
