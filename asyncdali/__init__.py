@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from . import backend as backend
+    from . import backend_impl as backend_impl
     from . import data_node as data_node
     from . import external_source as external_source
     from . import fn as fn
+    from . import internal as internal
     from . import math as math
     from . import ops as ops
     from . import pickling as pickling
+    from . import plugin_manager as plugin_manager
+    from . import python_function_plugin as python_function_plugin
+    from . import reducers as reducers
+    from . import sysconfig as sysconfig
     from . import tensors as tensors
     from . import tfrecord as tfrecord
     from . import types as types
@@ -37,7 +44,10 @@ _NAMES = {
     "OperatorConcurrency": "types",
     "StreamPolicy": "types",
 }
-_MODULES = ("data_node", "external_source", "fn", "math", "ops", "pickling", "pipeline", "tensors", "tfrecord", "types")
+_MODULES = (
+    "backend", "backend_impl", "data_node", "external_source", "fn", "internal", "math", "ops", "pickling", "pipeline", "plugin_manager",
+    "python_function_plugin", "reducers", "sysconfig", "tensors", "tfrecord", "types",
+)  # fmt: skip
 
 __all__ = ["__version__", *_NAMES, *_MODULES]  # noqa: PLE0604
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .data_node import DataNode
 from .graph import node as nodes
+from .operators.base import Spec
 from .sources.group import Group
 from .sources.kinds import SourceKind, get_callback_from_source
 from .sources.operator import ExternalInput
@@ -260,10 +261,23 @@ class ExternalSource:
         """The operator's declaration."""
         return ExternalInput.schema
 
+    schema_name = "ExternalSource"
+
     @property
     def device(self) -> str:
-        """The device given, or "cpu"."""
+        """"cpu" or "gpu"."""
         return self._given["device"] or "cpu"
+
+    @property
+    def preserve(self) -> bool:
+        """Whether it runs even if nothing uses its outputs."""
+        return bool(self._given.get("preserve", False))
+
+    @property
+    def spec(self) -> Spec:
+        """The declaration with the arguments given here that belong to it."""
+        given = {key: value for key, value in self._given.items() if value is not None and key in ExternalInput.schema.by_name}
+        return Spec(ExternalInput.schema, self._given["name"] or "", self.device, given, (), 0, self._given["num_outputs"] or 1)
 
     def __call__(self, *, source: Any = None, cycle: Any = None, name: str | None = None, **arguments: Any) -> Any:
         """The node, or the list of nodes."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._notices import warn
-from ..operators.base import REQUIRED, Schema, camel_case
+from ..operators.base import REQUIRED, Schema, Spec, camel_case
 from . import node
 
 NAMED_INPUTS = 8
@@ -81,14 +81,30 @@ def make_class(schema: Schema, name: str | None = None) -> type:
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
             node.split_arguments(schema, self._arguments)
 
+        schema_name = schema_name(old or declared.name)
+
         @property
         def schema(self) -> Schema:
+            """The operator's declaration."""
             return declared
 
         @property
+        def spec(self) -> Spec:
+            """The declaration with the arguments given here, before inputs are known."""
+            given, _ = node.split_arguments(declared, self._arguments)
+            name = given.get("name") or ""
+            return Spec(declared, name, self.device, given, (), declared.inputs[0], declared.output_count(given, declared.inputs[0]))
+
+        @property
         def device(self) -> str:
-            """The device given, or "cpu"."""
-            return self._arguments.get("device", "cpu")
+            """Where it runs: "cpu", "gpu" or "mixed"; as given, else as the operator has it."""
+            given = self._arguments.get("device")
+            return given if given is not None else "cpu" if "cpu" in declared.devices else declared.devices[0]
+
+        @property
+        def preserve(self) -> bool:
+            """Whether it runs even if nothing uses its outputs."""
+            return bool(self._arguments.get("preserve", False)) or declared.no_prune
 
         def __call__(self, *inputs: Any, **arguments: Any) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -119,6 +135,13 @@ def class_path(name: str) -> str:
     """Where the class of an operator is in ``ops``: "decoders.image_crop" -> "decoders.ImageCrop"."""
     module, _, last = name.rpartition(".")
     return f"{module}.{camel_case(last)}".lstrip(".")
+
+
+def schema_name(name: str) -> str:
+    """DALI's name of an operator's declaration: "readers.file" -> "readers__File"."""
+    *path, last = name.split(".")
+    hidden = "_" if last.startswith("_") else ""
+    return "__".join([*path, hidden + camel_case(last)])
 
 
 class Compose:

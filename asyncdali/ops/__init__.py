@@ -2,9 +2,42 @@
 
 import sys
 
+from .._absent import NO_LIBRARIES, refuser
 from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import Compose as Compose
 from ..graph.calls import populate
 from ..operators import load_registry
 
 populate(sys.modules[__name__], [operator.schema for operator in load_registry().values()], "ops")
+
+
+def _by_device(device: str) -> set[str]:
+    from ..graph.calls import schema_name
+
+    return {
+        schema_name(name)
+        for operator in load_registry().values() if device in operator.schema.devices
+        for name in (operator.schema.name, *operator.schema.aliases)
+    }  # fmt: skip
+
+
+def cpu_ops() -> set[str]:
+    """DALI's names of the operators that run on the CPU: "Resize", "readers__File"."""
+    return _by_device("cpu")
+
+
+def gpu_ops() -> set[str]:
+    """DALI's names of the operators that run on a GPU."""
+    return _by_device("gpu")
+
+
+def mixed_ops() -> set[str]:
+    """DALI's names of the operators that take CPU data to a GPU."""
+    return _by_device("mixed")
+
+
+def Reload() -> None:
+    """Nothing: there are no libraries of operators that could have been loaded meanwhile."""
+
+
+__getattr__ = refuser(__name__, dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), NO_LIBRARIES))

@@ -63,6 +63,10 @@ class OpenEpochs:
         """Batches to throw away at the end of the epoch."""
         return 0
 
+    def own_samples(self) -> list[int] | None:
+        """Of the batch taken last, how many samples belong to the epoch, for each pipeline; the rest fill it up. None: all do."""
+        return None
+
     def next_epoch(self) -> None:
         """Begin the next epoch."""
         self._counter = 0
@@ -103,6 +107,10 @@ class CountedEpochs(OpenEpochs):
         if self._policy is not LastBatchPolicy.PARTIAL or self._counter <= self.size:
             return None
         left = self.step - (self._counter - self.size)
+        return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
+
+    def own_samples(self) -> list[int] | None:
+        left = self._step - max(0, self._counter - self.size)
         return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
 
     def surplus(self) -> int:
@@ -203,6 +211,12 @@ class ReaderEpochs(OpenEpochs):
             return None
         left = [max(0, min(self._batch_size, size - before)) for size in self._sizes(self._ids)]
         return left if min(left) < self._batch_size else None
+
+    def own_samples(self) -> list[int] | None:
+        before = (self._taken - 1) * self._batch_size
+        ahead = [self._ahead[shard] for shard in self._ids]
+        sizes = zip(self._sizes(self._ids), ahead, strict=True)
+        return [max(0, min(self._batch_size, size - skipped - before)) for size, skipped in sizes]
 
     def surplus(self) -> int:
         if self._policy is not LastBatchPolicy.DROP:

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from .factory import peekable_data_iterator
-from .iterator import DALIGenericPeekableIterator
+from typing import Any, NamedTuple
 
-__all__ = ["DALIGenericPeekableIterator", "peekable_data_iterator"]
+from ..base_iterator import LastBatchPolicy
+from .factory import peekable_data_iterator
+from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
+
+
+class ArraySpec(NamedTuple):
+    """Shape and type of an array."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def get_spec_for_array(array: Any) -> ArraySpec:
+    """The shape and type of a jax array."""
+    return ArraySpec(shape=tuple(array.shape), dtype=array.dtype)
+
+
+__all__ = [
+    "ArraySpec", "DALIGenericIterator", "DALIGenericPeekableIterator", "LastBatchPolicy", "get_spec_for_array", "peekable_data_iterator",
+]  # fmt: skip

@@ -141,6 +141,16 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         assert self._spec is not None
         return self._spec
 
+    @property
+    def is_nonpadding(self) -> jax.Array:
+        """Which samples of the batch taken last belong to the epoch: bool[pipelines * samples], on the iterator's sharding if it has one.
+
+        The others fill the last batch of an epoch up.
+        """
+        own = self._epochs.own_samples() or [self.batch_size] * len(self._pipes)
+        mask = np.concatenate([np.arange(self.batch_size) < count for count in own])
+        return jax.numpy.asarray(mask) if self._sharding is None else jax.device_put(mask, self._sharding)
+
     def _checked(self, batch: dict[str, jax.Array]) -> dict[str, jax.Array]:
         spec = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
         if self._spec is not None and spec != self._spec:

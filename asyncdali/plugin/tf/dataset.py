@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ..._notices import warn
 from ...pipeline import Pipeline
 from .calls import call
 from .cursors import Cursors
@@ -58,6 +59,7 @@ class DALIDataset(PipelineDataset):
             to where they are used. On a machine without a GPU they come from the host device.
         batch_size, num_threads, device_id, exec_separated, exec_dynamic, prefetch_queue_depth, cpu_prefetch_queue_depth,
             gpu_prefetch_queue_depth: instead of the pipeline's own options.
+        dtypes, shapes: deprecated names of output_dtypes, output_shapes; lists become tuples.
 
     With ``enable_checkpointing`` (and a seed, without which it is refused: ValueError) iterators can be saved with ``tf.train.Checkpoint``,
     also those over data sets made of this one with ``map``, ``prefetch`` and so on, and go on exactly in another process: element n is a
@@ -80,7 +82,11 @@ class DALIDataset(PipelineDataset):
         prefetch_queue_depth: int | None = None,
         cpu_prefetch_queue_depth: int | None = None,
         gpu_prefetch_queue_depth: int | None = None,
+        dtypes: Any = None,
+        shapes: Any = None,
     ):
+        output_dtypes = _renamed("dtypes", dtypes, "output_dtypes", output_dtypes)
+        output_shapes = _renamed("shapes", shapes, "output_shapes", output_shapes)
         if not isinstance(pipeline, Pipeline):
             raise TypeError(f"DALIDataset is made of a pipeline, got {type(pipeline).__name__}")
         overrides = pipeline_overrides(
@@ -109,6 +115,16 @@ class DALIDataset(PipelineDataset):
             super().__init__(_positions(cursors, signature, saved=why is None), why)
         # TensorFlow never lets go of what it calls, so that cannot own the pipelines: the data set does.
         weakref.finalize(self, cursors.release).atexit = False  # pipelines end by themselves there
+
+
+def _renamed(old: str, value: Any, new: str, given: Any) -> Any:
+    """The value of an argument that may be given by its deprecated name; ValueError for both."""
+    if value is None:
+        return given
+    if given is not None:
+        raise ValueError(f"{old!r} is a deprecated name of {new!r}; give only {new!r}")
+    warn(f"the argument {old!r} of DALIDataset is called {new!r} now", Warning)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _positions(cursors: Cursors, signature: Signature, saved: bool) -> tf.data.Dataset:

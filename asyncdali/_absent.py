@@ -1,0 +1,22 @@
+"""Names of DALI that are not here: asking for one says what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+NO_LIBRARIES = (
+    "there are no C++ operators in asyncdali, so libraries of them cannot be loaded. Write the operator as fn.python_function, as "
+    "fn.experimental.numba_function (compiled), or as an operator of your own (docs/adding_an_operator.md)"
+)
+
+
+def refuser(module: str, absent: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module's ``__getattr__``: AttributeError that says what to do for the names in `absent`, and an ordinary one for others."""
+
+    def __getattr__(name: str) -> Any:
+        if name in absent:
+            raise AttributeError(f"{module}.{name} is not in asyncdali: {absent[name]}", name=name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+
+    return __getattr__

@@ -1,0 +1,127 @@
+"""DALIIterator: batches of a pipeline as tensors, one call at a time; for programs written before data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ...pipeline import Pipeline
+from .calls import call
+from .signature import Signature, arrays_of
+
+MIN_TENSORFLOW_VERSION = "2.16"
+
+
+def serialize_pipeline(pipeline: Pipeline) -> bytes:
+    """The bytes of a pipeline; RuntimeError where it holds Python functions."""
+    try:
+        return pipeline.serialize()
+    except RuntimeError as error:
+        raise RuntimeError(f"the pipeline cannot be serialized: {error}") from error
+
+
+def DALIIteratorWrapper(
+    pipeline: Pipeline | None = None, serialized_pipeline: bytes | None = None, sparse: Sequence[bool] = (), shapes: Sequence[Any] = (),
+    dtypes: Sequence[tf.DType] = (), batch_size: int = -1, prefetch_queue_depth: Any = 2, exec_dynamic: bool | None = None,
+    **kwargs: Any,
+) -> list[Any]:  # fmt: skip
+    """The next batch of a pipeline: a list of tensors, SparseTensors where `sparse` says so.
+
+    - pipeline or serialized_pipeline: the pipeline is copied; equal bytes and options share one copy in this process.
+    - shapes, dtypes: per output. Without `shapes`, `batch_size` is needed. Missing dtypes are found out.
+    - prefetch_queue_depth, exec_dynamic, further keyword arguments: options of the copy.
+
+    In graph mode the result gives another batch each time it is evaluated. Raises ValueError for arguments that contradict each other,
+    tf.errors.OutOfRangeError at the end of the data.
+    """
+    if serialized_pipeline is None:
+        if pipeline is None:
+            raise ValueError("give `pipeline` or `serialized_pipeline`")
+        serialized_pipeline = serialize_pipeline(pipeline)
+    if not len(shapes) and batch_size <= 0:
+        raise ValueError("give `shapes` of the outputs, or `batch_size`")
+    if exec_dynamic and isinstance(prefetch_queue_depth, dict):
+        raise ValueError("exec_dynamic=True has one queue: prefetch_queue_depth must be a number")
+    options = {"prefetch_queue_depth": prefetch_queue_depth, **({} if exec_dynamic is None else {"exec_dynamic": exec_dynamic}), **kwargs}
+    if batch_size > 0:
+        options["batch_size"] = batch_size
+    source = _running(serialized_pipeline, options)
+    return source.tensors(list(sparse), list(shapes), list(dtypes))
+
+
+_sources: dict[Any, _Source] = {}
+
+
+def _running(serialized: bytes, options: dict[str, Any]) -> _Source:
+    key = serialized, repr(sorted(options.items()))
+    if key not in _sources:
+        _sources[key] = _Source(Pipeline.deserialize(serialized, **options))
+    return _sources[key]
+
+
+class _Source:
+    """A pipeline that runs for the iterators over it."""
+
+    def __init__(self, pipeline: Pipeline):
+        self._pipeline = pipeline
+        self._first: list[Any] | None = None
+
+    def _peek(self) -> list[Any]:
+        if self._first is None:
+            self._first = self._arrays()
+        return self._first
+
+    def _arrays(self) -> list[Any]:
+        try:
+            return arrays_of(self._pipeline.run())
+        except StopIteration as end:
+            raise tf.errors.OutOfRangeError(None, None, "the pipeline has no more data") from end
+
+    def _next(self) -> list[Any]:
+        with call():
+            if self._first is not None:
+                first, self._first = self._first, None
+                return first
+            return self._arrays()
+
+    def tensors(self, sparse: list[bool], shapes: list[Any], dtypes: list[Any]) -> list[Any]:
+        signature = Signature(self._pipeline, tuple(dtypes) or None, tuple(shapes) or None, self._peek)
+        made = tf.numpy_function(lambda: signature.checked(self._next()), [], signature.dtypes)
+        for tensor, shape in zip(made, signature.shapes, strict=True):
+            tensor.set_shape(shape)
+        return [tf.sparse.from_dense(tensor) if k < len(sparse) and sparse[k] else tensor for k, tensor in enumerate(made)]
+
+
+def DALIIterator() -> Callable[..., list[Any]]:
+    """:func:`DALIIteratorWrapper`."""
+    return DALIIteratorWrapper
+
+
+def DALIRawIterator() -> Callable[..., list[Any]]:
+    """:func:`DALIIteratorWrapper`: there is no operator of TensorFlow's behind it."""
+    return DALIIteratorWrapper
+
+
+def dataset_compatible_tensorflow() -> bool:
+    """Whether this TensorFlow runs ``DALIDataset``: always, where the plugin can be imported."""
+    return True
+
+
+def dataset_inputs_compatible_tensorflow() -> bool:
+    """Whether this TensorFlow runs ``experimental.DALIDatasetWithInputs``: always."""
+    return True
+
+
+def dataset_distributed_compatible_tensorflow() -> bool:
+    """Whether ``DALIDataset`` works in ``tf.distribute`` strategies: always."""
+    return True
+
+
+def dataset_options() -> tf.data.Options:
+    """Options for data sets of pipelines: TensorFlow's default optimizations and autotuning are off, for the pipeline does that work."""
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    options.autotune.enabled = False
+    return options

@@ -1,0 +1,40 @@
+"""Marks the pipeline definition that a model repository is to serve."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def autoserialize(dali_pipeline: Any) -> Any:
+    """Marks a function made by ``pipeline_def``; written above the decorator. TypeError for anything else.
+
+    Triton's DALI backend reads DALI's own files only. What :func:`write_marked` writes is read by ``Pipeline.deserialize``.
+    """
+    if not getattr(dali_pipeline, "_is_pipeline_def", False):
+        raise TypeError("only functions decorated with @pipeline_def can be marked with @autoserialize, and it stands above @pipeline_def")
+    dali_pipeline._is_autoserialize = True
+    return dali_pipeline
+
+
+def write_marked(module: types.ModuleType, filename: str) -> None:
+    """Writes the serialized pipeline of the one marked function in a module, or in modules of its package that it refers to.
+
+    RuntimeError unless precisely one function is marked.
+    """
+    found = list({id(function): function for function in _marked(module, module.__name__.partition(".")[0], set())}.values())
+    if len(found) != 1:
+        raise RuntimeError(f"Precisely one pipeline function must be marked with @autoserialize in {module.__name__}; found {len(found)}")
+    Path(filename).write_bytes(found[0]().serialize())
+
+
+def _marked(module: types.ModuleType, package: str, seen: set[str]) -> Iterator[Any]:
+    seen.add(module.__name__)
+    for _, value in inspect.getmembers(module):
+        if getattr(value, "_is_autoserialize", False):
+            yield value
+        elif isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == package and value.__name__ not in seen:
+            yield from _marked(value, package, seen)

@@ -1,0 +1,26 @@
+"""Libraries of C++ operators, which cannot be loaded: an error says what to write instead."""
+
+from __future__ import annotations
+
+import os
+
+from ._absent import NO_LIBRARIES
+
+
+def load_library(library_path: str, global_symbols: bool = False) -> None:
+    """Refuses a library: RuntimeError, also where there is no such file. TypeError unless the path is a path."""
+    path = os.fspath(library_path)
+    if not os.path.isfile(path):
+        raise RuntimeError(f"Failed to load library {path!r}: there is no such file. Anyhow, {NO_LIBRARIES}")
+    raise RuntimeError(f"Failed to load library {path!r}: {NO_LIBRARIES}")
+
+
+def load_directory(path: str, global_symbols: bool = False) -> None:
+    """Refuses a folder in which DALI would find libraries, ``{path}/{name}/libdali_{name}.so``; nothing to do without such files."""
+    folder = os.fspath(path)
+    if not os.path.isdir(folder):
+        return
+    for name in sorted(os.listdir(folder)):
+        library = os.path.join(folder, name, f"libdali_{name}.so")
+        if os.path.isfile(library):
+            load_library(library, global_symbols)

@@ -1,0 +1,48 @@
+"""What callbacks of ``fn.python_function`` ask for: the stream they run on, and DLPack capsules."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def current_dali_stream() -> int:
+    """The handle of the CUDA stream that a callback of a GPU operator runs on; 0 on the CPU."""
+    cupy = sys.modules.get("cupy")  # callbacks of GPU operators run on CuPy's current stream; without CuPy there are none
+    return 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
+
+
+class DLTensorObj:
+    """An array whose memory others may view: ``numpy.from_dlpack(DLTensorObj(array))``."""
+
+    def __init__(self, array: Any):
+        self._array = np.asarray(array)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+class _Capsule:
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def ArrayToDLTensor(array: Any) -> Any:
+    """A DLPack capsule over the memory of a numpy array."""
+    return np.asarray(array).__dlpack__()
+
+
+def DLTensorToArray(capsule: Any) -> np.ndarray:
+    """A numpy array over the memory of a DLPack capsule, which can be used once."""
+    return np.from_dlpack(_Capsule(capsule))

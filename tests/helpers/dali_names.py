@@ -1,0 +1,84 @@
+"""The public names of an installed DALI, by module; run it with DALI installed to record them anew (see ``tests/unit/test_names.py``).
+
+    python tests/helpers/dali_names.py > tests/unit/dali_names.json
+
+Modules that import are asked. Those that need a framework which is not installed are read as text: what their top level defines.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import logging
+import sys
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+ROOT = "nvidia.dali"
+
+
+def modules() -> list[str]:
+    """Dotted names: files below the root, and modules that exist only in memory (operators' submodules)."""
+    root = importlib.import_module(ROOT)
+    folder = Path(root.__path__[0])
+    files = [path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")]
+    found = {".".join((ROOT, *(part for part in parts if part != "__init__"))) for parts in files}
+    found.update(name for name in sys.modules if name.startswith(ROOT))
+    return sorted(name for name in found if not _is_private(name))
+
+
+def _is_private(name: str) -> bool:
+    """Also "hidden": there DALI keeps operators that it leaves out of its documentation."""
+    return any(part.startswith("_") or part in ("hidden", "test") for part in name.split("."))
+
+
+def public_names(module: types.ModuleType) -> list[str]:
+    """What a module offers: ``__all__``, else what is its own or another DALI module's. Modules count where they are, not as aliases."""
+    listed = getattr(module, "__all__", None)
+    names = dir(module) if listed is None else listed
+    return sorted(name for name in names if not _is_private(name) and _is_own(module, name, getattr(module, name)))
+
+
+def _is_own(module: types.ModuleType, name: str, value: Any) -> bool:
+    if isinstance(value, types.ModuleType):
+        return value.__name__ == f"{module.__name__}.{name}"
+    home = getattr(value, "__module__", None)
+    return not isinstance(home, str) or home.startswith(ROOT) or home == "builtins"
+
+
+def names_in_text(path: Path) -> list[str]:
+    """Functions, classes, assignments and what is imported from DALI at the top level of a file."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith(ROOT + ".")):
+            found.update(alias.asname or alias.name for alias in node.names)
+    return sorted(name for name in found if not _is_private(name))
+
+
+def record() -> dict[str, list[str]]:
+    recorded = {}
+    for name in modules():
+        try:
+            found = public_names(importlib.import_module(name))
+        except Exception:
+            found = names_in_text(_file(name))
+        recorded[name.removeprefix(ROOT).lstrip(".")] = found
+    return recorded
+
+
+def _file(name: str) -> Path:
+    base = Path(importlib.import_module(ROOT).__path__[0]).joinpath(*name.split(".")[2:])
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    print(json.dumps(record(), indent=1))
