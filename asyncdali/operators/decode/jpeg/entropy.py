@@ -112,49 +112,36 @@ def decode_row(state, blocks, stop, places, first, last):
             store_i16(block, np.int16(value))
             entries = table + ENTRIES
             k = np.int64(1)
-            while True:
-                entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
-                before = k
-                bits = entry & 255
-                if bits <= AC_BITS:
+            while k < 64:
+                buffer, count, at = refilled(buffer, count, at)
+                for _ in range(5):  # of at most 11 bits each
+                    entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
+                    bits = entry & 255
+                    if bits > AC_BITS:
+                        break
+                    before = k
                     k = _take(entry, block, places, k)
                     if k >= 64:
-                        # Two symbols are one too many if the first ended the block.
-                        if k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
-                            bits, k, known = _slow_ac(table, buffer, before, block, places)
-                            if k != 64:
-                                return False
-                        buffer, count = shift_left(buffer, bits), count - bits
                         break
-                    buffer, count = shift_left(buffer, bits), count - bits
-                    entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
-                    before = k
-                    bits = entry & 255
-                    if bits <= AC_BITS:
-                        k = _take(entry, block, places, k)
-                        if k >= 64:
-                            if k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
-                                bits, k, known = _slow_ac(table, buffer, before, block, places)
-                                if k != 64:
-                                    return False
-                            buffer, count = shift_left(buffer, bits), count - bits
-                            break
-                        buffer, count = shift_left(buffer, bits), count - bits
-                        buffer, count, at = refilled(buffer, count, at)
+                    buffer, count = shift_left(buffer, entry), count - bits
+                if bits <= AC_BITS:
+                    if k < 64:
                         continue
-                # A code or value that is longer than the index: up to 26 bits.
-                buffer, count, at = refilled(buffer, count, at)
-                if bits != SLOW:
-                    k = _long_ac(entry, buffer, block, places, k)
-                else:
-                    bits, k, known = _slow_ac(table, buffer, k, block, places)
-                    if not known:
+                    # Two symbols are one too many if the first ended the block.
+                    if k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
+                        bits, k, known = _slow_ac(table, buffer, before, block, places)
+                        if k != 64:
+                            return False
+                else:  # a code or value that is longer than the index: up to 26 bits
+                    buffer, count, at = refilled(buffer, count, at)
+                    known = True
+                    if bits != SLOW:
+                        k = _long_ac(entry, buffer, block, places, k)
+                    else:
+                        bits, k, known = _slow_ac(table, buffer, k, block, places)
+                    if not known or 64 < k < END_OF_BLOCK:
                         return False
                 buffer, count = shift_left(buffer, bits), count - bits
-                if k >= 64:
-                    if k != 64 and k < END_OF_BLOCK:
-                        return False
-                    break
             store_u8(load_i64(spec + LENGTHS) + column, np.uint8(k & 127))
     store_i64(state + BUFFER, buffer)
     store_i64(state + COUNT, count)
