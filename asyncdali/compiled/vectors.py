@@ -1,6 +1,6 @@
 """Vectors of a fixed number of lanes as values of kernels, where the compiler would not find them in a loop by itself.
 
-``lanes("float32", 16)`` gives the functions of one kind of vector. Its values know ``+ - * / & | ^ << >>`` and the comparisons. All work lane
+``lanes("float32", 16)`` gives the functions of one kind of vector. Its values know ``+ - * / & | ^ << >>`` and comparisons. All work lane
 by lane, without contraction. LLVM makes of a vector what the processor has: 16 floats are one register of AVX-512, two of AVX2, four of
 SSE. Comparisons give vectors of truth values for ``choose``.
 """
