@@ -223,6 +223,14 @@ def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataN
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
 
+def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
+    """Every pixel comes from a random neighbour.
+
+    A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
+    `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
+    neighbour if all samples have one or three channels and UINT8 samples a multiple of four pixels.
+    """
+
 def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
 

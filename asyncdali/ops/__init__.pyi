@@ -399,6 +399,19 @@ class Hue:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Jitter:
+    """Every pixel comes from a random neighbour.
+
+    A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
+    `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
+    neighbour if all samples have one or three channels and UINT8 samples a multiple of four pixels.
+    """
+
+    def __init__(self, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class JpegCompressionDistortion:
     """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
 

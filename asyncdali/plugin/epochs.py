@@ -110,7 +110,7 @@ class CountedEpochs(OpenEpochs):
         return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
 
     def own_samples(self) -> list[int] | None:
-        left = self._step - max(0, self._counter - self.size)
+        left = self.step - max(0, self._counter - self.size)
         return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
 
     def surplus(self) -> int:
@@ -214,7 +214,7 @@ class ReaderEpochs(OpenEpochs):
 
     def own_samples(self) -> list[int] | None:
         before = (self._taken - 1) * self._batch_size
-        ahead = [self._ahead[shard] for shard in self._ids]
+        ahead = [self.ahead[shard] for shard in self._ids]
         sizes = zip(self._sizes(self._ids), ahead, strict=True)
         return [max(0, min(self._batch_size, size - skipped - before)) for size, skipped in sizes]
 

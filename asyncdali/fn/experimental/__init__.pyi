@@ -9,6 +9,25 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import readers as readers
 
+def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+def erode(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+
+    Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
 def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 

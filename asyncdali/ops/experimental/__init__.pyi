@@ -9,6 +9,40 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import readers as readers
 
+class Dilate:
+    """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+    def __init__(self, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Erode:
+    """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+    def __init__(self, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class MedianBlur:
+    """Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+
+    Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+    def __init__(self, *, window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class NumbaFunction:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 

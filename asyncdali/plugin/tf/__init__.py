@@ -5,8 +5,15 @@ from __future__ import annotations
 from . import experimental
 from .dataset import DALIDataset
 from .wrapper import (
-    MIN_TENSORFLOW_VERSION, DALIIterator, DALIIteratorWrapper, DALIRawIterator, dataset_compatible_tensorflow,
-    dataset_distributed_compatible_tensorflow, dataset_inputs_compatible_tensorflow, dataset_options, serialize_pipeline,
+    MIN_TENSORFLOW_VERSION,
+    DALIIterator,
+    DALIIteratorWrapper,
+    DALIRawIterator,
+    dataset_compatible_tensorflow,
+    dataset_distributed_compatible_tensorflow,
+    dataset_inputs_compatible_tensorflow,
+    dataset_options,
+    serialize_pipeline,
 )  # fmt: skip
 
 __all__ = [
