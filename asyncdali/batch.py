@@ -189,15 +189,18 @@ class Batch:
         """Bytes of each sample, int64[samples]."""
         return np.multiply.reduce(self.shapes, 1) * self.itemsize  # every batch asks: half of the time that `prod` takes
 
-    def checked_sizes(self) -> np.ndarray:
-        """:meth:`sizes`; TooLarge (a MemoryError) that names the sample if one has more bytes than a sample may have."""
+    def checked_sizes(self, on_gpu: bool = False) -> np.ndarray:
+        """:meth:`sizes`; TooLarge (a MemoryError) that names the sample if one has more bytes than a sample may have.
+
+        `on_gpu`: the batch is for a GPU's memory.
+        """
         sizes = self.sizes()
         shapes = self.shapes
         if len(sizes):
             bits = int(shapes.max(initial=0)).bit_length() * shapes.shape[1]  # 64-bit products wrap around
             if bits > 58 or sizes.max() >= limits.CHECKED:
                 for k, shape in enumerate(shapes.tolist()):
-                    limits.check_cap(shape, self.itemsize, f"sample {k}", k)
+                    limits.check_cap(shape, self.itemsize, f"sample {k}", k, on_gpu)
         return sizes
 
     def reserve(self, allocate: Callable[[int], Any]) -> None:

@@ -58,14 +58,17 @@ def check(size: int, what: str) -> None:
         raise TooLarge(f"{what}: {size:,} bytes are needed; {_shown(least)}")
 
 
-def check_cap(shape: Sequence[int], itemsize: int, what: str, sample: int | None = None) -> int:
-    """The bytes of a sample of this shape; TooLarge if it has more than a sample may have. `what` begins the message. Reads no files."""
+def check_cap(shape: Sequence[int], itemsize: int, what: str, sample: int | None = None, on_gpu: bool = False) -> int:
+    """The bytes of a sample of this shape; TooLarge if it has more than a sample may have. `what` begins the message.
+
+    `on_gpu`: the sample is for a GPU's memory, so that the message says nothing of this machine's.
+    """
     size = itemsize
     for extent in shape:
         size *= int(extent)
     cap = sample_cap()
     if size > cap:
-        least = min(_rooms(), default=None)
+        least = None if on_gpu else min(_rooms(), default=None)
         more = "" if least is None else f"; {_shown(least)}"
         raise TooLarge(
             f"{what} of shape {tuple(map(int, shape))} has {size:,} bytes; a sample may have {cap:,} ({CAP_VARIABLE}){more}", sample

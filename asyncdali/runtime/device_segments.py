@@ -112,7 +112,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch, whose addresses are written where they stand."""
-        batch.checked_sizes()
+        batch.checked_sizes(on_gpu=True)
         shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
         size = lay_out(address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize, address_of(addresses))
         buffer = self._device.pool.allocate(size, self._commands)

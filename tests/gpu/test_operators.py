@@ -194,15 +194,21 @@ def test_checkpoint(tmp_path):
 
 
 def test_out_of_memory_is_an_error_of_its_iteration():
-    @pipeline_def(batch_size=2, num_threads=2, device_id=0)
+    """12 samples of 14.7 GB; one of 120 GB is more than a sample may have."""
+    sizes = {1: 70_000.0, 3: 200_000.0}
+
+    @pipeline_def(batch_size=12, num_threads=2, device_id=0)
     def graph():
-        size = fn.external_source(lambda info: np.array([200000.0 if info.iteration == 1 else 20.0] * 2, np.float32), batch=False)
+        size = fn.external_source(lambda info: np.array([sizes.get(info.iteration, 20.0)] * 2, np.float32), batch=False)
         data = fn.external_source(pictures, batch=False, layout="HWC")
         return fn.resize(data.gpu(), size=size)
 
     pipe = graph()
     pipe.build()
-    assert len(pipe.run()[0]) == 2
-    with pytest.raises(Exception, match="out of memory on GPU 0"):
+    assert len(pipe.run()[0]) == 12
+    with pytest.raises(MemoryError, match="out of memory on GPU 0"):
         pipe.run()
-    assert len(pipe.run()[0]) == 2
+    assert len(pipe.run()[0]) == 12
+    with pytest.raises(MemoryError, match=r"a sample may have 17,179,869,184 \(ASYNCDALI_MAX_SAMPLE_BYTES\)$"):
+        pipe.run()
+    assert len(pipe.run()[0]) == 12
