@@ -97,13 +97,13 @@ class Kernels:
     def __init__(self, driver: Any):
         import cupy
 
-        from asyncdali.device.cuda import command_kernels
+        from asyncdali.device.cuda.command_tables import LAUNCH, LAUNCH_COMMAND
         from asyncdali.device.cuda.commands import listed
 
         self._cupy = cupy
         self._kernels: dict[int, tuple[str, Any]] = {}  # by handle: names, and what keeps them loaded
         self._last: dict[str, tuple[int, np.ndarray]] = {}  # streams and commands
-        load, perform = driver.load, driver.perform
+        load, perform, word = driver.load, driver.perform, LAUNCH_COMMAND.word
 
         def named(kernel: Any) -> Any:
             function = load(kernel)
@@ -112,8 +112,8 @@ class Kernels:
 
         def noted(commands: np.ndarray) -> None:
             for _, words in listed(commands):
-                if words[0] == command_kernels.LAUNCH:
-                    self._last[self._kernels[words[2]][0]] = words[1], np.array(words, np.int64)
+                if words[word.kind] == LAUNCH:
+                    self._last[self._kernels[words[word.function]][0]] = words[word.stream], np.array(words, np.int64)
             perform(commands)
 
         driver.load, driver.perform = named, noted

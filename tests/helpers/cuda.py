@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from asyncdali.device import select
-from asyncdali.device.cuda import command_kernels as kernels
+from asyncdali.device.cuda import command_tables as tables
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.device.cuda.commands import listed
 from asyncdali.device.cuda.driver import DeviceMemoryError, DriverError
@@ -31,8 +31,8 @@ from .kernels import host_kernel
 
 _POISON = 0xDD
 _COMMANDS = {
-    kernels.WAIT: "stream_wait", kernels.RECORD: "event_record", kernels.COPY: "copy", kernels.STAGE: "stage", kernels.LAUNCH: "launch",
-    kernels.LAUNCH_EACH: "launch_each", kernels.CALL: "call", kernels.SYNCHRONIZE: "event_synchronize",
+    tables.WAIT: "stream_wait", tables.RECORD: "event_record", tables.COPY: "copy", tables.STAGE: "stage", tables.LAUNCH: "launch",
+    tables.LAUNCH_EACH: "launch_each", tables.CALL: "call", tables.SYNCHRONIZE: "event_synchronize",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Calls of CUDA's driver, one after another, without the interpreter. What they are is in :mod:`.commands`."""
+"""Calls of CUDA's driver, one after another, without the interpreter. :mod:`.command_tables` declares the commands."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from numba.extending import intrinsic
 
 from ...compiled.intrinsics import I64, copy_bytes, load_i64, store_i64
 from ...compiled.step import compiled
+from .command_tables import (
+    CALL,
+    CALL_COMMAND,
+    COPY,
+    COPY_COMMAND,
+    LAUNCH,
+    LAUNCH_COMMAND,
+    LAUNCH_EACH_COMMAND,
+    RECORD,
+    RECORD_COMMAND,
+    STAGE,
+    STAGE_COMMAND,
+    SYNCHRONIZE,
+    SYNCHRONIZE_COMMAND,
+    WAIT,
+    WAIT_COMMAND,
+)
 
-# Commands (int64 each). The first word says which:
-WAIT = 0  # stream, event: the stream waits for the event
-RECORD = 1  # stream, event
-COPY = 2  # stream, target, source, bytes
-STAGE = 3  # target, source, bytes: of the host, at once
-LAUNCH = 4  # stream, function, blocks in x and y, threads of a block, bytes of shared memory, the kernel's only argument, 0
-LAUNCH_EACH = 5  # stream, function, blocks in x, y, z, threads in x, y, z, launches, arguments of each, their addresses (int64 each)
-
-CALL = 6  # address of another function that gives a status, six arguments (of which it may take the first ones)
-SYNCHRONIZE = 7  # event: the host waits for it
-LENGTHS = (3, 3, 5, 4, 9, 12, 8, 2)
-"""How many words each of them has."""
+wait, record, copy, stage = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at, STAGE_COMMAND.at
+launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
 
 # Addresses of the driver's functions (int64 each)
 STREAM_WAIT_EVENT, EVENT_RECORD, MEMCPY_ASYNC, LAUNCH_KERNEL, EVENT_SYNCHRONIZE = range(5)
@@ -83,42 +90,52 @@ def perform(driver, begin, end):
     at = begin
     while at < end:
         place, status = at - begin, 0
-        kind, stream, first = load_i64(at), load_i64(at + 8), load_i64(at + 16)
+        kind = load_i64(at + wait.kind)
         if kind == WAIT:
-            status = _stream_wait_event(load_i64(driver + 8 * STREAM_WAIT_EVENT), stream, first, 0)
-            at += 24
+            event, stream = load_i64(at + wait.event), load_i64(at + wait.stream)
+            status = _stream_wait_event(load_i64(driver + 8 * STREAM_WAIT_EVENT), stream, event, 0)
+            at += wait.size
         elif kind == RECORD:
-            status = _event_record(load_i64(driver + 8 * EVENT_RECORD), first, stream)
-            at += 24
+            event, stream = load_i64(at + record.event), load_i64(at + record.stream)
+            status = _event_record(load_i64(driver + 8 * EVENT_RECORD), event, stream)
+            at += record.size
         elif kind == COPY:
-            status = _memcpy_async(load_i64(driver + 8 * MEMCPY_ASYNC), first, load_i64(at + 24), load_i64(at + 32), stream)
-            at += 40
+            target, source, size = load_i64(at + copy.target), load_i64(at + copy.source), load_i64(at + copy.bytes)
+            status = _memcpy_async(load_i64(driver + 8 * MEMCPY_ASYNC), target, source, size, load_i64(at + copy.stream))
+            at += copy.size
         elif kind == STAGE:
-            copy_bytes(stream, first, load_i64(at + 24))
-            at += 32
+            copy_bytes(load_i64(at + stage.target), load_i64(at + stage.source), load_i64(at + stage.bytes))
+            at += stage.size
         elif kind == LAUNCH:
-            store_i64(at + 64, at + 56)  # the arguments' addresses: of one
+            store_i64(at + launch.arguments, at + launch.context)
             status = _launch_kernel(
-                load_i64(driver + 8 * LAUNCH_KERNEL), first, load_i64(at + 24), load_i64(at + 32), 1, load_i64(at + 40), 1, 1,
-                load_i64(at + 48), stream, at + 64, 0,
+                load_i64(driver + 8 * LAUNCH_KERNEL), load_i64(at + launch.function),
+                load_i64(at + launch.blocks_x), load_i64(at + launch.blocks_y), 1, load_i64(at + launch.threads), 1, 1,
+                load_i64(at + launch.shared), load_i64(at + launch.stream), at + launch.arguments, 0,
             )  # fmt: skip
-            at += 72
+            at += launch.size
         elif kind == SYNCHRONIZE:
-            status = _event_synchronize(load_i64(driver + 8 * EVENT_SYNCHRONIZE), stream)
-            at += 16
+            status = _event_synchronize(load_i64(driver + 8 * EVENT_SYNCHRONIZE), load_i64(at + synchronize.event))
+            at += synchronize.size
         elif kind == CALL:
-            status = _call(stream, first, load_i64(at + 24), load_i64(at + 32), load_i64(at + 40), load_i64(at + 48), load_i64(at + 56))
-            at += 64
+            status = _call(
+                load_i64(at + call.function), load_i64(at + call.argument_a), load_i64(at + call.argument_b),
+                load_i64(at + call.argument_c), load_i64(at + call.argument_d), load_i64(at + call.argument_e),
+                load_i64(at + call.argument_f),
+            )  # fmt: skip
+            at += call.size
         else:
-            arguments, words = load_i64(at + 88), load_i64(at + 80)
-            for k in range(load_i64(at + 72)):
+            arguments, count = load_i64(at + launch_each.arguments), load_i64(at + launch_each.count)
+            for k in range(load_i64(at + launch_each.launches)):
                 status = _launch_kernel(
-                    load_i64(driver + 8 * LAUNCH_KERNEL), first, load_i64(at + 24), load_i64(at + 32), load_i64(at + 40),
-                    load_i64(at + 48), load_i64(at + 56), load_i64(at + 64), 0, stream, arguments + 8 * k * words, 0,
+                    load_i64(driver + 8 * LAUNCH_KERNEL), load_i64(at + launch_each.function),
+                    load_i64(at + launch_each.blocks_x), load_i64(at + launch_each.blocks_y), load_i64(at + launch_each.blocks_z),
+                    load_i64(at + launch_each.threads_x), load_i64(at + launch_each.threads_y), load_i64(at + launch_each.threads_z),
+                    0, load_i64(at + launch_each.stream), arguments + 8 * k * count, 0,
                 )  # fmt: skip
                 if status != 0:
                     break
-            at += 96
+            at += launch_each.size
         if status != 0:
             return (place << 29) | status  # bytes become words, and go above the status
     return 0

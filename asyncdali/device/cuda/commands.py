@@ -1,7 +1,7 @@
 """What streams are told, collected and then carried out in one call without the interpreter lock.
 
 Every call of CUDA takes a microsecond or more, and dozens make an iteration. So an iteration's waits, copies, launches and records
-become a list of integers (:mod:`.command_kernels`), which compiled code walks through. Nothing is done before :meth:`Commands.perform`;
+become a list of integers (:mod:`.command_tables`), which compiled code walks through. Nothing is done before :meth:`Commands.perform`;
 until then the list keeps alive what it names.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiled.memory import address_of
-from . import command_kernels as kernels
+from . import command_tables as tables
 from .driver import DriverError
 from .nvjpeg_library import NvjpegError
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .nvjpeg_library import Library
 
 
-_NONE = (0,) * 6
+_ARGUMENTS = tuple(f"argument_{letter}" for letter in "abcdef")
+_NONE = (0,) * len(_ARGUMENTS)
 
 
 class Commands:
@@ -53,7 +54,7 @@ class Commands:
 
     def wait(self, event: CudaEvent) -> None:
         """The stream waits for `event`, which must have been recorded."""
-        self._words += (kernels.WAIT, self.stream, event.handle)
+        self._words += tables.WAIT_COMMAND.entries(kind=tables.WAIT, stream=self.stream, event=event.handle)
         self._kept.append(event)  # its handle is used again otherwise
 
     def behind(self, buffer: DeviceBuffer, events: list[CudaEvent]) -> None:
@@ -64,38 +65,47 @@ class Commands:
 
     def synchronize(self, event: CudaEvent) -> None:
         """The host waits for `event` before what comes next."""
-        self._words += (kernels.SYNCHRONIZE, event.handle)
+        self._words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         self._kept.append(event)
 
     def record(self, event: int) -> None:
         """The event of this handle is behind all that the stream was told before."""
-        self._words += (kernels.RECORD, self.stream, event)
+        self._words += tables.RECORD_COMMAND.entries(kind=tables.RECORD, stream=self.stream, event=event)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy bytes between any memory; host memory that is read must stay until the stream has done it."""
-        self._words += (kernels.COPY, self.stream, target, source, size)
+        self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
     def stage(self, target: int, source: np.ndarray) -> None:
         """Copy an array within the host's memory when the commands are performed, before those that come after."""
         dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
-        self._words += (kernels.STAGE, target, address_of(dense), dense.nbytes)
+        self._words += tables.STAGE_COMMAND.entries(kind=tables.STAGE, target=target, source=address_of(dense), bytes=dense.nbytes)
         self._kept.append(dense)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
         """Launch a kernel (what ``Driver.load`` gave) whose only argument is the address `context`."""
-        self._words += (kernels.LAUNCH, self.stream, function.ptr, *grid, block, shared, context, 0)
+        self._words += tables.LAUNCH_COMMAND.entries(
+            kind=tables.LAUNCH, stream=self.stream, function=function.ptr, blocks_x=grid[0], blocks_y=grid[1], threads=block, shared=shared,
+            context=context, arguments=0,
+        )  # fmt: skip
 
     def launch_each(self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], arguments: np.ndarray) -> None:
         """One launch for each row of `arguments`, int64[launches, words], which are the kernel's, 8 bytes each."""
         arguments = np.ascontiguousarray(arguments)
         places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
-        self._words += (kernels.LAUNCH_EACH, self.stream, function.ptr, *blocks, *threads, *arguments.shape, address_of(places))
+        launches, count = arguments.shape
+        self._words += tables.LAUNCH_EACH_COMMAND.entries(
+            kind=tables.LAUNCH_EACH, stream=self.stream, function=function.ptr,
+            blocks_x=blocks[0], blocks_y=blocks[1], blocks_z=blocks[2], threads_x=threads[0], threads_y=threads[1], threads_z=threads[2],
+            launches=launches, count=count, arguments=address_of(places),
+        )  # fmt: skip
         self._kept += (arguments, places)
 
     def call(self, library: Library, name: str, *arguments: int) -> None:
         """Call a function of nvJPEG, of at most six integers and addresses. An error is the library's."""
         self._calls.append((len(self._words), name))
-        self._words += (kernels.CALL, library.address(name), *arguments, *_NONE[len(arguments) :])
+        given = dict(zip(_ARGUMENTS, (*arguments, *_NONE[len(arguments) :]), strict=True))
+        self._words += tables.CALL_COMMAND.entries(kind=tables.CALL, function=library.address(name), **given)
 
     def perform(self) -> None:
         """Tell the stream all of it, and begin anew.
@@ -123,6 +133,6 @@ def listed(commands: np.ndarray) -> Iterator[tuple[int, list[int]]]:
     """The commands among words that ``Driver.perform`` takes: where each begins, and its words."""
     words, at = commands.tolist(), 0
     while at < len(words):
-        end = at + kernels.LENGTHS[words[at]]
+        end = at + tables.COMMANDS[words[at]].words
         yield at, words[at:end]
         at = end

@@ -18,6 +18,7 @@ from ...compiled.memory import address_of
 from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
 from . import code_cache
 from . import command_kernels as kernels
+from . import command_tables as tables
 
 
 class Driver(Protocol):
@@ -25,7 +26,7 @@ class Driver(Protocol):
 
     connections   queues between the process and a GPU: work of streams that share one waits for each other
 
-    What streams are told goes through :meth:`perform`: words as in :mod:`.command_kernels`, made by :class:`.commands.Commands`. What
+    What streams are told goes through :meth:`perform`: words as in :mod:`.command_tables`, made by :class:`.commands.Commands`. What
     `load` and `load_code` give has its handle as `ptr`, and lives as long as somebody refers to it.
     """
 
@@ -103,8 +104,8 @@ _TIMER_FLAGS = 1
 _CALLS = ("cuStreamWaitEvent", "cuEventRecord", "cuMemcpyAsync", "cuLaunchKernel", "cuEventSynchronize")
 """The driver's functions as command_kernels numbers them. The streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
 _CALL_OF = {
-    kernels.WAIT: kernels.STREAM_WAIT_EVENT, kernels.RECORD: kernels.EVENT_RECORD, kernels.COPY: kernels.MEMCPY_ASYNC,
-    kernels.LAUNCH: kernels.LAUNCH_KERNEL, kernels.LAUNCH_EACH: kernels.LAUNCH_KERNEL, kernels.SYNCHRONIZE: kernels.EVENT_SYNCHRONIZE,
+    tables.WAIT: kernels.STREAM_WAIT_EVENT, tables.RECORD: kernels.EVENT_RECORD, tables.COPY: kernels.MEMCPY_ASYNC,
+    tables.LAUNCH: kernels.LAUNCH_KERNEL, tables.LAUNCH_EACH: kernels.LAUNCH_KERNEL, tables.SYNCHRONIZE: kernels.EVENT_SYNCHRONIZE,
 }  # fmt: skip
 
 
@@ -197,7 +198,7 @@ class CupyDriver:
         if result:
             place, status = result >> 32, result & 0xFFFFFFFF
             kind = int(commands[place])
-            if kind == kernels.CALL:  # whoever gave it knows what its statuses mean
+            if kind == tables.CALL:  # whoever gave it knows what its statuses mean
                 raise DriverError(f"status {status}", status, place)
             text = f"{self._text('Name', status)}: {self._text('String', status)}"
             raise DriverError(f"{_CALLS[_CALL_OF[kind]]}: {text} ({status})", status, place)

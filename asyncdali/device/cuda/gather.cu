@@ -1,6 +1,7 @@
-// Windows of decoded images, from wherever a lane left them to the batch. Table: 0 where windows begin, 1 bytes from row to row, 2 rows,
-// 3 bytes of a row, 4 targets (int64[samples] each), 5 samples. Four bytes at a time, in the target's words; source words are put together.
+// Windows of decoded images, from wherever a lane left them to the batch. Four bytes at a time, in the target's words; source words are put
+// together.
 // A source word of which one byte belongs to the window is read whole: memory comes in larger pieces than words.
+#include "gather_tables.py"
 #include "kernel.cuh"
 
 #ifndef WHOLE_WORD
@@ -9,10 +10,10 @@
 WHOLE_WORD uint32 whole_word(const uint32 *word) { return *word; }
 
 KERNEL gather(const int64 *context) {
-    FOR_SAMPLES(sample, context[5]) {
-        const int64 pitch = address(context, 1, sample), source = address(context, 0, sample), out = address(context, 4, sample);
-        const int32 size = (int32)address(context, 3, sample), lanes = lanes_of(size / 4);
-        FOR_ROWS(y, address(context, 2, sample), lanes) {
+    FOR_SAMPLES(sample, context[GATHER_SAMPLES]) {
+        const int64 pitch = address(context, GATHER_PITCHES, sample), source = address(context, GATHER_SOURCES, sample), out = address(context, GATHER_TARGETS, sample);
+        const int32 size = (int32)address(context, GATHER_ROW_BYTES, sample), lanes = lanes_of(size / 4);
+        FOR_ROWS(y, address(context, GATHER_ROWS, sample), lanes) {
             const int64 from = source + y * pitch, to = out + y * size;
             const int32 head = smaller((int32)(-to & 3), size), words = (size - head) / 4;
             const int32 shift = 8 * (int32)((from + head) & 3);

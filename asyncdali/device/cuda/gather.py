@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..launch import Kernel, Launch, row_grid
+from .gather_tables import GATHER
 
 _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
 
@@ -17,4 +18,5 @@ def gather_launch(
     """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong; `largest`:
     most rows, and most bytes of a row."""
     grid = row_grid(largest[0], largest[1] // 4, len(rows))
-    return Launch(_KERNEL, (sources, pitches, rows, row_bytes, targets, len(rows)), grid)
+    context = GATHER.entries(sources=sources, pitches=pitches, rows=rows, row_bytes=row_bytes, targets=targets, samples=len(rows))
+    return Launch(_KERNEL, context, grid)

@@ -8,10 +8,11 @@ from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smal
 from ...compiled.step import compiled, inlined
 from ..arrays.permutation_kernels import shuffle
 from ..random.random_distributions_kernels import new_stream, up_to
-from ..random.random_streams_kernels import STREAM_FIELDS, open_stream, range32
+from ..random.random_streams_kernels import STREAM_FIELDS, range32
+from .bbox_crop_tables import BBOX_CROP
+from .stream_kernels import open_sample
 
 _U, _F = np.uint64, np.float32
-_SAMPLE_STRIDE = _U(65537)
 _ZERO, _ONE = _F(0), _F(1)
 MOST_ATTEMPTS = 10_000_000
 """Proposals after which a sample without a limit of its own is given up."""
@@ -20,12 +21,14 @@ _floats = local_array(np.float32, 4)
 _ratios = local_array(np.float32, 9)
 _ints = local_array(np.int32, 4)
 
-# Table of draw_crops: 0 key, 1 hi, 2 lo, 3 phase, 4 samples, 5 axes, 6 boxes float32[all, 2 axes] (low corner, high corner), 7 first box of
-# each sample int64[samples + 1], 8 thresholds float32, 9 their number, 10 whether not cropping is one more choice, 11 attempts,
-# 12 all attempts (or -1), 13 scaling float32[2], 14 aspect ranges float32[pairs, 2], 15 their number, 16 crop shapes int64[samples, axes]
-# (or 0), 17 input shapes int64[samples, axes] (or 0), 18 whether all boxes must overlap, 19 whether the metric is IoU, 20 pruning threshold
-# float32[1] (or 0); results: 21 windows float32[samples, 2, axes] (low corner, high corner), 22 boxes kept int64[samples], 23 their
-# indices int32[all], 24 boxes float32[all, 2 axes].
+at = BBOX_CROP.at
+
+
+@inlined
+def _boxes_of(table, i):
+    """Numbers of a sample's first box, and behind its last one."""
+    firsts = load_i64(table + at.firsts)
+    return load_i64(firsts + 8 * i), load_i64(firsts + 8 * (i + 1))
 
 
 @inlined
@@ -88,8 +91,8 @@ def _impose_aspects(extents, axes, ranges, count, stream):
 @inlined
 def _propose(table, i, stream, low, high, window):
     """One proposal: its corners, relative, and `window` what is given for it; False where its aspects are not allowed."""
-    axes = load_i64(table + 40)
-    crop, shape = load_i64(table + 128), load_i64(table + 136)
+    axes = load_i64(table + at.axes)
+    crop, shape = load_i64(table + at.crop_shapes), load_i64(table + at.input_shapes)
     if crop != 0:
         for k in range(axes):
             size, full = load_i64(crop + 8 * (axes * i + k)), load_i64(shape + 8 * (axes * i + k))
@@ -100,7 +103,7 @@ def _propose(table, i, stream, low, high, window):
             high[k] = _F(_F(_F(size) / _F(full)) + low[k])
             window[k], window[axes + k] = start, _F(_F(size) + start)
         return True
-    scaling, ranges, count = load_i64(table + 104), load_i64(table + 112), load_i64(table + 120)
+    scaling, ranges, count = load_i64(table + at.scaling), load_i64(table + at.aspects), load_i64(table + at.aspect_count)
     extents, probe = _floats(), _floats()
     fixed = False
     for k in range(count):
@@ -146,20 +149,21 @@ def _unit(value):
 @inlined
 def _keep(table, i, low, high):
     """Write the boxes that a window keeps, in its coordinates; gives their number."""
-    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
+    axes = load_i64(table + at.axes)
+    first, last = _boxes_of(table, i)
     kept = 0
     for k in range(first, last):
-        box = load_i64(table + 48) + 8 * axes * k
-        if not _is_kept(box, low, high, axes, load_i64(table + 160)):
+        box = load_i64(table + at.boxes) + 8 * axes * k
+        if not _is_kept(box, low, high, axes, load_i64(table + at.prune)):
             continue
-        out = load_i64(table + 192) + 8 * axes * (first + kept)
+        out = load_i64(table + at.moved) + 8 * axes * (first + kept)
         for d in range(axes):
             extent = _F(high[d] - low[d])
             begin = _F(_F(larger(low[d], load_f32(box + 4 * d)) - low[d]) / extent)
             end = _F(_F(smaller(high[d], load_f32(box + 4 * (axes + d))) - low[d]) / extent)
             store_f32(out + 4 * d, _unit(begin))
             store_f32(out + 4 * (axes + d), _unit(end))
-        store_i32(load_i64(table + 184) + 4 * (first + kept), np.int32(k - first))
+        store_i32(load_i64(table + at.indices) + 4 * (first + kept), np.int32(k - first))
         kept += 1
     return kept
 
@@ -167,21 +171,24 @@ def _keep(table, i, low, high):
 @inlined
 def _keep_all(table, i):
     """No crop: all boxes as they are."""
-    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
+    axes = load_i64(table + at.axes)
+    first, last = _boxes_of(table, i)
     for k in range(first, last):
         for d in range(2 * axes):
-            at = 4 * (2 * axes * k + d)
-            store_f32(load_i64(table + 192) + at, load_f32(load_i64(table + 48) + at))
-        store_i32(load_i64(table + 184) + 4 * k, np.int32(k - first))
+            place = 4 * (2 * axes * k + d)
+            store_f32(load_i64(table + at.moved) + place, load_f32(load_i64(table + at.boxes) + place))
+        store_i32(load_i64(table + at.indices) + 4 * k, np.int32(k - first))
     return last - first
 
 
 @inlined
 def _crop_sample(table, i, stream):
     """The window and the boxes of one sample; 1 if none was found in all attempts that are possible."""
-    axes, first, last = load_i64(table + 40), load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 56) + 8 * i + 8)
-    thresholds, unchanged, limit = load_i64(table + 72), load_i64(table + 80) != 0, load_i64(table + 96)
-    need_all, iou = load_i64(table + 144) != 0, load_i64(table + 152) != 0
+    axes = load_i64(table + at.axes)
+    first, last = _boxes_of(table, i)
+    thresholds, limit = load_i64(table + at.threshold_count), load_i64(table + at.all_attempts)
+    unchanged = load_i64(table + at.no_crop) != 0
+    need_all, iou = load_i64(table + at.need_all) != 0, load_i64(table + at.iou) != 0
     low, high, window, found = _floats(), _floats(), _window(), _window()
     for k in range(2 * axes):
         found[k] = _ZERO
@@ -195,14 +202,14 @@ def _crop_sample(table, i, stream):
                 found[k], found[axes + k] = _ZERO, _ONE
             kept = _keep_all(table, i)
             break
-        threshold = load_f32(load_i64(table + 64) + 4 * choice)
-        for _ in range(load_i64(table + 88)):
+        threshold = load_f32(load_i64(table + at.thresholds) + 4 * choice)
+        for _ in range(load_i64(table + at.attempts)):
             attempts += 1
             if not _propose(table, i, stream, low, high, window):
                 continue
             metric, valid = _ZERO, True
             for k in range(first, last):
-                part = _overlap(low, high, load_i64(table + 48) + 8 * axes * k, axes, iou)
+                part = _overlap(low, high, load_i64(table + at.boxes) + 8 * axes * k, axes, iou)
                 metric = part if k == first else smaller(metric, part) if need_all else larger(metric, part)
             valid = first == last or metric >= threshold
             if first != last and metric <= best and not valid:
@@ -213,8 +220,8 @@ def _crop_sample(table, i, stream):
             kept = _keep(table, i, low, high)
             success = first == last or (valid and kept > 0)
     for k in range(2 * axes):
-        store_f32(load_i64(table + 168) + 4 * (2 * axes * i + k), found[k])
-    store_i64(load_i64(table + 176) + 8 * i, kept)
+        store_f32(load_i64(table + at.windows) + 4 * (2 * axes * i + k), found[k])
+    store_i64(load_i64(table + at.kept) + 8 * i, kept)
     return 0
 
 
@@ -225,10 +232,8 @@ _window = local_array(np.float32, 8)
 def draw_crops(table):
     """random_bbox_crop of a batch; gives 0, or 1 + the first sample for which no window was found."""
     stream = new_stream()
-    sample_hi = _U(load_i64(table + 8))
-    for i in range(load_i64(table + 32)):
-        open_stream(stream, _U(load_i64(table)), sample_hi, _U(load_i64(table + 16)), _U(load_i64(table + 24)))
+    for i in range(load_i64(table + at.samples)):
+        open_sample(stream, table + at.position_key, i)
         if _crop_sample(table, i, stream) != 0:
             return i + 1
-        sample_hi += _SAMPLE_STRIDE
     return 0

@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .box_tables import PLACEMENT
 
 
 @register
@@ -47,7 +48,9 @@ class BBoxPaste(Operator):
         one = np.float32(1)
         shifts = [arguments.scalars(name) * (ratio - one) / ratio for name in ("paste_x", "paste_y")]
         output = Batch(source.shapes, source.dtype, source.layout, source_info=source.source_info)
-        rows = np.stack([one / ratio, *shifts], axis=1)
+        rows = np.empty((len(source), PLACEMENT.words), np.float32)
+        rows[:, PLACEMENT.word.scale] = one / ratio
+        rows[:, PLACEMENT.word.shift_x], rows[:, PLACEMENT.word.shift_y] = shifts
         return Planned([output], [self._make(source, output, counts // 4, rows, bool(self.spec.constant("ltrb")))])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .box_tables import ENCODING
 
 
 @register
@@ -45,7 +46,9 @@ class BoxEncoder(Operator):
         if len(means) != 4 or len(stds) != 4 or 0 in stds:
             raise ValueError(f"`means` and `stds` must have four values, and stds not 0; got {means} and {stds}")
         self._anchors = np.array(anchors, np.float32).reshape(-1, 4)
-        self._numbers = np.array([spec.constant("scale"), *means, *stds, spec.constant("criteria")], np.float32)
+        self._numbers = np.zeros(ENCODING.words, np.float32)
+        self._numbers[ENCODING.word.scale], self._numbers[ENCODING.word.criteria] = spec.constant("scale"), spec.constant("criteria")
+        self._numbers[ENCODING.columns("mean")], self._numbers[ENCODING.columns("std")] = means, stds
         from . import box_kernels
 
         self._kernels = box_kernels

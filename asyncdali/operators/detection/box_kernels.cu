@@ -1,8 +1,5 @@
 // box_encoder: `winners` finds each box's best anchor, `encode` chooses each anchor's box and writes it.
-//
-// Table: 0 box addresses, 1 label addresses, 2 output box addresses, 3 output label addresses, 4 boxes int64[samples], 5 anchors
-// float32[count, 4], 6 their number, 7 float32[10]: scale, means, stds, criteria, 8 whether offsets are wanted, 9 best anchors of all boxes
-// int32 (scratch), 10 where those of a sample begin int64[samples], 11 samples.
+#include "box_tables.py"
 #include "kernel.cuh"
 
 struct Box { float32 left, top, right, bottom; };
@@ -27,24 +24,24 @@ DEVICE void centre(const Box &box, float32 *out) {
 
 // A box relative to its anchor, both centred.
 DEVICE void relate(float32 *out, const float32 *anchor, const float32 *numbers) {
-    const float32 scale = numbers[0];
+    const float32 scale = numbers[ENCODING_SCALE];
     for (int k = 0; k < 4; ++k) {
         const float32 value = k < 2 ? (out[k] * scale - anchor[k] * scale) / (anchor[2 + k] * scale)
                                     : logf((out[k] * scale) / (anchor[k] * scale));
-        out[k] = (value - numbers[1 + k]) / numbers[5 + k];
+        out[k] = (value - numbers[ENCODING_MEAN_X + k]) / numbers[ENCODING_STD_X + k];
     }
 }
 
 KERNEL winners(const int64 *context) {
-    const Box *anchors = array<Box>(context, 5);
-    FOR_SAMPLES(sample, context[11]) {
-        const Box *boxes = at<const Box>(address(context, 0, sample));
-        int32 *found = at<int32>(context[9]) + array<int64>(context, 10)[sample];
-        FOR_ITEMS(b, array<int64>(context, 4)[sample]) {
+    const Box *anchors = array<Box>(context, BOX_ENCODER_ANCHORS);
+    FOR_SAMPLES(sample, context[BOX_ENCODER_SAMPLES]) {
+        const Box *boxes = at<const Box>(address(context, BOX_ENCODER_BOXES, sample));
+        int32 *found = at<int32>(context[BOX_ENCODER_WINNERS]) + array<int64>(context, BOX_ENCODER_STARTS)[sample];
+        FOR_ITEMS(b, array<int64>(context, BOX_ENCODER_COUNTS)[sample]) {
             const Box box = boxes[b];
             float32 best = -1;
             int32 winner = 0;
-            for (int64 a = 0; a < context[6]; ++a) {
+            for (int64 a = 0; a < context[BOX_ENCODER_ANCHOR_COUNT]; ++a) {
                 const float32 overlap = iou(box, anchors[a]);
                 if (overlap >= best) best = overlap, winner = (int32)a;  // the last of equals, as on the CPU
             }
@@ -54,17 +51,17 @@ KERNEL winners(const int64 *context) {
 }
 
 KERNEL encode(const int64 *context) {
-    const float32 *numbers = array<float32>(context, 7);
-    FOR_SAMPLES(sample, context[11]) {
-        const Box *boxes = at<const Box>(address(context, 0, sample));
-        const int32 *labels = at<const int32>(address(context, 1, sample));
-        float32 *out = at<float32>(address(context, 2, sample));
-        int32 *classes = at<int32>(address(context, 3, sample));
-        const int32 *found = at<const int32>(context[9]) + array<int64>(context, 10)[sample];
-        const int64 count = array<int64>(context, 4)[sample];
-        FOR_ITEMS(a, context[6]) {
-            const Box anchor = array<Box>(context, 5)[a];
-            const float32 criteria = numbers[9];
+    const float32 *numbers = array<float32>(context, BOX_ENCODER_NUMBERS);
+    FOR_SAMPLES(sample, context[BOX_ENCODER_SAMPLES]) {
+        const Box *boxes = at<const Box>(address(context, BOX_ENCODER_BOXES, sample));
+        const int32 *labels = at<const int32>(address(context, BOX_ENCODER_LABELS, sample));
+        float32 *out = at<float32>(address(context, BOX_ENCODER_ENCODED, sample));
+        int32 *classes = at<int32>(address(context, BOX_ENCODER_CLASSES, sample));
+        const int32 *found = at<const int32>(context[BOX_ENCODER_WINNERS]) + array<int64>(context, BOX_ENCODER_STARTS)[sample];
+        const int64 count = array<int64>(context, BOX_ENCODER_COUNTS)[sample];
+        FOR_ITEMS(a, context[BOX_ENCODER_ANCHOR_COUNT]) {
+            const Box anchor = array<Box>(context, BOX_ENCODER_ANCHORS)[a];
+            const float32 criteria = numbers[ENCODING_CRITERIA];
             float32 best = criteria;
             int64 chosen = -1, claimed = -1;
             for (int64 b = 0; b < count; ++b) {
@@ -77,8 +74,8 @@ KERNEL encode(const int64 *context) {
             centre(anchor, own);
             if (chosen >= 0) {
                 centre(boxes[chosen], box);
-                if (context[8]) relate(box, own, numbers);
-            } else if (!context[8]) {
+                if (context[BOX_ENCODER_OFFSETS]) relate(box, own, numbers);
+            } else if (!context[BOX_ENCODER_OFFSETS]) {
                 for (int k = 0; k < 4; ++k) box[k] = own[k];
             }
             for (int k = 0; k < 4; ++k) out[4 * a + k] = box[k];

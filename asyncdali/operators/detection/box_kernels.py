@@ -7,23 +7,26 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch
-from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f32, view_i32
+from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i32
+from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
 from ...device.launch import Kernel, Launch, Scratch, grid_of
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .box_tables import BOX_ENCODER, BOX_ENCODER_GPU, BOX_PASTE, ENCODING, PLACEMENT
 
 _SOURCE = Path(__file__).with_suffix(".cu")
+paste, placement, encoder, encoding, record = BOX_PASTE.at, PLACEMENT.word, BOX_ENCODER.at, ENCODING.word, THREAD.at
 
 
 @step
 def box_paste_step(context, sample, thread):
-    """Context: 0 input addresses, 1 output addresses, 2 boxes int64[samples], 3 (scale, shift x, shift y) float32[samples, 3], 4 ltrb."""
-    count = load_i64(load_i64(context + 16) + 8 * sample)
-    source = view_f32(load_i64(load_i64(context) + 8 * sample), 4 * count)
-    out = view_f32(load_i64(load_i64(context + 8) + 8 * sample), 4 * count)
-    values = load_i64(context + 24) + 12 * sample
-    scale, x, y = load_f32(values), load_f32(values + 4), load_f32(values + 8)
-    corners = load_i64(context + 32) != 0
+    """The boxes of a sample, moved to where the image is on its canvas."""
+    count = load_i64(load_i64(context + paste.boxes) + 8 * sample)
+    source = view_f32(load_i64(load_i64(context + paste.inputs) + 8 * sample), 4 * count)
+    out = view_f32(load_i64(load_i64(context + paste.outputs) + 8 * sample), 4 * count)
+    values = view_f32(load_i64(context + paste.placements) + 4 * placement.words * sample, placement.words)
+    scale, x, y = values[placement.scale], values[placement.shift_x], values[placement.shift_y]
+    corners = load_i64(context + paste.corners) != 0
     for k in range(count):
         out[4 * k] = source[4 * k] * scale + x
         out[4 * k + 1] = source[4 * k + 1] * scale + y
@@ -33,9 +36,11 @@ def box_paste_step(context, sample, thread):
 
 
 def make_box_paste_step(source: Batch, output: Batch, counts: np.ndarray, rows: np.ndarray, ltrb: bool) -> Step:
-    """The step for a batch of `counts` boxes each; rows float32[samples, 3] (scale, shift x, shift y)."""
-    rows = np.ascontiguousarray(rows, np.float32)
-    table, keep = context_table((source.addresses, output.addresses, np.ascontiguousarray(counts, np.int64), rows, ltrb))
+    """The step for a batch of `counts` boxes each; `rows` are PLACEMENTs."""
+    table, keep = BOX_PASTE.make(
+        inputs=source.addresses, outputs=output.addresses, boxes=np.ascontiguousarray(counts, np.int64),
+        placements=np.ascontiguousarray(rows, np.float32), corners=ltrb,
+    )  # fmt: skip
     return Step(box_paste_step.address, table, no_explanation, keep=keep)
 
 
@@ -62,38 +67,37 @@ def _centred(boxes, b, out, at):
 
 
 @inlined
-def _offsets(out, at, numbers):
-    """What is at `out[at]`, box and anchor centred, relative to the anchor at `numbers[9:]`; scale, means, stds are `numbers[:9]`."""
-    scale = numbers[0]
+def _offsets(out, at, anchor, numbers):
+    """The box at `out[at]` relative to the `anchor`, both centred."""
+    scale = numbers[encoding.scale]
     for k in range(2):
-        value = (out[at + k] * scale - numbers[9 + k] * scale) / (numbers[11 + k] * scale)
-        out[at + k] = (value - numbers[1 + k]) / numbers[5 + k]
+        value = (out[at + k] * scale - anchor[k] * scale) / (anchor[2 + k] * scale)
+        out[at + k] = (value - numbers[encoding.mean_x + k]) / numbers[encoding.std_x + k]
     for k in range(2, 4):
-        value = np.float32(np.log((out[at + k] * scale) / (numbers[9 + k] * scale)))
-        out[at + k] = (value - numbers[1 + k]) / numbers[5 + k]
+        value = np.float32(np.log((out[at + k] * scale) / (anchor[k] * scale)))
+        out[at + k] = (value - numbers[encoding.mean_x + k]) / numbers[encoding.std_x + k]
 
 
 @step
 def box_encoder_step(context, sample, thread):
-    """Context: 0 box addresses, 1 label addresses, 2 output box addresses, 3 output label addresses, 4 boxes int64[samples], 5 anchors
-    float32[count, 4], 6 their number, 7 float32[10]: scale, means, stds, criteria, 8 whether offsets are wanted, 9 scratch offset."""
-    count, anchor_count = load_i64(load_i64(context + 32) + 8 * sample), load_i64(context + 48)
-    boxes = view_f32(load_i64(load_i64(context) + 8 * sample), 4 * count)
-    labels = view_i32(load_i64(load_i64(context + 8) + 8 * sample), count)
-    out = view_f32(load_i64(load_i64(context + 16) + 8 * sample), 4 * anchor_count)
-    classes = view_i32(load_i64(load_i64(context + 24) + 8 * sample), anchor_count)
-    anchors, numbers = view_f32(load_i64(context + 40), 4 * anchor_count), view_f32(load_i64(context + 56), 10)
-    at = load_i64(thread) + load_i64(context + 72)
-    chosen, local = view_i32(at, anchor_count), view_f32(at + ((4 * anchor_count + 63) & -64), 13)
-    for k in range(9):
-        local[k] = numbers[k]
+    """The boxes and labels of a sample, assigned to anchors."""
+    count, anchor_count = load_i64(load_i64(context + encoder.counts) + 8 * sample), load_i64(context + encoder.anchor_count)
+    boxes = view_f32(load_i64(load_i64(context + encoder.boxes) + 8 * sample), 4 * count)
+    labels = view_i32(load_i64(load_i64(context + encoder.labels) + 8 * sample), count)
+    out = view_f32(load_i64(load_i64(context + encoder.encoded) + 8 * sample), 4 * anchor_count)
+    classes = view_i32(load_i64(load_i64(context + encoder.classes) + 8 * sample), anchor_count)
+    anchors = view_f32(load_i64(context + encoder.anchors), 4 * anchor_count)
+    numbers = view_f32(load_i64(context + encoder.numbers), encoding.words)
+    criteria = numbers[encoding.criteria]
+    at = load_i64(thread + record.scratch) + load_i64(context + encoder.scratch)
+    chosen, anchor = view_i32(at, anchor_count), view_f32(at + ((4 * anchor_count + 63) & -64), 4)
     # Each anchor takes the box that overlaps it most, if that is enough; then each box takes its best anchor. The last of equal
     # overlaps wins, as in DALI: equal boxes, and anchors of one size around a small box, are common.
     for a in range(anchor_count):
-        best, chosen[a] = numbers[9], -1
+        best, chosen[a] = criteria, -1
         for b in range(count):
             overlap = _iou(boxes, b, anchors, a)
-            if overlap > numbers[9] and overlap >= best:
+            if overlap > criteria and overlap >= best:
                 best, chosen[a] = overlap, b
     for b in range(count):
         best, winner = np.float32(-1), 0
@@ -103,15 +107,15 @@ def box_encoder_step(context, sample, thread):
                 best, winner = overlap, a
         if anchor_count > 0:
             chosen[winner] = b
-    offsets = load_i64(context + 64) != 0
+    offsets = load_i64(context + encoder.offsets) != 0
     for a in range(anchor_count):
         b = chosen[a]
         classes[a] = labels[b] if b >= 0 else 0
         if b >= 0:
             _centred(boxes, b, out, 4 * a)
             if offsets:
-                _centred(anchors, a, local, 9)
-                _offsets(out, 4 * a, local)
+                _centred(anchors, a, anchor, 0)
+                _offsets(out, 4 * a, anchor, numbers)
         elif offsets:
             for k in range(4):
                 out[4 * a + k] = np.float32(0)
@@ -123,15 +127,19 @@ def box_encoder_step(context, sample, thread):
 def make_box_encoder_step(
     boxes: Batch, labels: Batch, encoded: Batch, classes: Batch, anchors: np.ndarray, numbers: np.ndarray, offsets: bool
 ) -> Step:
-    """The step for a batch; see the step."""
+    """The step for a batch; `numbers` is an ENCODING."""
     counts = np.ascontiguousarray(boxes.shapes[:, 0], np.int64)
-    values = (boxes.addresses, labels.addresses, encoded.addresses, classes.addresses, counts, anchors, len(anchors), numbers, offsets)
-    table, keep = context_table((*values, 0))
+    values = {
+        "boxes": boxes.addresses, "labels": labels.addresses, "encoded": encoded.addresses, "classes": classes.addresses,
+        "counts": counts, "anchors": anchors, "anchor_count": len(anchors), "numbers": numbers, "offsets": offsets, "scratch": 0,
+    }  # fmt: skip
+    table, keep = BOX_ENCODER.make(**values)
 
     def launches() -> list[Launch]:
         ends = np.cumsum(counts)
-        context = (*values, Scratch(4 * max(1, int(counts.sum()))), ends - counts, len(counts))
+        winners = Scratch(4 * max(1, int(counts.sum())))
+        context = BOX_ENCODER_GPU.entries(**values, winners=winners, starts=ends - counts, samples=len(counts))
         items = (("winners", int(counts.max(initial=0))), ("encode", len(anchors)))
         return [Launch(Kernel(_SOURCE, name), context, grid_of(most, len(counts))) for name, most in items]
 
-    return Step(box_encoder_step.address, table, no_explanation, 4 * len(anchors) + 192, 9, keep, launches=launches)
+    return Step(box_encoder_step.address, table, no_explanation, 4 * len(anchors) + 192, BOX_ENCODER.word.scratch, keep, launches=launches)

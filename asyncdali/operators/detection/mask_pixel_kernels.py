@@ -10,14 +10,13 @@ from ...compiled.intrinsics import address, load_f32, load_i64, store_i64
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import storage, view
 from ..random.random_distributions_kernels import new_stream, up_to
-from ..random.random_streams_kernels import open_stream
+from .mask_pixel_tables import MASK_PIXEL
+from .stream_kernels import open_sample
 
 _U = np.uint64
-_SAMPLE_STRIDE = _U(65537)
 _BLOCK = 256
 
-# Context table: 0 mask addresses, 1 shapes int64[samples, axes], 2 axes, 3 output addresses, 4 foreground int64[samples], 5 values or
-# thresholds float32[samples], 6 whether they are values, 7 key, 8 hi, 9 lo, 10 phase.
+at = MASK_PIXEL.at
 
 
 @cache
@@ -31,18 +30,17 @@ def mask_pixel_step(dtype: str) -> Compiled:
 
     @step_variant(dtype)
     def mask_pixel(context, sample, thread):
-        axes = load_i64(context + 16)
-        shape, out = load_i64(context + 8) + 8 * axes * sample, load_i64(load_i64(context + 24) + 8 * sample)
+        axes = load_i64(context + at.axes)
+        shape, out = load_i64(context + at.shapes) + 8 * axes * sample, load_i64(load_i64(context + at.outputs) + 8 * sample)
         count = 1
         for k in range(axes):
             count *= load_i64(shape + 8 * k)
-        mask = elements(load_i64(load_i64(context) + 8 * sample), count)
-        bound, by_value = np.float64(load_f32(load_i64(context + 40) + 4 * sample)), load_i64(context + 48) != 0
+        mask = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        bound, by_value = np.float64(load_f32(load_i64(context + at.bounds) + 4 * sample)), load_i64(context + at.by_value) != 0
         stream = new_stream()
-        hi = _U(load_i64(context + 64)) + _SAMPLE_STRIDE * _U(sample)
-        open_stream(stream, _U(load_i64(context + 56)), hi, _U(load_i64(context + 72)), _U(load_i64(context + 80)))
+        open_sample(stream, context + at.position_key, sample)
         matching = 0
-        if load_i64(load_i64(context + 32) + 8 * sample) != 0:
+        if load_i64(load_i64(context + at.foreground) + 8 * sample) != 0:
             for i in range(count):
                 matching += 1 if is_foreground(mask[i], bound, by_value) else 0
         if matching == 0:

@@ -8,30 +8,26 @@ import numpy as np
 from numba import types
 
 from ...compiled.intrinsics import c_function, larger, load_f32, load_i64, local_array, smaller, store_f32, store_i32, store_i64, view_i32
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import view
 from ..random.random_distributions_kernels import canonical64, new_stream, up_to
-from ..random.random_streams_kernels import open_stream
+from .object_bbox_tables import OBJECT, OBJECT_BBOX
+from .stream_kernels import open_sample
 
 _U, _F = np.uint64, np.float32
-_SAMPLE_STRIDE = _U(65537)
 MOST_AXES = 6
 OUT_OF_MEMORY = 1
-SCRATCH_FIELD = 18
-"""Entry of the context table with the offset of the scratch: int32 for each element of the largest mask."""
+
+at, object_at, record_at = OBJECT_BBOX.at, OBJECT.at, THREAD.at
 
 _axes_array = local_array(np.int64, MOST_AXES)
 # The number of objects is known only when they have been found, and the worst case (every pixel one) is too much to set aside.
 _allocate = c_function("malloc", types.int64, types.int64)
 _release = c_function("free", types.int64, types.int64)
 
-# Context table: 0 mask addresses, 1 shapes int64[samples, axes], 2 axes, 3-4 output addresses: begins, ends or extents (4: 0 where one
-# output has both), 5 those of classes (or 0), 6 whether the second are extents, 7 probabilities of the foreground float32[samples],
-# 8 backgrounds int64[samples], 9 classes int64 (or 0), 10 their weights float32, 11 first class of each sample int64[samples + 1],
-# 12 thresholds int64[samples, axes] (or 0), 13 objects that count (or 0: all), 14-17 key, hi, lo, phase, 18 scratch, 19 whether classes
-# are ignored.
-#
-# Objects: a table of records of 1 + 2 * axes int64: class, begin of the box, end of the box.
+_HEAD = OBJECT.words
+"""Words of an object's record before the box: its begin, then its end, int64[axes] each."""
 
 
 @inlined
@@ -71,7 +67,7 @@ def _number(parents, count):
 def _fits(record, axes, least):
     if least != 0:
         for k in range(axes):
-            if load_i64(record + 8 * (1 + axes + k)) - load_i64(record + 8 * (1 + k)) < load_i64(least + 8 * k):
+            if load_i64(record + 8 * (_HEAD + axes + k)) - load_i64(record + 8 * (_HEAD + k)) < load_i64(least + 8 * k):
                 return False
     return True
 
@@ -80,20 +76,20 @@ def _fits(record, axes, least):
 def _volume(record, axes):
     volume = 1
     for k in range(axes):
-        volume *= load_i64(record + 8 * (1 + axes + k)) - load_i64(record + 8 * (1 + k))
+        volume *= load_i64(record + 8 * (_HEAD + axes + k)) - load_i64(record + 8 * (_HEAD + k))
     return volume
 
 
 @inlined
 def _counts(record, axes, any_class, label, least):
     """Whether an object may be picked."""
-    return (any_class or load_i64(record) == label) and _fits(record, axes, least)
+    return (any_class or load_i64(record + object_at.label) == label) and _fits(record, axes, least)
 
 
 @inlined
 def _pick(stream, objects, number, axes, any_class, label, least, largest):
     """The address of the record drawn among objects that may be picked, of the `largest` ones (0: all); 0 if there is none."""
-    size, able = 8 * (1 + 2 * axes), 0
+    size, able = 8 * (_HEAD + 2 * axes), 0
     for k in range(number):
         able += 1 if _counts(objects + size * k, axes, any_class, label, least) else 0
     if able == 0:
@@ -137,9 +133,9 @@ def _sift(values, first, count):
 @inlined
 def _classes_found(objects, number, axes, classes):
     """The classes of all objects, sorted, each once, into int64 at `classes`; how many."""
-    size = 8 * (1 + 2 * axes)
+    size = 8 * (_HEAD + 2 * axes)
     for k in range(number):
-        store_i64(classes + 8 * k, load_i64(objects + size * k))
+        store_i64(classes + 8 * k, load_i64(objects + size * k + object_at.label))
     for k in range(number // 2 - 1, -1, -1):
         _sift(classes, k, number)
     for end in range(number - 1, 0, -1):
@@ -158,9 +154,9 @@ def _classes_found(objects, number, axes, classes):
 
 @inlined
 def _is_there(objects, number, axes, label):
-    size, there = 8 * (1 + 2 * axes), False
+    size, there = 8 * (_HEAD + 2 * axes), False
     for k in range(number):
-        there = there or load_i64(objects + size * k) == label
+        there = there or load_i64(objects + size * k + object_at.label) == label
     return there
 
 
@@ -191,40 +187,40 @@ def _pick_class(stream, objects, number, axes, classes, weights, count, least, l
 @inlined
 def _draw(context, sample, stream, objects, number, classes, weights):
     """The record of the object that is drawn, or 0; `classes` and `weights` have room for all there may be."""
-    axes, largest, least = load_i64(context + 16), load_i64(context + 104), load_i64(context + 96)
+    axes, largest, least = load_i64(context + at.axes), load_i64(context + at.largest), load_i64(context + at.least)
     least = least + 8 * axes * sample if least != 0 else 0
-    if load_i64(context + 152) != 0:
+    if load_i64(context + at.any_class) != 0:
         return _pick(stream, objects, number, axes, True, 0, least, largest)
-    if load_i64(context + 72) == 0:
+    if load_i64(context + at.classes) == 0:
         count = _classes_found(objects, number, axes, classes)
         for k in range(count):
             store_f32(weights + 4 * k, _F(1))
     else:
-        first = load_i64(load_i64(context + 88) + 8 * sample)
-        count = load_i64(load_i64(context + 88) + 8 * sample + 8) - first
+        first = load_i64(load_i64(context + at.firsts) + 8 * sample)
+        count = load_i64(load_i64(context + at.firsts) + 8 * sample + 8) - first
         for k in range(count):
-            label = load_i64(load_i64(context + 72) + 8 * (first + k))
+            label = load_i64(load_i64(context + at.classes) + 8 * (first + k))
             store_i64(classes + 8 * k, label)
             there = _is_there(objects, number, axes, label)
-            store_f32(weights + 4 * k, load_f32(load_i64(context + 80) + 4 * (first + k)) if there else _F(0))
+            store_f32(weights + 4 * k, load_f32(load_i64(context + at.weights) + 4 * (first + k)) if there else _F(0))
     return _pick_class(stream, objects, number, axes, classes, weights, count, least, largest)
 
 
 @inlined
 def _write(context, sample, shape, record):
     """The box of a record, or of the whole mask (0)."""
-    axes, extents = load_i64(context + 16), load_i64(context + 48) != 0
-    begins = load_i64(load_i64(context + 24) + 8 * sample)
-    ends = begins + 4 * axes if load_i64(context + 32) == 0 else load_i64(load_i64(context + 32) + 8 * sample)
+    axes, extents = load_i64(context + at.axes), load_i64(context + at.extents) != 0
+    begins = load_i64(load_i64(context + at.begins) + 8 * sample)
+    ends = begins + 4 * axes if load_i64(context + at.ends) == 0 else load_i64(load_i64(context + at.ends) + 8 * sample)
     for k in range(axes):
         begin, end = np.int64(0), load_i64(shape + 8 * k)
         if record != 0:
-            begin, end = load_i64(record + 8 * (1 + k)), load_i64(record + 8 * (1 + axes + k))
+            begin, end = load_i64(record + 8 * (_HEAD + k)), load_i64(record + 8 * (_HEAD + axes + k))
         store_i32(begins + 4 * k, np.int32(begin))
         store_i32(ends + 4 * k, np.int32(end - begin if extents else end))
-    if load_i64(context + 40) != 0:
-        label = load_i64(record) if record != 0 else load_i64(load_i64(context + 64) + 8 * sample)
-        store_i32(load_i64(load_i64(context + 40) + 8 * sample), np.int32(label))
+    if load_i64(context + at.labels) != 0:
+        label = load_i64(record + object_at.label) if record != 0 else load_i64(load_i64(context + at.backgrounds) + 8 * sample)
+        store_i32(load_i64(load_i64(context + at.labels) + 8 * sample), np.int32(label))
 
 
 @cache
@@ -254,7 +250,7 @@ def object_bbox_step(dtype: str) -> Compiled:
     @inlined
     def collect(mask, numbers, count, shape, axes, objects):
         """The table of objects; `numbers` as :func:`_number` leaves them."""
-        coordinates, size = _axes_array(), 8 * (1 + 2 * axes)
+        coordinates, size = _axes_array(), 8 * (_HEAD + 2 * axes)
         for k in range(axes):
             coordinates[k] = 0
         found = 0
@@ -264,37 +260,36 @@ def object_bbox_step(dtype: str) -> Compiled:
                 record = objects + size * number
                 if number == found:
                     found += 1
-                    store_i64(record, np.int64(mask[i]))
+                    store_i64(record + object_at.label, np.int64(mask[i]))
                     for k in range(axes):
-                        store_i64(record + 8 * (1 + k), coordinates[k])
-                        store_i64(record + 8 * (1 + axes + k), coordinates[k] + 1)
+                        store_i64(record + 8 * (_HEAD + k), coordinates[k])
+                        store_i64(record + 8 * (_HEAD + axes + k), coordinates[k] + 1)
                 else:
                     for k in range(axes):
-                        store_i64(record + 8 * (1 + k), smaller(load_i64(record + 8 * (1 + k)), coordinates[k]))
-                        store_i64(record + 8 * (1 + axes + k), larger(load_i64(record + 8 * (1 + axes + k)), coordinates[k] + 1))
+                        store_i64(record + 8 * (_HEAD + k), smaller(load_i64(record + 8 * (_HEAD + k)), coordinates[k]))
+                        store_i64(record + 8 * (_HEAD + axes + k), larger(load_i64(record + 8 * (_HEAD + axes + k)), coordinates[k] + 1))
             _next(coordinates, shape, axes)
 
     @step_variant("object_bbox", dtype)
     def object_bbox(context, sample, thread):
-        axes = load_i64(context + 16)
-        shape = load_i64(context + 8) + 8 * axes * sample
+        axes = load_i64(context + at.axes)
+        shape = load_i64(context + at.shapes) + 8 * axes * sample
         stream = new_stream()
-        hi = _U(load_i64(context + 120)) + _SAMPLE_STRIDE * _U(sample)
-        open_stream(stream, _U(load_i64(context + 112)), hi, _U(load_i64(context + 128)), _U(load_i64(context + 136)))
+        open_sample(stream, context + at.position_key, sample)
         count = np.int64(1)
         for k in range(axes):
             count *= load_i64(shape + 8 * k)
-        if not canonical64(stream) < np.float64(load_f32(load_i64(context + 56) + 4 * sample)) or count == 0:
+        if not canonical64(stream) < np.float64(load_f32(load_i64(context + at.foreground) + 4 * sample)) or count == 0:
             _write(context, sample, shape, 0)
             return 0
-        mask = elements(load_i64(load_i64(context) + 8 * sample), count)
-        numbers = view_i32(load_i64(thread) + load_i64(context + 8 * SCRATCH_FIELD), count)
-        regions(mask, numbers, count, shape, axes, load_i64(load_i64(context + 64) + 8 * sample))
+        mask = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        numbers = view_i32(load_i64(thread + record_at.scratch) + load_i64(context + at.scratch), count)
+        regions(mask, numbers, count, shape, axes, load_i64(load_i64(context + at.backgrounds) + 8 * sample))
         number = _number(numbers, count)
         given = np.int64(0)
-        if load_i64(context + 72) != 0:
-            given = load_i64(load_i64(context + 88) + 8 * sample + 8) - load_i64(load_i64(context + 88) + 8 * sample)
-        most, size = larger(number, given), 8 * (1 + 2 * axes)
+        if load_i64(context + at.classes) != 0:
+            given = load_i64(load_i64(context + at.firsts) + 8 * sample + 8) - load_i64(load_i64(context + at.firsts) + 8 * sample)
+        most, size = larger(number, given), 8 * (_HEAD + 2 * axes)
         objects = _allocate(size * number + 12 * most + 8)
         if objects == 0:
             return OUT_OF_MEMORY

@@ -10,7 +10,9 @@ from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
 from ..random.random_streams import StreamPosition
+from .bbox_crop_tables import BBOX_CROP
 from .rows import all_rows, first_rows, rows_batch
+from .stream_tables import position_words
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
@@ -205,23 +207,21 @@ class RandomBBoxCrop(StreamOperator):
         least = None if prune is None else np.array([prune], np.float32)
         windows, kept = np.zeros((count, 2, axes), np.float32), np.zeros(count, np.int64)
         indices, moved = np.zeros(len(boxes), np.int32), np.zeros_like(boxes)
-        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64)
-        table = np.array(
-            [
-                *words.tolist(), count, axes, address_of(boxes), address_of(firsts), address_of(thresholds), len(thresholds),
-                bool(spec.constant("allow_no_crop")) and crop is None, spec.constant("num_attempts"), spec.constant("total_num_attempts"),
-                address_of(scaling), address_of(aspects), len(aspects) // 2, _at(crop), _at(shape),
-                bool(spec.constant("all_boxes_above_threshold")), spec.constant("threshold_type") == "iou", _at(least), address_of(windows),
-                address_of(kept), address_of(indices), address_of(moved),
-            ],
-            np.int64,
+        table, keep = BBOX_CROP.make(
+            **position_words(position), samples=count, axes=axes, boxes=boxes, firsts=firsts, thresholds=thresholds,
+            threshold_count=len(thresholds), no_crop=bool(spec.constant("allow_no_crop")) and crop is None,
+            attempts=spec.constant("num_attempts"), all_attempts=spec.constant("total_num_attempts"), scaling=scaling, aspects=aspects,
+            aspect_count=len(aspects) // 2, crop_shapes=_or_zero(crop), input_shapes=_or_zero(shape),
+            need_all=bool(spec.constant("all_boxes_above_threshold")), iou=spec.constant("threshold_type") == "iou",
+            prune=_or_zero(least), windows=windows, kept=kept, indices=indices, moved=moved,
         )  # fmt: skip
         failed = self._kernel(address_of(table))
+        del keep
         if failed:
             message = "no window overlaps the boxes as asked for; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
             raise SampleError(failed - 1, message)
         return windows, kept, indices, moved
 
 
-def _at(array: np.ndarray | None) -> int:
-    return 0 if array is None else address_of(array)
+def _or_zero(array: np.ndarray | None) -> np.ndarray | int:
+    return 0 if array is None else array

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..random.random import StreamOperator
+from .mask_pixel_tables import MASK_PIXEL
+from .stream_tables import position_words
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
@@ -59,14 +60,9 @@ class RandomMaskPixel(StreamOperator):
         output = Batch(np.full((len(source), 1), source.ndim, np.int64), DALIDataType.INT64)
         shapes, foreground = np.ascontiguousarray(source.shapes), arguments.scalars("foreground", np.int64)
         bounds = np.ascontiguousarray(arguments.scalars("value" if by_value else "threshold"))
-        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
-        keep = (source.addresses, shapes, output.addresses, foreground, bounds)
-        context = np.array(
-            [
-                address_of(source.addresses), address_of(shapes), source.ndim, address_of(output.addresses), address_of(foreground),
-                address_of(bounds), by_value, *words,
-            ],
-            np.int64,
+        context, keep = MASK_PIXEL.make(
+            inputs=source.addresses, shapes=shapes, axes=source.ndim, outputs=output.addresses, foreground=foreground, bounds=bounds,
+            by_value=by_value, **position_words(position),
         )  # fmt: skip
         kernel = self._kernels.mask_pixel_step(storage_dtype(source.dtype).name)
         return Planned([output], [Step(kernel.address, context, no_explanation, keep=keep)])

@@ -8,9 +8,11 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, context_table, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, register
 from ..random.random import StreamOperator
+from .object_bbox_tables import OBJECT_BBOX
 from .rows import first_rows
+from .stream_tables import position_words
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
@@ -91,16 +93,17 @@ class RandomObjectBBox(StreamOperator):
         joined, labelled = self.spec.constant("format") == "box", self.spec.constant("output_class")
         boxes = [self._output(count, 2 * source.ndim)] if joined else [self._output(count, source.ndim) for _ in range(2)]
         outputs = boxes + [self._output(count, None)] * bool(labelled)
-        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
-        context, keep = context_table([
-            source.addresses, np.ascontiguousarray(source.shapes), source.ndim, boxes[0].addresses, 0 if joined else boxes[1].addresses,
-            outputs[-1].addresses if labelled else 0, self.spec.constant("format") == "anchor_shape",
-            arguments.scalars("foreground_prob"), backgrounds, classes, weights, firsts, threshold, self.spec.constant("k_largest") or 0,
-            *words, 0, bool(self.spec.constant("ignore_class")),
-        ])  # fmt: skip
+        context, keep = OBJECT_BBOX.make(
+            inputs=source.addresses, shapes=np.ascontiguousarray(source.shapes), axes=source.ndim, begins=boxes[0].addresses,
+            ends=0 if joined else boxes[1].addresses, labels=outputs[-1].addresses if labelled else 0,
+            extents=self.spec.constant("format") == "anchor_shape", foreground=arguments.scalars("foreground_prob"),
+            backgrounds=backgrounds, classes=classes, weights=weights, firsts=firsts, least=threshold,
+            largest=self.spec.constant("k_largest") or 0, **position_words(position), scratch=0,
+            any_class=bool(self.spec.constant("ignore_class")),
+        )  # fmt: skip
         kernel = self._kernels.object_bbox_step(storage_dtype(source.dtype).name)
         scratch = 4 * int(sizes.max(initial=0))
-        return Planned(outputs, [Step(kernel.address, context, self._explain, scratch, self._kernels.SCRATCH_FIELD, keep)])
+        return Planned(outputs, [Step(kernel.address, context, self._explain, scratch, OBJECT_BBOX.word.scratch, keep)])
 
     @staticmethod
     def _output(count: int, length: int | None) -> Batch:

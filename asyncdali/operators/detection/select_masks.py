@@ -87,8 +87,8 @@ class SelectMasks(Operator):
             raise SampleError(int(id_sample[k]), f"the mask {int(wanted[k])} is selected, but no polygon belongs to it")
         by_id = np.argsort(position, kind="stable")
         chosen, position = chosen[by_id], position[by_id]
-        found = np.concatenate([polygon_sample[chosen, None], rows[chosen]], axis=1)
-        return found, position - first_rows(ids.shapes[:, 0])[found[:, 0]]
+        selected = np.concatenate([polygon_sample[chosen, None], rows[chosen]], axis=1)
+        return selected, position - first_rows(ids.shapes[:, 0])[selected[:, 0]]
 
     @staticmethod
     def _check_ranges(rows: np.ndarray, available: np.ndarray) -> None:

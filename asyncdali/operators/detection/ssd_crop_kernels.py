@@ -8,18 +8,17 @@ import numpy as np
 from ...compiled.intrinsics import larger, load_f32, load_i64, local_array, smaller, store_f64, store_i32, store_i64
 from ...compiled.step import compiled, inlined
 from ..random.random_distributions_kernels import new_stream, up_to
-from ..random.random_streams_kernels import open_stream, range32
+from ..random.random_streams_kernels import range32
+from .ssd_crop_tables import SSD_CROP
+from .stream_kernels import open_sample
 
 _U, _F = np.uint64, np.float32
-_SAMPLE_STRIDE = _U(65537)
 _UNCHANGED = 6
 """The choice not to crop; those before it are least overlaps."""
 
 _corners = local_array(np.float64, 4)
 
-# Table of draw_ssd_crops: 0 key, 1 hi, 2 lo, 3 phase, 4 samples, 5 boxes float32[all, 4] (left, top, right, bottom), 6 first box of each
-# sample int64[samples + 1], 7 attempts for each choice; results: 8 windows float64[samples, 4], 9 boxes kept int64[samples], 10 their
-# indices int32[all], 11 whether it was cropped int64[samples].
+at = SSD_CROP.at
 
 
 @inlined
@@ -90,14 +89,13 @@ def _search(stream, window, boxes, count, attempts, indices):
 def draw_ssd_crops(table):
     """ssd_random_crop of a batch."""
     stream, window = new_stream(), _corners()
-    sample_hi = _U(load_i64(table + 8))
-    for i in range(load_i64(table + 32)):
-        open_stream(stream, _U(load_i64(table)), sample_hi, _U(load_i64(table + 16)), _U(load_i64(table + 24)))
-        first = load_i64(load_i64(table + 48) + 8 * i)
-        count = load_i64(load_i64(table + 48) + 8 * i + 8) - first
-        indices = load_i64(table + 80) + 4 * first
-        kept = _search(stream, window, load_i64(table + 40) + 16 * first, count, load_i64(table + 56), indices)
-        store_i64(load_i64(table + 88) + 8 * i, 0 if kept < 0 else 1)
+    for i in range(load_i64(table + at.samples)):
+        open_sample(stream, table + at.position_key, i)
+        first = load_i64(load_i64(table + at.firsts) + 8 * i)
+        count = load_i64(load_i64(table + at.firsts) + 8 * i + 8) - first
+        indices = load_i64(table + at.indices) + 4 * first
+        kept = _search(stream, window, load_i64(table + at.boxes) + 16 * first, count, load_i64(table + at.attempts), indices)
+        store_i64(load_i64(table + at.cropped) + 8 * i, 0 if kept < 0 else 1)
         if kept < 0:
             window[0] = window[1] = 0.0
             window[2] = window[3] = 1.0
@@ -105,7 +103,6 @@ def draw_ssd_crops(table):
             for k in range(count):
                 store_i32(indices + 4 * k, np.int32(k))
         for k in range(4):
-            store_f64(load_i64(table + 64) + 8 * (4 * i + k), window[k])
-        store_i64(load_i64(table + 72) + 8 * i, kept)
-        sample_hi += _SAMPLE_STRIDE
+            store_f64(load_i64(table + at.windows) + 8 * (4 * i + k), window[k])
+        store_i64(load_i64(table + at.kept) + 8 * i, kept)
     return 0

@@ -9,11 +9,13 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ..arrays.strided import Pieces, dense_strides, like
-from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, context_table, register
+from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..layouts import input_layout
 from ..random.random import StreamOperator
 from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
+from .ssd_crop_tables import SSD_CROP
+from .stream_tables import position_words
 
 
 @register
@@ -81,9 +83,10 @@ class SSDRandomCrop(StreamOperator):
         count = len(firsts) - 1
         windows, kept, cropped = np.zeros((count, 4)), np.zeros(count, np.int64), np.zeros(count, np.int64)
         indices = np.zeros(len(rows), np.int32)
-        words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
-        attempts = self.spec.constant("num_attempts")
-        table, _ = context_table((*words, count, rows, firsts, attempts, windows, kept, indices, cropped))
+        table, _ = SSD_CROP.make(
+            **position_words(position), samples=count, boxes=rows, firsts=firsts, attempts=self.spec.constant("num_attempts"),
+            windows=windows, kept=kept, indices=indices, cropped=cropped,
+        )  # fmt: skip
         self._draw(table.ctypes.data)
         own = np.arange(len(rows)) - np.repeat(firsts[:-1], np.diff(firsts)) < np.repeat(kept, np.diff(firsts))
         chosen = (indices + np.repeat(firsts[:-1], np.diff(firsts)))[own]

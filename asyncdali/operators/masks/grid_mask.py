@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .grid_mask_tables import GEOMETRY, GRID
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 
@@ -53,22 +54,24 @@ class GridMask(Operator):
             i = int(np.flatnonzero(tile <= 0)[0])
             raise SampleError(i, f"`tile` must be positive, got {tile[i]}")
         angle, size = arguments.scalars("angle").astype(np.float64), tile.astype(np.float32)
-        rows = np.stack(
-            [
-                np.cos(angle).astype(np.float32) / size, np.sin(angle).astype(np.float32) / size,
-                -(arguments.scalars("shift_x") / size), -(arguments.scalars("shift_y") / size), arguments.scalars("ratio"),
-            ],
-            axis=1,
-        )  # fmt: skip
+        grids, word = np.empty((len(source), GRID.words), np.float32), GRID.word
+        grids[:, word.cosine] = np.cos(angle).astype(np.float32) / size
+        grids[:, word.sine] = np.sin(angle).astype(np.float32) / size
+        grids[:, word.shift_x] = -(arguments.scalars("shift_x") / size)
+        grids[:, word.shift_y] = -(arguments.scalars("shift_y") / size)
+        grids[:, word.ratio] = arguments.scalars("ratio")
         output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self._kernels.make_step(source, output, geometry, rows)])
+        return Planned([output], [self._kernels.make_step(source, output, geometry, grids)])
 
     @staticmethod
     def _geometry(source: Batch) -> np.ndarray:
-        """int64[samples, 4]: planes (frames, channels before), height, width, channels behind."""
+        """GEOMETRY records of the samples."""
         layout = source.layout or {2: "HW", 3: "HWC"}.get(source.ndim, "")
         height = layout.find("H")
         if height < 0 or layout[height : height + 2] != "HW" or layout[height + 2 :] not in ("", "C"):
             raise ValueError(f'The layout "{source.layout}" of {source.ndim} dimensions does not tell where H, W and a last C are')
-        parts = (slice(None, height), slice(height, height + 1), slice(height + 1, height + 2), slice(height + 2, None))
-        return np.stack([source.shapes[:, part].prod(axis=1) for part in parts], axis=1)
+        records, word = GEOMETRY.zeros(len(source)), GEOMETRY.word
+        records[:, word.planes] = source.shapes[:, :height].prod(axis=1)
+        records[:, word.height], records[:, word.width] = source.shapes[:, height], source.shapes[:, height + 1]
+        records[:, word.channels] = source.shapes[:, height + 2 :].prod(axis=1)
+        return records

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import load_f32, load_i64
+from ...compiled.intrinsics import load_i64, view_f32, view_i64
 from ...compiled.step import Compiled, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import view
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .grid_mask_tables import GEOMETRY, GRID, GRID_MASK
 
-# Context table: 0 input addresses, 1 output addresses, 2 geometry int64[samples, 4] (planes, height, width, channels), 3 grid
-# float32[samples, 5] (cosine and sine by tile, shifts by tile, ratio).
-
+at, shape, turned = GRID_MASK.at, GEOMETRY.word, GRID.word
 _SOURCE = Path(__file__).with_name("grid_mask_kernels.cu")
 
 
@@ -28,14 +28,14 @@ def grid_mask_step(dtype: str) -> Compiled:
 
     @step_variant(dtype)
     def grid_mask(context, sample, thread):
-        geometry, grid = load_i64(context + 16) + 32 * sample, load_i64(context + 24) + 20 * sample
-        planes, height = load_i64(geometry), load_i64(geometry + 8)
-        width, channels = load_i64(geometry + 16), load_i64(geometry + 24)
+        geometry = view_i64(load_i64(context + at.geometry) + shape.size * sample, shape.words)
+        planes, height, width, channels = geometry[shape.planes], geometry[shape.height], geometry[shape.width], geometry[shape.channels]
         count = planes * height * width * channels
-        source = elements(load_i64(load_i64(context) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + 8) + 8 * sample), count)
-        cosine, sine, ratio = load_f32(grid), load_f32(grid + 4), load_f32(grid + 16)
-        shift_x, shift_y = load_f32(grid + 8), load_f32(grid + 12)
+        source = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        grid = view_f32(load_i64(context + at.grids) + 4 * turned.words * sample, turned.words)
+        cosine, sine, ratio = grid[turned.cosine], grid[turned.sine], grid[turned.ratio]
+        shift_x, shift_y = grid[turned.shift_x], grid[turned.shift_y]
         e = 0
         for _ in range(planes):
             for y in range(height):
@@ -52,13 +52,13 @@ def grid_mask_step(dtype: str) -> Compiled:
 
 
 def make_step(source: Batch, output: Batch, geometry: np.ndarray, grid: np.ndarray) -> Step:
-    """The step for a batch; see the context table."""
+    """The step for a batch; `geometry` are GEOMETRY records, `grid` are GRIDs."""
     geometry, grid = np.ascontiguousarray(geometry, np.int64), np.ascontiguousarray(grid, np.float32)
-    values = (source.addresses, output.addresses, geometry, grid)
-    table, keep = context_table(values)
+    entries = GRID_MASK.entries(inputs=source.addresses, outputs=output.addresses, geometry=geometry, grids=grid, samples=len(source))
+    table, keep = laid_out(entries)
     step = Step(grid_mask_step(storage_dtype(source.dtype).name).address, table, no_explanation, keep=keep)
     name, count = element_type(storage_dtype(source.dtype)), len(source)
     kernel = Kernel(_SOURCE, "grid_mask", (("IN", name), ("OUT", name)))
     blocks = grid_of(int(geometry.prod(axis=1).max(initial=0)), count)
-    step.launches = lambda: [Launch(kernel, (*values, count), blocks)]
+    step.launches = lambda: [Launch(kernel, entries, blocks)]
     return step

@@ -209,12 +209,12 @@ class MultiPaste(Operator):
         """Extents along `axis`, in which all images of a sample must agree; the sample's own where it pastes none."""
         if not pasted:
             return first.shapes[:, axis]
-        found = np.stack([batch.shapes[:, axis] for batch in pasted], axis=1)
-        wrong = (used & (found != found[:, :1])).any(axis=1)
+        extents = np.stack([batch.shapes[:, axis] for batch in pasted], axis=1)
+        wrong = (used & (extents != extents[:, :1])).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {found[i][used[i]].tolist()}")
-        return np.where(used[:, 0], found[:, 0], first.shapes[:, axis])
+            raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
+        return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
 
 def _allowed() -> str:

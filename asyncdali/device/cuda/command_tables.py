@@ -1,0 +1,71 @@
+"""Commands for CUDA's driver: one table for each kind. Commands follow one another; the first word of each says its kind."""
+
+from __future__ import annotations
+
+from ...compiled.tables import Field, Table
+
+WAIT, RECORD, COPY, STAGE, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE = range(8)
+"""Kinds of commands."""
+
+_KIND = Field("kind", "int64", "which command it is")
+_STREAM = Field("stream", "CUstream", "the stream that is told")
+_EVENT = Field("event", "CUevent", "handle of the event")
+_FUNCTION = Field("function", "CUfunction", "the kernel")
+_TARGET = Field("target", "address", "where the bytes go")
+_SOURCE = Field("source", "address", "where the bytes are")
+_BYTES = Field("bytes", "int64", "how many bytes")
+
+WAIT_COMMAND = Table("WAIT_COMMAND", _KIND, _STREAM, _EVENT)
+"""The stream waits for the event."""
+
+RECORD_COMMAND = Table("RECORD_COMMAND", _KIND, _STREAM, _EVENT)
+"""The event is recorded in the stream."""
+
+COPY_COMMAND = Table("COPY_COMMAND", _KIND, _STREAM, _TARGET, _SOURCE, _BYTES)
+"""The stream copies between any memory."""
+
+STAGE_COMMAND = Table("STAGE_COMMAND", _KIND, _TARGET, _SOURCE, _BYTES)
+"""The host copies within its memory, at once."""
+
+LAUNCH_COMMAND = Table(
+    "LAUNCH_COMMAND",
+    _KIND,
+    _STREAM,
+    _FUNCTION,
+    Field("blocks", "int64", "of the grid", "xy"),
+    Field("threads", "int64", "of a block"),
+    Field("shared", "int64", "bytes of dynamic shared memory"),
+    Field("context", "address", "of the kernel's table, its only argument"),
+    Field("arguments", "addresses", "of the kernel's arguments: of `context`; written when the command is carried out"),
+)
+"""The stream launches a kernel over a table."""
+
+LAUNCH_EACH_COMMAND = Table(
+    "LAUNCH_EACH_COMMAND",
+    _KIND,
+    _STREAM,
+    _FUNCTION,
+    Field("blocks", "int64", "of the grid", "xyz"),
+    Field("threads", "int64", "of a block", "xyz"),
+    Field("launches", "int64", "number of launches"),
+    Field("count", "int64", "arguments of each launch"),
+    Field("arguments", "addresses[launches, count]", "of the arguments"),
+)
+"""The stream launches a kernel several times."""
+
+CALL_COMMAND = Table(
+    "CALL_COMMAND",
+    _KIND,
+    Field("function", "address", "of a function that gives a status"),
+    Field("argument", "int64", "the function may take the first ones only", "abcdef"),
+)
+"""The host calls another library's function."""
+
+SYNCHRONIZE_COMMAND = Table("SYNCHRONIZE_COMMAND", _KIND, _EVENT)
+"""The host waits for the event."""
+
+COMMANDS = {
+    WAIT: WAIT_COMMAND, RECORD: RECORD_COMMAND, COPY: COPY_COMMAND, STAGE: STAGE_COMMAND, LAUNCH: LAUNCH_COMMAND,
+    LAUNCH_EACH: LAUNCH_EACH_COMMAND, CALL: CALL_COMMAND, SYNCHRONIZE: SYNCHRONIZE_COMMAND,
+}  # fmt: skip
+"""The tables by kind."""

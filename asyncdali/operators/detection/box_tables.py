@@ -1,0 +1,53 @@
+"""Tables of ``bbox_paste`` and ``box_encoder``."""
+
+from __future__ import annotations
+
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+
+PLACEMENT = Table(
+    "PLACEMENT",
+    Field("scale", "float32", "factor of all coordinates"),
+    Field("shift", "float32", "added to the scaled coordinates", "xy"),
+)
+"""Record of a sample, of float32."""
+
+BOX_PASTE = Table(
+    "BOX_PASTE",
+    INPUTS,
+    OUTPUTS,
+    Field("boxes", "int64[samples]", "boxes of each sample"),
+    Field("placements", "PLACEMENT[samples]", "where the images go on their canvases"),
+    Field("corners", "int64", "1: boxes are two corners; 0: a corner and extents"),
+)
+
+_CENTRED = ("x", "y", "width", "height")
+
+ENCODING = Table(
+    "ENCODING",
+    Field("scale", "float32", "factor of boxes and anchors before offsets are computed"),
+    Field("mean", "float32", "subtracted from offsets", _CENTRED),
+    Field("std", "float32", "that offsets are divided by", _CENTRED),
+    Field("criteria", "float32", "overlap above which an anchor takes a box"),
+)
+"""Record of the operator, of float32."""
+
+BOX_ENCODER = Table(
+    "BOX_ENCODER",
+    Field("boxes", "addresses", "of the boxes: left, top, right, bottom"),
+    Field("labels", "addresses", "of the boxes' labels"),
+    Field("encoded", "addresses", "of the output: a box for each anchor"),
+    Field("classes", "addresses", "of the output: a label for each anchor"),
+    Field("counts", "int64[samples]", "boxes of each sample"),
+    Field("anchors", "float32[anchor_count, 4]", "left, top, right, bottom"),
+    Field("anchor_count", "int64", "number of anchors"),
+    Field("numbers", "ENCODING", "how offsets are made"),
+    Field("offsets", "int64", "1: offsets are wanted; 0: boxes"),
+    Field("scratch", "int64", "offset of the scratch: int32[anchor_count], then float32[4] from the next multiple of 64"),
+)
+
+BOX_ENCODER_GPU = BOX_ENCODER.extended(
+    Field("winners", "int32[all boxes]", "best anchor of each box; scratch"),
+    Field("starts", "int64[samples]", "number of each sample's first box"),
+    SAMPLES,
+)
+"""What a GPU's kernels read; they have no use for `scratch`."""
