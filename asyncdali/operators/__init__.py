@@ -17,6 +17,7 @@ MODULES = (
     "operators.color.color",
     "operators.color.color_space",
     "operators.color.color_twist",
+    "operators.color.debayer",
     "operators.color.equalize",
     "operators.color.jpeg_distortion",
     "operators.conditional",

@@ -33,7 +33,7 @@ class Jitter(StreamOperator):
         args=(
             Arg("fill_value", "float", 0.0, "Value outside of the image; not needed, because neighbours are always inside."),
             Arg(
-                "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; neighbours are whole pixels: no difference."
+                "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; they are whole pixels: no difference."
             ),
             Arg("mask", "int", 1, "0: the image stays as it is.", tensor=True),
             Arg("nDegree", "int", 2, "How many different displacements there are along each axis.", stream=True),

@@ -1,0 +1,89 @@
+"""debayer: colour images from the mosaic of a sensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch, storage_dtype
+from ...types import DALIDataType
+from ..arrays.strided import like
+from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..layouts import input_layout
+from ..unfolding import Frames, PerFrame
+from .debayer_tables import DEBAYER_RECORD
+
+LAYOUTS = ("HWC", "HW", "FHWC", "FHW")
+_TYPES = (DALIDataType.UINT8, DALIDataType.UINT16)
+ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv")
+_OF_GPU = ("default", "default_npp")
+
+
+@register
+class Debayer(PerFrame):
+    """See the schema."""
+
+    on_cuda = True
+    schema = Schema(
+        name="debayer",
+        aliases=("experimental.debayer",),
+        doc="""Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+
+        Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
+        input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
+        along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".""",
+        devices=("cpu", "gpu"),
+        args=(
+            Arg("algorithm", "str", None, 'Name of the algorithm, in any case; by default "bilinear_ocv", on a GPU "default_npp".'),
+            Arg(
+                "blue_position", "int_list", REQUIRED,
+                "Row and column (0 or 1) of the blue pixel in the 2 x 2 pixels that begin at row 1, column 1.", tensor=True,
+            ),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        allowed = ALGORITHMS + (_OF_GPU if spec.device == "gpu" else ())
+        name = str(spec.constant("algorithm") or allowed[0]).lower()
+        if name not in allowed:
+            raise ValueError(f'Unknown `algorithm` "{name}" on the device "{spec.device}"; supported are {", ".join(allowed)}')
+        self._algorithm = 0 if name in _OF_GPU else ALGORITHMS.index(name)
+        from . import debayer_kernels
+
+        self._kernels = debayer_kernels
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
+        if source in _TYPES:
+            self._kernels.debayer_step(storage_dtype(source).name).compile()
+        return dtypes
+
+    def data_layout(self, source: Batch) -> str:
+        return input_layout(source, LAYOUTS)
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
+        source = inputs[0]
+        layout = input_layout(source, LAYOUTS)
+        if source.dtype not in _TYPES:
+            raise ValueError(f"debayer works on {' and '.join(kind.name for kind in _TYPES)}; the input is {source.dtype.name}")
+        if source.dtype != DALIDataType.UINT8 and ALGORITHMS[self._algorithm] == "vng_ocv":
+            raise ValueError(f'`algorithm` "vng_ocv" works on UINT8 only; the input is {source.dtype.name}')
+        first = layout.index("H")
+        extents = source.shapes[:, first : first + 2]
+        self._refuse((source.shapes[:, first + 2 :] != 1).any(axis=1), "the input must have one channel, got the shape", source.shapes)
+        self._refuse((extents % 2 != 0).any(axis=1), "height and width must be even, got", extents)
+        blue = arguments.vectors("blue_position", 2, np.int64)
+        self._refuse(((blue != 0) & (blue != 1)).any(axis=1), "`blue_position` must be two of 0 and 1, got", blue)
+        records = DEBAYER_RECORD.zeros(len(source))
+        records[:, DEBAYER_RECORD.columns("frames")] = source.shapes[:, :first].prod(axis=1)
+        records[:, DEBAYER_RECORD.word.height : DEBAYER_RECORD.word.width + 1] = extents
+        records[:, DEBAYER_RECORD.columns("blue")] = blue
+        channels = np.full((len(source), 1), 1 if ALGORITHMS[self._algorithm] == "gray_ocv" else 3)
+        output = like(source, np.concatenate([source.shapes[:, : first + 2], channels], axis=1), layout[: first + 2] + "C")
+        return Planned([output], [self._kernels.make_debayer_step(source, output, records, self._algorithm)])
+
+    @staticmethod
+    def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"{message} {values[i].tolist()}")
