@@ -1,4 +1,4 @@
-"""The command line: ``asyncdali demo``, ``bench`` and ``doctor``, and tools for data sets."""
+"""The command line: ``asyncdali demo``, ``bench``, ``doctor`` and ``cache``, and tools for data sets."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     index = commands.add_parser("wds2idx", help="make the index file of a WebDataset archive")
     index.add_argument("archive", help="the tar file")
     index.add_argument("index_file", nargs="?", help="its index, to be written (default: the archive's name with .idx)")
-    from .tooling import bench, doctor
+    from .tooling import bench, doctor, kernels
 
+    kernels.add_arguments(commands)
     bench.add_arguments(commands)
     doctor.add_arguments(commands)
     options = parser.parse_args(argv)

@@ -8,10 +8,11 @@ addresses. User-facing tensor lists are views of a placed batch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from .compiled.memory import address_of
 from .types import DALIDataType, to_dali_type
@@ -187,6 +188,33 @@ class Batch:
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
         return np.multiply.reduce(self.shapes, 1) * self.itemsize  # every batch asks: half of the time that `prod` takes
+
+    def checked_sizes(self) -> np.ndarray:
+        """:meth:`sizes`; TooLarge (a MemoryError) that names the sample if one has more bytes than a sample may have."""
+        sizes = self.sizes()
+        shapes = self.shapes
+        if len(sizes):
+            bits = int(shapes.max(initial=0)).bit_length() * shapes.shape[1]  # 64-bit products wrap around
+            if bits > 58 or sizes.max() >= limits.CHECKED:
+                for k, shape in enumerate(shapes.tolist()):
+                    limits.check_cap(shape, self.itemsize, f"sample {k}", k)
+        return sizes
+
+    def reserve(self, allocate: Callable[[int], Any]) -> None:
+        """Take memory from `allocate`, and :meth:`place` the samples in it. TooLarge as :meth:`checked_sizes`, or for lack of memory."""
+        sizes = self.checked_sizes()
+        self.place(self.granted(allocate, int(sizes.sum()), sizes), sizes=sizes)
+
+    def granted(self, allocate: Callable[[int], Any], total: int, sizes: np.ndarray) -> Any:
+        """``allocate(total)``; TooLarge names the largest sample."""
+        try:
+            return allocate(total)
+        except limits.TooLarge as error:
+            k = int(sizes.argmax())
+            shape = tuple(self.shapes[k].tolist())
+            most, whole = int(sizes[k]), int(sizes.sum())
+            text = f"sample {k}, the largest, of shape {shape} has {most:,} bytes, the batch of {len(sizes)} has {whole:,}"
+            raise limits.TooLarge(f"{text}: {error}", k) from None
 
     def place(self, memory: Any, address: int | None = None, sizes: np.ndarray | None = None) -> None:
         """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that

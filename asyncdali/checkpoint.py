@@ -3,7 +3,8 @@
 A checkpoint says where every stateful operator is after the last iteration returned to the user, and describes the graph it belongs
 to, so that a mismatch can be reported readably. Keys of the body: ``format``, ``version``, ``library``, ``graph`` (see
 :func:`describe_graph`), ``operators`` {name: position}, ``iteration``, ``epoch``, ``iterator``, and where operators decided something in
-``build()`` that results depend on, ``settings`` {name: what}.
+``build()`` that results depend on, ``settings`` {name: what}. Where sources have met the end of the epoch: ``ahead`` {``ended``: "here" or
+"ahead" of the next batch, ``resets``: ends to come that were reset already, ``more``: iterations in flight}.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from typing import Any
+
+from ._files import replace_file
 
 FORMAT = "asyncdali checkpoint"
 VERSION = 1
@@ -34,11 +36,13 @@ def encode(
     iterator: Any,
     library: str,
     settings: dict[str, Any] | None = None,
+    ahead: dict[str, Any] | None = None,
 ) -> bytes:
     """The bytes of a checkpoint; `graph_json` is the canonical JSON of the graph's description (made once per pipeline)."""
     decided = f'"settings":{_canonical(settings)},' if settings else ""
+    near = f'"ahead":{_canonical(ahead)},' if ahead else ""
     body = (
-        f'{{"epoch":{epoch},"format":{_canonical(FORMAT)},"graph":{graph_json},"iteration":{iteration},"iterator":{_canonical(iterator)},'
+        f'{{{near}"epoch":{epoch},"format":{_canonical(FORMAT)},"graph":{graph_json},"iteration":{iteration},"iterator":{_canonical(iterator)},'
         f'"library":{_canonical(library)},"operators":{_canonical(operators)},{decided}"version":{VERSION}}}'
     )
     digest = hashlib.sha256(body.encode()).hexdigest()
@@ -68,71 +72,70 @@ def decode(data: Any) -> dict[str, Any]:
         raise CheckpointError("Failed to deserialize checkpoint: its content was altered (the digest does not match)")
     if body.get("version") != VERSION:
         raise CheckpointError(f"this checkpoint has format version {body.get('version')}; this library reads version {VERSION}")
-    wanted = {"operators": dict, "graph": dict, "iteration": int, "epoch": int}
-    wrong = [key for key, kind in wanted.items() if type(body.get(key)) is not kind]
-    if type(body.get("settings", {})) is not dict:
-        wrong.append("settings")
+    wrong = _wrong_parts(body)
     if wrong:
         raise CheckpointError(f"Failed to deserialize checkpoint: {', '.join(wrong)} missing or of the wrong kind")
     return body
 
 
+_LARGEST = 2**62
+"""Iterations and epochs beyond are no numbers that a run has counted."""
+
+
+def _wrong_parts(body: dict[str, Any]) -> list[str]:
+    """Names of the parts of a body that are not what :func:`encode` writes: what reads them relies on their kinds."""
+    wrong = [key for key in ("operators", "graph") if type(body.get(key)) is not dict]
+    wrong += [key for key in ("iteration", "epoch") if type(body.get(key)) is not int or not 0 <= body[key] < _LARGEST]
+    if type(body.get("settings", {})) is not dict:
+        wrong.append("settings")
+    if "graph" not in wrong and not _is_graph(body["graph"]):
+        wrong.append("graph")
+    if not _is_ahead(body.get("ahead", {})):
+        wrong.append("ahead")
+    return wrong
+
+
+def _is_graph(graph: dict[str, Any]) -> bool:
+    operators = graph.get("operators", {})
+    return type(operators) is dict and all(type(entry) is dict and type(entry.get("args", {})) is dict for entry in operators.values())
+
+
+def _is_ahead(ahead: Any) -> bool:
+    kinds = {"ended": lambda value: value in ("here", "ahead"), "resets": lambda value: 0 < value <= 1000,
+             "more": lambda value: -10_000 <= value <= 10_000}  # fmt: skip
+    types = {"ended": str, "resets": int, "more": int}
+    if type(ahead) is not dict or not ahead.keys() <= kinds.keys():
+        return False
+    return all(type(value) is types[name] and kinds[name](value) for name, value in ahead.items()) and not (
+        ahead.get("ended") == "here" and "resets" in ahead
+    )
+
+
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write atomically: after a crash the file holds either the old content or all of the new."""
-    path = os.fspath(path)
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "No such directory", folder)
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the rename durable where the system allows it."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    """Write atomically: after a crash the file holds either the old content or all of the new. Permissions: see ``replace_file``."""
+    replace_file(path, data, durable=True)
 
 
 # --------------------------------------------------------------------------------------------------------------- the graph
 
 
-def describe_graph(plan: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[str, Any]:
     """What a checkpoint says about its graph: kinds, wiring, arguments that change the stream, data set sizes.
 
-    `plan` is a ``graph.plan.Plan``; `sizes` maps reader names to numbers of samples. Not in it: seeds, paths, threads, queue depths,
-    executor flags, hints, batch size, devices.
+    `plan` is a ``graph.plan.Plan``; `data` maps reader names to (number of samples, digest of their names). Not in it: seeds, folders,
+    threads, queue depths, executor flags, hints, batch size, devices.
     """
     home: dict[int, str] = {}
     for planned in plan.operators:
         for index, edge in enumerate(planned.outputs):
-            if planned.spec.schema.name == "_transfer":
+            if planned.is_transfer:
                 home[edge] = home[planned.inputs[0]]
             else:
                 home[edge] = planned.spec.name if len(planned.outputs) == 1 else f"{planned.spec.name}[{index}]"
     operators = {}
     for planned in plan.operators:
         spec = planned.spec
-        if spec.schema.name == "_transfer":
+        if planned.is_transfer:
             continue
         entry: dict[str, Any] = {"op": spec.schema.name}
         wiring = [home[edge] for edge in planned.inputs]
@@ -143,8 +146,10 @@ def describe_graph(plan: Any, sizes: dict[str, int]) -> dict[str, Any]:
         stream = {name: value for name, value in stream.items() if value != spec.schema.by_name[name].default}
         if stream:
             entry["args"] = stream
-        if spec.name in sizes:
-            entry["samples"] = sizes[spec.name]
+        if spec.name in data:
+            entry["samples"], names = data[spec.name]
+            if names is not None:
+                entry["names"] = names
         operators[spec.name] = entry
     return {"operators": operators, "outputs": [home[edge] for edge in plan.outputs]}
 
@@ -179,6 +184,11 @@ def _entry_differences(name: str, old: dict[str, Any], new: dict[str, Any]) -> l
     for key, label in labels.items():
         if old.get(key) != new.get(key):
             result.append(f"{name}: {label} {old.get(key)} in the checkpoint, {new.get(key)} in this pipeline")
+    if old.get("samples") == new.get("samples") and old.get("names", new.get("names")) != new.get("names"):
+        result.append(
+            f"{name}: the names of its files, or their order, or the sizes of its records, have changed since the checkpoint (digest "
+            f"{old['names']} in the checkpoint, {new.get('names')} in this pipeline)"
+        )
     before, after = old.get("args", {}), new.get("args", {})
     for argument in sorted(before.keys() | after.keys()):
         was, now = before.get(argument, "default"), after.get(argument, "default")

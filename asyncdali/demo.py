@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ._processes import python_command
+
 BATCH = 28
 """Does not divide the 64 pictures: any number of batches asked for below ends in mid-epoch, unless it is a multiple of 16."""
 AFTER = 6
@@ -103,9 +105,9 @@ def _progress(done: int, total: int, rate: float) -> None:
 
 
 def _phase(options: argparse.Namespace, phase: str) -> list[str]:
-    command = [sys.executable, "-m", "asyncdali", "demo", "--phase", phase, "--output", options.output]
-    command += ["--batches", str(options.batches), "--threads", str(options.threads)]
-    return command + (["--data", options.data] if options.data else [])
+    arguments = ["demo", "--phase", phase, "--output", options.output, "--batches", str(options.batches)]
+    arguments += ["--threads", str(options.threads), *(["--data", options.data] if options.data else [])]
+    return python_command("import sys; from asyncdali.__main__ import main; sys.exit(main())", *arguments)
 
 
 def _killed_run(options: argparse.Namespace, path: str) -> bool:

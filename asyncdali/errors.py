@@ -2,17 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import traceback
+from typing import Any, TypeVar
 
-_KEPT = (ValueError, TypeError, IndexError, KeyError, OverflowError, MemoryError)
+Error = TypeVar("Error", bound=BaseException)
+
+
+class OperatorError(RuntimeError):
+    """An operator, a source or a reader failed while the pipeline was built or run.
+
+    Callers of DALI catch RuntimeError, so every such error is one. An error about a value is a ValueError as well, one about a type a
+    TypeError as well, and so on: see the classes below.
+
+    Attributes:
+        operator: the operator's public name ("readers.file").
+        argument: the argument that is wrong, where it is known.
+        name: the name of its instance in the pipeline.
+        iteration: the iteration that failed, counted from 0; None while building.
+        sample: the sample's place in the batch; None where all of the batch is meant.
+        source_info: the file or record of the sample, if it is known.
+        line: the last line of the user's program on the way to the operator ("file:number"), if it is known.
+    """
+
+    operator: str = ""
+    argument: str | None = None
+    name: str = ""
+    iteration: int | None = None
+    sample: int | None = None
+    source_info: str | None = None
+    line: str | None = None
+
+    def __str__(self) -> str:  # that of KeyError would print quotation marks
+        return str(self.args[0]) if self.args else ""
+
+
+class OperatorValueError(OperatorError, ValueError):
+    """A value is not allowed."""
+
+
+class OperatorTypeError(OperatorError, TypeError):
+    """A type is not allowed."""
+
+
+class ArgumentTypeError(OperatorTypeError, ValueError):
+    """A constant argument has a type that does not fit. (A ValueError, too: that is what callers of DALI catch.)"""
+
+
+class OperatorIndexError(OperatorError, IndexError, ValueError):
+    """An index or an axis is out of range."""
+
+
+class OperatorKeyError(OperatorError, KeyError):
+    """A name is not known."""
+
+
+class OperatorOverflowError(OperatorError, OverflowError):
+    """A number does not fit its type."""
+
+
+class OperatorMemoryError(OperatorError, MemoryError):
+    """There is not enough memory."""
+
+
+_FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
+    (ValueError, OperatorValueError),
+    (TypeError, OperatorTypeError),
+    (IndexError, OperatorIndexError),
+    (KeyError, OperatorKeyError),
+    (OverflowError, OperatorOverflowError),
+    (MemoryError, OperatorMemoryError),
+)
+"""What an operator raises -> what the user gets; anything else becomes an OperatorError."""
 
 
 class SampleError(Exception):
-    """An error of one sample: carries the sample's index in the batch."""
+    """An error of one sample: carries the sample's index in the batch, and who failed where a job runs steps of several operators."""
 
-    def __init__(self, sample: int, message: str):
+    def __init__(self, sample: int, message: str, owner: Any = None):
         super().__init__(message)
         self.sample = sample
+        self.owner = owner
 
 
 class Explanation(str):
@@ -33,25 +103,75 @@ class PipelineClosed(RuntimeError):
     """The pipeline was closed; nothing can be run on it any more."""
 
 
-def _category(error: BaseException) -> type[Exception]:
-    """The exception type the user gets: that of the cause if it is one of the plain categories, else RuntimeError."""
+def because(error: Exception, cause: BaseException) -> Exception:
+    """`error`, caused by `cause`, as the cause of another one. In a local variable of the raising frame it would be a reference cycle."""
+    error.__cause__ = cause
+    return error
+
+
+class RaisedBefore(Exception):
+    """The traceback of an error that waited to be raised, as text."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def set_aside(error: Error) -> Error:
+    """`error`, to be kept and raised later. Its tracebacks become text, which is shown as the cause of its first cause.
+
+    A traceback refers to all frames down to the program's main one. A pipeline that kept it would keep itself alive.
+    """
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    seen: set[int] = set()
+    _strip(error, seen)
+    last: BaseException = error
+    while (cause := last.__cause__ or (None if last.__suppress_context__ else last.__context__)) is not None and id(last) in seen:
+        seen.discard(id(last))  # a chain may be a ring
+        last = cause
+    if last.__cause__ is None and not isinstance(last, RaisedBefore):
+        last.__cause__ = RaisedBefore(text)
+    return error
+
+
+def lines_of(error: BaseException) -> list[tuple[str, int]]:
+    """(file, line number) of the frames that an error went through, the innermost last; also of an error that was :func:`set_aside`."""
+    found = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, RaisedBefore):
+            found += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', cause.args[0])]
+        cause = cause.__cause__ or cause.__context__
+    return found
+
+
+def _strip(error: BaseException, seen: set[int]) -> None:
+    """Take the tracebacks away: of an error, of its causes, and of the members of groups."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    error.__traceback__ = None
+    for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+        if isinstance(other, BaseException):
+            _strip(other, seen)
+
+
+def _class_for(error: BaseException) -> type[OperatorError]:
+    """The class of the family that tells the user what kind of error it was."""
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
-    if error.args and isinstance(error.args[0], Explanation):
-        return error.args[0].kind
-    for kind in _KEPT:
-        if isinstance(error, kind):
-            return kind
-    return RuntimeError
+    kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)
+    return next((ours for theirs, ours in _FAMILY if issubclass(kind, theirs)), OperatorError)
 
 
-def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> Exception:
+def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> OperatorError:
     """The exception to raise for `error` in an operator (a ``graph.plan.PlannedOperator``); chain it with ``from error``.
 
     `iteration` is None while building.
     """
     if isinstance(error, KeyboardInterrupt):
-        return RuntimeError("interrupted")
+        return OperatorError("interrupted")
     spec = planned.spec
     where = "" if iteration is None else f" in iteration {iteration}"
     if isinstance(error, SampleError):
@@ -65,4 +185,14 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
         f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
         f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
     )
-    return _category(error)(text)
+    made = _class_for(error)(text)
+    made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
+    made.sample = error.sample if isinstance(error, SampleError) else None
+    made.line = _last_line(planned.trace)
+    return made
+
+
+def _last_line(trace: str | None) -> str | None:
+    """"file:number" of the innermost line of a formatted trace."""
+    found = re.findall(r'File "([^"]+)", line (\d+)', trace or "")
+    return ":".join(found[-1]) if found else None

@@ -12,6 +12,9 @@ from ._notices import near, warn
 from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, StreamPolicy
 
 _START_METHODS = ("fork", "spawn", "forkserver")
+MOST_THREADS = 4096
+"""More threads than processors of any machine; a stored pipeline that asks for more is damaged."""
+DEEPEST = 2**16
 _FLAGS = (
     "exec_pipelined", "exec_async", "set_affinity", "enable_memory_stats", "enable_statistics", "enable_checkpointing", "strict",
     "exec_dynamic",
@@ -59,6 +62,13 @@ class PipelineOptions:
         if self.exec_dynamic is None and self.exec_pipelined and self.exec_async and not self.exec_separated:
             self.exec_dynamic = True
         self._check_expectations()
+
+    def fill_in(self, stored: dict[str, Any]) -> None:
+        """Take the batch size, threads and seed that were not given from the options of a stored pipeline."""
+        for name in ("batch_size", "num_threads", "seed"):
+            if getattr(self, name) is None:
+                setattr(self, name, stored.get(name))
+        self._check_seed()
 
     # --- what follows from them
 
@@ -164,15 +174,15 @@ class PipelineOptions:
         """Raise ValueError or TypeError for options that cannot run."""
         if self.batch_size is None:
             raise ValueError("batch size must be set: pass batch_size=... to the Pipeline")
-        _positive_int("batch_size", self.batch_size)
+        _positive_int("batch_size", self.batch_size, 2**31 - 1)
         if self.num_threads is None:
             raise ValueError("num_threads must be set: pass num_threads=... (at least 1) to the Pipeline")
-        _positive_int("num_threads", self.num_threads)
+        _positive_int("num_threads", self.num_threads, MOST_THREADS)
         if self.exec_separated:
             for key, value in self.prefetch_queue_depth.items():
-                _positive_int(f"prefetch_queue_depth[{key!r}]", value)
+                _positive_int(f"prefetch_queue_depth[{key!r}]", value, DEEPEST)
         else:
-            _positive_int("prefetch_queue_depth", self.prefetch_queue_depth)
+            _positive_int("prefetch_queue_depth", self.prefetch_queue_depth, DEEPEST)
         self._check_numbers()
         if self.exec_separated and self.exec_dynamic:
             raise RuntimeError(
@@ -196,8 +206,8 @@ class PipelineOptions:
         _positive_number("worker_timeout", self.worker_timeout)
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
             raise ValueError(f"max_retries must be an int of at least 0, got {self.max_retries!r}")
-        if not hasattr(self.bytes_per_sample, "__index__") or self.bytes_per_sample < 0:
-            raise TypeError(f"bytes_per_sample must be a non-negative int, got {self.bytes_per_sample!r}")
+        if not hasattr(self.bytes_per_sample, "__index__") or not 0 <= self.bytes_per_sample < 2**62:
+            raise TypeError(f"bytes_per_sample must be a non-negative int below 2**62, got {self.bytes_per_sample!r}")
 
 
 @functools.cache
@@ -224,8 +234,8 @@ def _positive_number(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be positive, got {value}")
 
 
-def _positive_int(name: str, value: Any) -> None:
+def _positive_int(name: str, value: Any, largest: int) -> None:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an int, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+    if not 1 <= value <= largest:
+        raise ValueError(f"{name} must be at least 1 and at most {largest}, got {value}")

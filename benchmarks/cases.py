@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import programs
+from . import jpeg_classes, programs
 from .harness import Contender, Table, checksum, interleave, paired_ratio, rate_table
 from .isolated import cold_start, memory
 
@@ -349,6 +349,11 @@ def language(settings: Settings) -> Table:
     return measure(libraries(), settings.rounds)
 
 
+def jpeg(settings: Settings) -> Table:
+    """Our JPEG decoder beside libjpeg-turbo, by class of file."""
+    return jpeg_classes.decoders(_paths(settings.folder)[0])
+
+
 CASES: dict[str, Callable[[Settings], Table]] = {
     "training": training,
     "training-busy": training_busy,
@@ -369,6 +374,7 @@ CASES: dict[str, Callable[[Settings], Table]] = {
     "source-opencv": _parallel("opencv"),
     "source-sequential": source_sequential,
     "pool": pool,
+    "jpeg": jpeg,
 }
 
 __all__ = ["CASES", "Settings", "paired_ratio"]

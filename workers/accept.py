@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .limits import check_array
+
 ALLOWED = (
     "allowed are numpy arrays and scalars, Python int, float, bool and bytes, CPU tensors, and objects with __array_interface__, "
     "__array__ or __dlpack__"
@@ -41,7 +43,10 @@ _CHARS = "?bhilqBHILQefd"
 def checked(array: np.ndarray, value: Any) -> np.ndarray:
     dtype = array.dtype
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
-        return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+        if dtype.isnative:
+            return array
+        check_array(array, "a sample in another byte order")
+        return array.astype(dtype.newbyteorder("="))
     reasons = {"c": "complex numbers", "O": "objects", "U": "text", "S": "text", "M": "dates", "m": "time spans", "f": "extended precision"}
     what = "structured" if dtype.names else reasons.get(dtype.kind, "no plain numbers")
     raise Refused(
@@ -68,6 +73,8 @@ def _other(value: Any) -> np.ndarray:
     """Anything that is not of a well-known type."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
+    if isinstance(value, type):
+        raise Refused(f"the class {named(value)} is not accepted as a sample: was an object of it meant? {ALLOWED}")
     if value is None or isinstance(value, (str, Mapping, list, tuple, set, frozenset)):
         hint = "; num_outputs= makes components of a tuple or list" if isinstance(value, (list, tuple)) else ""
         raise Refused(f"a sample of type {named(type(value))} is not accepted{hint}; {ALLOWED}")
@@ -146,8 +153,9 @@ def components(result: Any, count: int | None) -> list[Any]:
     """The first `count` components of a result; the result itself where there are none."""
     if count is None:
         return [result]
-    if isinstance(result, (str, bytes)) or result is None:
-        raise Refused(f"{count} components are expected (num_outputs), not a {named(type(result))}")
+    if isinstance(result, (str, bytes, type)) or result is None:
+        what = f"the class {named(result)}" if isinstance(result, type) else f"a {named(type(result))}"
+        raise Refused(f"{count} components are expected (num_outputs), not {what}")
     if isinstance(result, (tuple, list)) and len(result) < count:
         raise IndexError(f"{count} components are expected (num_outputs), {len(result)} were given")
     found: list[Any] = []
@@ -179,6 +187,11 @@ def batch_samples(value: Any) -> list[Any] | WholeBatch:
     """What a callable gave for a batch (one component): its samples, or all in one array."""
     if isinstance(value, (list, tuple)):
         return list(value)
+    if isinstance(value, type):
+        raise Refused(
+            f"the class {named(value)} is not accepted as a batch: was an object of it meant? Allowed are lists and tuples of samples, "
+            "or an array of them"
+        )
     if value is None or isinstance(value, (str, bytes, Mapping, set, frozenset, bool, int, float, np.generic)):
         raise Refused(f"a batch of type {named(type(value))} is not accepted; allowed are lists and tuples of samples, or an array of them")
     if callable(getattr(value, "at", None)) and callable(getattr(value, "layout", None)) and hasattr(value, "__len__"):

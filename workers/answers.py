@@ -6,6 +6,7 @@ All of this runs on the thread that reads the pipe, with the pool's lock held. N
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from .channels import Channels
 from .counts import Counts
@@ -30,7 +31,7 @@ class Answers:
     def note(self, done: Done) -> None:
         if done.kind == READY:
             member = self._members[done.worker]
-            member.ready, member.failures = True, 0
+            member.ready, member.failures, member.tries = True, 0, 0
             return
         if done.kind == FAILED:
             self._members[done.worker].reported = read_table(os.pread(self._memory, done.table_size, done.table))[2]
@@ -53,7 +54,7 @@ class Answers:
             try:
                 self._take_over(answer, extents)
             except Exception as error:
-                answer.error = combined(type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
+                answer.error = partial(combined, type(error), error.args, f"{ticket.source.name}, {ticket.where(0)}: {error}")
             self._settle(ticket, number, answer)
 
     def _read(self, answer: Answer, done: Done) -> list[tuple[int, int]]:

@@ -88,7 +88,7 @@ class SampleRunner(Runner):
 
     def _is_large(self, result: Any) -> bool:
         parts = [result] if self.source.num_outputs is None else components(result, self.outputs)
-        return any(getattr(part, "nbytes", 0) >= LARGE or (isinstance(part, bytes) and len(part) >= LARGE) for part in parts)
+        return any(map(is_large, parts))
 
     def _all_at_once(self, task: Task, first: Any, writer: SliceWriter) -> None:
         """Small samples: a tight loop over the callable, then one write per output."""
@@ -126,7 +126,8 @@ class SampleRunner(Runner):
             try:
                 output.add_all(list(column) if type(column) is tuple else column)
             except Exception as error:
-                sample = error.sample if isinstance(error, Refused) and error.sample is not None else task.first
+                sample = getattr(error, "sample", None)
+                sample = task.first if sample is None else sample
                 raise self._failure(error, task, sample, output.number) from None
 
     def _are_plain_tuples(self, results: list[Any]) -> bool:
@@ -153,6 +154,12 @@ class SampleRunner(Runner):
         component = f", output {output}" if output and isinstance(error, Refused) else ""
         where = f"sample {sample} of iteration {task.iteration}, epoch {task.epoch}{component}"
         return Failure(error, sample, where)
+
+
+def is_large(sample: Any) -> bool:
+    """Whether a sample is worth being copied on its own. Callables return anything: a class has an `nbytes` that is no number."""
+    size = len(sample) if isinstance(sample, bytes) else getattr(sample, "nbytes", 0)
+    return isinstance(size, int) and size >= LARGE
 
 
 class BatchRunner(Runner):
@@ -197,7 +204,7 @@ class BatchRunner(Runner):
             raise ValueError(f"the components of a batch must have equally many samples; these have {', '.join(map(str, counts))}")
 
     def _write_list(self, output: Any, samples: list[Any]) -> None:
-        if not samples or getattr(samples[0], "nbytes", 0) < LARGE:
+        if not samples or not is_large(samples[0]):
             output.add_all(samples)
             return
         for index, sample in enumerate(samples):

@@ -7,6 +7,7 @@ a batch. A death is noticed by the process's pidfd; its exit status may come lat
 from __future__ import annotations
 
 import select
+import time
 
 from .channels import Channels
 from .control import RESTARTS
@@ -19,6 +20,9 @@ from .outstanding import Outstanding
 from .positions import Positions
 from .system import Descriptors
 from .tickets import Ticket
+
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries to replace a worker, at the most, while other workers do the work."""
 
 
 class Crew:
@@ -104,6 +108,7 @@ class Crew:
             elif isinstance(item, Unavailable):
                 for member in self._members:
                     if not member.alive:
+                        member.vacant = False
                         self._give_up(member, item.reason)
 
     def _welcome(self, born: Born) -> None:
@@ -143,7 +148,7 @@ class Crew:
 
     def _replace(self, member: Member, manner: str) -> None:
         if member.failures >= FAILED_STARTS:
-            self._give_up(member, f"worker {member.index} {manner} before it was ready, {member.failures} times in a row")
+            self._vacate(member, f"worker {member.index} {manner} before it was ready, {member.failures} times in a row")
             return
         member.incarnation += 1
         member.block[RESTARTS] += 1
@@ -153,7 +158,23 @@ class Crew:
             self._hear(self._launcher.collect())
             self._watch_launcher()
         except Exception as error:
-            self._give_up(member, f"worker {member.index} {manner} and cannot be replaced: {type(error).__name__}: {error}")
+            self._vacate(member, f"worker {member.index} {manner} and cannot be replaced: {type(error).__name__}: {error}")
+
+    def _vacate(self, member: Member, reason: str) -> None:
+        """No more tries for what was asked until now; what is asked later may try again: whatever killed the worker may be over by then."""
+        member.tries += 1
+        member.vacant, member.retry_at = True, time.monotonic() + min(2.0**member.tries, LONGEST_PAUSE)
+        self._give_up(member, reason)
+
+    def fill_vacancies(self, urgent: bool) -> None:
+        """Try once more to replace those that could not be; not `urgent`: only where the last try was some time ago."""
+        now = time.monotonic()
+        for member in self._members:
+            if member.vacant and (urgent or now >= member.retry_at):
+                with uninterrupted():
+                    member.gone, member.vacant = None, False
+                    member.failures = FAILED_STARTS - 1
+                    self._replace(member, "ended")
 
     def _give_up(self, member: Member, reason: str) -> None:
         """This worker's place stays empty."""
@@ -161,18 +182,18 @@ class Crew:
         for ticket in list(self._outstanding.tickets.values()):
             hopeless = self.hopeless(ticket)
             if hopeless is not None:
-                self._outstanding.fail(ticket, str(hopeless))
+                self._outstanding.fail(ticket, hopeless)
 
-    def hopeless(self, ticket: Ticket) -> WorkerDied | None:
+    def hopeless(self, ticket: Ticket) -> str | None:
         """Why no worker will ever run this."""
         if ticket.source.dedicated:
             lost = self._positions.lost.get(ticket.source_index)
             if lost is not None:
-                return WorkerDied(lost)
+                return lost
             home = self._members[self._positions.homes[ticket.source_index]]
-            return WorkerDied(f"{ticket.source.name}: {home.gone}") if home.gone else None
+            return f"{ticket.source.name}: {home.gone}" if home.gone else None
         if all(member.gone for member in self._members):
-            return WorkerDied(f"{self._name} has no worker left: {self._members[0].gone}")
+            return f"{self._name} has no worker left: {self._members[0].gone}"
         return None
 
     def forget(self, member: Member) -> None:

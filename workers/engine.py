@@ -10,6 +10,7 @@ import itertools
 import os
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from .answers import Answers
@@ -20,7 +21,7 @@ from .closing import end_workers
 from .counts import Counts, statistics
 from .crew import Crew
 from .cuda import check_fork_allowed
-from .errors import PoolClosed, WorkerError
+from .errors import PoolClosed, WorkerDied, WorkerError
 from .interrupts import uninterrupted
 from .landing import Landing
 from .launch import Launcher, launcher_for
@@ -92,10 +93,11 @@ class Engine:
             if self.start_method == "fork":
                 check_fork_allowed()
             try:
-                self._channels = Channels(
-                    self._descriptors, name=self.name, sources=self.sources, workers=self.num_workers, homes=self._positions.homes,
-                    seed=self._seed, watched=self._timeout is not None,
-                )  # fmt: skip
+                with uninterrupted():  # each descriptor must come to where it will be closed
+                    self._channels = Channels(
+                        self._descriptors, name=self.name, sources=self.sources, workers=self.num_workers, homes=self._positions.homes,
+                        seed=self._seed, watched=self._timeout is not None,
+                    )  # fmt: skip
                 self._start_workers(self._channels)
                 self._started = True
                 make_slots(self._slots, self.sources, self._predictions)
@@ -116,7 +118,8 @@ class Engine:
         self._launcher = launcher_for(self.start_method, channels.setup, self._descriptors, channels.control, self._pickler)
         self._members = [Member(index, block) for index, block in enumerate(channels.control.claims)]
         crew = self._assemble(channels, self._launcher)
-        crew.begin()
+        with uninterrupted():  # each process must come to where it will be ended
+            crew.begin()
         while not crew.all_ready():
             self._pump(None)
         crew.replacing = True
@@ -153,9 +156,13 @@ class Engine:
             note_parts(lease, prediction)
             lay_out(ticket, lease, prediction, self._memory)
             assert self._crew is not None
+            self._crew.fill_vacancies(urgent=False)
             reason = self._crew.hopeless(ticket)
             if reason is not None:
-                ticket.answers = {number: Answer(None, reason) for number in range(len(slices))}
+                self._crew.fill_vacancies(urgent=True)
+                reason = self._crew.hopeless(ticket)
+            if reason is not None:
+                ticket.answers = {number: Answer(None, partial(WorkerDied, reason)) for number in range(len(slices))}
                 return ticket
             tail = ring.tail
             self._tickets[ticket.number] = ticket
@@ -199,7 +206,10 @@ class Engine:
             self._look()
         error = error_of(ticket, [member.pid for member in self._members])
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame: a cycle that keeps the callers alive, and the pool with them
         batch, key = assembled(ticket)
         if not ticket.learnt:
             ticket.learnt = True
@@ -281,8 +291,13 @@ class Engine:
             return statistics(self._counts, self._members, self._slots.extents(), self._memory, len(self._tickets))
 
     def close(self) -> None:
-        if self.closed or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
+        with uninterrupted():  # a pool that is closed half would stay so
+            if not self.closed:
+                self._close()
+
+    def _close(self) -> None:
         locked = self._lock.acquire(timeout=1)  # who waits for a batch does not hold it
         try:
             self.closed = True

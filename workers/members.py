@@ -24,6 +24,9 @@ class Member:
     ready: bool = False
     failures: int = 0  # deaths in a row before it was ready
     gone: str | None = None  # why there is no replacement
+    vacant: bool = False  # it is gone, and another try may help
+    retry_at: float = 0.0  # when that is worth it while others work
+    tries: int = 0  # in vain, since it was ready
     condemned: int = 0  # the task for which it is killed, being over time
     kill_at: float = 0.0
     reported: bytes = b""  # what it said before it ended

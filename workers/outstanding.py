@@ -5,6 +5,8 @@ All of this runs on whatever thread calls the pool, with the pool's lock held.
 
 from __future__ import annotations
 
+from functools import partial
+
 from .errors import WorkerDied
 from .queues import Queues
 from .records import SLICES
@@ -32,7 +34,7 @@ class Outstanding:
     def fail(self, ticket: Ticket, reason: str) -> None:
         """The slices that have not begun never will."""
         for task in self._queues.withdraw(ticket.ring, ticket.task_range):
-            self.settle(ticket, task % SLICES, None if ticket.cancelled else Answer(None, WorkerDied(reason)))
+            self.settle(ticket, task % SLICES, None if ticket.cancelled else Answer(None, partial(WorkerDied, reason)))
 
     def fail_source(self, source: int, reason: str) -> None:
         """Tickets of a source that nobody can run any more."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from .batches import PoolBatch
 from .engine import Engine
+from .interrupts import uninterrupted
 from .source import Source
 from .tickets import Ticket
 
@@ -72,7 +73,8 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all workers, within a second whatever they do. Batches that were received stay valid."""
-        self._finalizer()
+        with uninterrupted():  # it is called once
+            self._finalizer()
 
     def __enter__(self) -> WorkerPool:
         self.start()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .states import OUTCOMES
+
 KINDS = ("samples", "batch", "stream")
 CYCLES = (None, "quiet", "raise")
 
@@ -28,8 +30,7 @@ class Source:
     name: for messages.
     snapshot_every: kind "stream" with ``state_dict()``: take a snapshot after every n-th pull; 0: never.
     state: what ``load_state_dict()`` gets before the first pull.
-    discard: how many pulls to throw away after that.
-    ended: the end of the data was met after those pulls: it is passed over.
+    asks: what it was asked after that: runs of ("batch", "error" or "end", count), which are repeated before the first pull.
     encode_state: makes bytes of a state, in the worker; None: pickle.
     """
 
@@ -44,8 +45,7 @@ class Source:
     name: str = "source"
     snapshot_every: int = 0
     state: Any = None
-    discard: int = 0
-    ended: bool = False
+    asks: tuple[tuple[str, int], ...] = ()
     encode_state: Callable[[Any], bytes] | None = None
 
     def check(self) -> None:
@@ -54,9 +54,11 @@ class Source:
             raise ValueError(f"{self.name}: kind is {self.kind!r}; allowed are {', '.join(map(repr, KINDS))}")
         if self.cycle not in CYCLES:
             raise ValueError(f"{self.name}: cycle is {self.cycle!r}; allowed are None, 'quiet' and 'raise'")
-        for what, least in (("batch_size", 1), ("prefetch", 1), ("snapshot_every", 0), ("discard", 0)):
+        for what, least in (("batch_size", 1), ("prefetch", 1), ("snapshot_every", 0)):
             if getattr(self, what) < least:
                 raise ValueError(f"{self.name}: {what} is {getattr(self, what)}; at least {least} is needed")
+        if not all(outcome in OUTCOMES and count >= 1 for outcome, count in self.asks):
+            raise ValueError(f"{self.name}: asks are {self.asks!r}; expected runs of an outcome ({', '.join(OUTCOMES)}) and its count")
         if self.num_outputs is not None and self.num_outputs < 1:
             raise ValueError(f"{self.name}: num_outputs is {self.num_outputs}; it must be positive, or None")
         if self.kind == "stream":

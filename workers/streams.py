@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .control import DISCARD, NEVER, PULLED, STATE, STATE_SIZE, STOPPED
 from .source import Source, is_generator_function, is_iterable
+from .states import BATCH, END, replay, restore
 
 SNAPSHOT = struct.Struct("<qq")  # sizes of the snapshot for the user and of the one for a replacement
 
@@ -23,12 +25,25 @@ class Stream:
         self._iterator: Iterator[Any] | None = None
         self._stopped = NEVER  # the epoch in which the end was met
         self.pulls = 0
+        self._since = 0  # batches since the last snapshot
+        self._interrupted = False  # an end or an error was met since then
+        self._kept: list[Any] = []  # a batch that was got before it was asked for
         self._fresh = False  # nothing was pulled from this iterator yet
 
     def pull(self, epoch: int) -> Any:
         """The next batch. Raises StopIteration at the end."""
         self.prepare()
-        if self._stopped != NEVER and not (self.source.cycle == "raise" and epoch > self._stopped):
+        try:
+            batch = self._kept.pop() if self._kept else self._ask(epoch)
+        except Exception:
+            self._interrupted = True
+            raise
+        self.pulls += 1
+        self._since += 1
+        return batch
+
+    def _ask(self, epoch: int) -> Any:
+        if self._stopped != NEVER and not (self.source.cycle is not None and epoch > self._stopped):
             raise StopIteration
         self._stopped = NEVER
         try:
@@ -37,8 +52,11 @@ class Stream:
             self._end(epoch)
             if self.source.cycle != "quiet":
                 raise
-            batch = self._next_of_new()
-        self.pulls += 1
+            try:
+                batch = self._next_of_new()
+            except StopIteration:
+                self._stopped = epoch  # what was asked ahead gets the end, too: nobody would have a batch that came now
+                raise
         return batch
 
     def _next(self) -> Any:
@@ -70,31 +88,63 @@ class Stream:
         """At first: make the iterator and bring it to where the stream is to go on."""
         if self._iterator is not None:
             return
+        try:
+            self._prepare()
+        except BaseException:
+            self._iterator = None  # it is somewhere else: the next pull says so, too
+            raise
+
+    def _prepare(self) -> None:
         source, block = self.source, self._block
-        state, discard, ended = source.state, source.discard, source.ended
+        state, asks = source.state, source.asks
         self.pulls = block[PULLED]
         if block[STATE_SIZE]:
-            state, discard, ended = pickle.loads(self._read_state()), 0, False
-        if state is not None and hasattr(source.callback, "load_state_dict"):
-            source.callback.load_state_dict(state)
-            self._iterator = self._iterate()
-        else:
-            self._iterator = self._iterate()
-            if state is not None:
-                self._load(state)
-        self._discard(discard)
-        if ended:
-            self._pass_end()
+            state, asks = pickle.loads(self._read_state()), ()
+        self._stopped = NEVER
+        self._enter(state)
+        self._repeat(asks)
         self._discard(block[DISCARD])
-        self._stopped = block[STOPPED]
-        if self._stopped != NEVER and source.cycle == "raise" and not self._fresh:
-            self._iterator = self._iterate()  # as at the end that the lost worker had met
+        self._since += block[DISCARD]
+        if block[STOPPED] != NEVER:
+            self._stopped = block[STOPPED]
+            self._interrupted = True
+            if source.cycle == "raise" and not self._fresh:
+                self._iterator = self._iterate()  # as at the end that the lost worker had met
 
-    def _load(self, state: Any) -> None:
-        load = getattr(self._iterator, "load_state_dict", None)
-        if load is None:
-            raise TypeError(f"a state is given, but {type(self.source.callback).__name__} has no load_state_dict()")
-        load(state)
+    def _enter(self, state: Any) -> None:
+        """Make the iterator, at `state`."""
+        callback = self.source.callback
+        if state is not None and hasattr(callback, "load_state_dict"):
+            restore(callback, state, self._begin, self.source.name)
+            return
+        self._begin()
+        if state is None:
+            return
+        if not hasattr(self._iterator, "load_state_dict"):
+            raise TypeError(f"a state is given, but {type(callback).__name__} has no load_state_dict()")
+        restore(self._iterator, state, lambda: None, self.source.name)
+
+    def _begin(self) -> None:
+        self._iterator = self._iterate()
+        self._fresh = True
+
+    def _repeat(self, asks: Sequence[tuple[str, int]]) -> None:
+        """What the stream was asked before it was saved. Its epochs are over, so their numbers are below all that will come."""
+        first = -2 - sum(count for outcome, count in asks if outcome == END)  # NEVER is -1
+        epochs = itertools.count(first)
+        epoch = next(epochs)
+
+        def ask() -> Any:
+            nonlocal epoch
+            try:
+                return self._ask(epoch)
+            except StopIteration:
+                epoch = next(epochs)
+                raise
+
+        self._kept = replay(asks, ask, self.source.name)
+        self._since = sum(count for outcome, count in asks if outcome == BATCH)
+        self._interrupted = any(outcome != BATCH for outcome, _ in asks)
 
     def _discard(self, count: int) -> None:
         for _ in range(count):
@@ -109,12 +159,6 @@ class Stream:
                 except StopIteration:
                     return
 
-    def _pass_end(self) -> None:
-        try:
-            self._next()
-        except StopIteration:
-            self._iterator = self._iterate()
-
     def _read_state(self) -> bytes:
         offset, size = self._block[STATE], self._block[STATE_SIZE]
         start = offset % 4096
@@ -124,12 +168,13 @@ class Stream:
     def snapshot(self) -> bytes:
         """The state after this pull, for the table: encoded for the user, and pickled for a replacement if that is another."""
         source = self.source
-        if not source.snapshot_every or self.pulls % source.snapshot_every:
+        if not source.snapshot_every or (self._since < source.snapshot_every and not self._interrupted):
             return b""
         state_dict = getattr(source.callback, "state_dict", None) or getattr(self._iterator, "state_dict", None)
         if state_dict is None:
             return b""
         state = state_dict()
+        self._since, self._interrupted = 0, False
         own = pickle.dumps(state)
         users = own if source.encode_state is None else bytes(source.encode_state(state))
         second = b"" if source.encode_state is None else own

@@ -9,6 +9,7 @@ from typing import Any
 
 from .batches import PoolBatch
 from .counts import Counts
+from .limits import CHECKED, check
 from .prediction import Prediction
 from .records import Task, task_of
 from .slots import Lease, Slots, ensure_committed
@@ -51,6 +52,9 @@ def make_slots(slots: Slots, sources: list[Source], predictions: list[Prediction
     """Slots for the batches that the sources will have in work, so that the first ones find them. With the pool's lock held."""
     leases = []
     for prediction, source in zip(predictions, sources):
+        size = prediction.slot_size() * source.prefetch
+        if size >= CHECKED:
+            check(size, f"{source.name}: {source.prefetch} batches of {source.batch_size} samples (see bytes_per_sample_hint)")
         for _ in range(source.prefetch):
             leases.append(slots.lend(prediction.slot_size()))
             note_parts(leases[-1], prediction)

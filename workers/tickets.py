@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .batches import Part, PoolBatch, expected_outputs, expected_part, joined, table_part
@@ -15,11 +16,12 @@ from .writing import OutputTable
 
 
 class Answer:
-    """What became of one slice. An `error` stands for a slice that will not be answered by a worker."""
+    """What became of one slice. `error` makes the exception for a slice that no worker will answer: a new one for each caller, because
+    an exception that was raised refers to the frames that it went through, and the answer is kept."""
 
     __slots__ = ("data", "done", "error", "leases", "outputs")
 
-    def __init__(self, done: Done | None, error: BaseException | None = None):
+    def __init__(self, done: Done | None, error: Callable[[], BaseException] | None = None):
         self.done = done
         self.error = error
         self.outputs: list[OutputTable] | None = None  # None: as expected
@@ -85,7 +87,7 @@ def error_of(ticket: Ticket, pids: list[int]) -> BaseException | None:
     assert answer is not None
     if worst[0]:
         return _stop(answer)
-    return answer.error if answer.error is not None else _callback_error(ticket, answer, pids)
+    return _callback_error(ticket, answer, pids) if answer.error is None else answer.error()
 
 
 def _stop(answer: Answer) -> StopIteration:

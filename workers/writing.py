@@ -14,6 +14,7 @@ import numpy as np
 
 from .accept import Refused, WholeBatch, layout_of, sample_array
 from .control import END, END_LOCK, EXTENTS, NOTED_EXTENTS, Control
+from .limits import CHECKED, check, check_cap
 from .schema import ALIGNMENT, Expected
 from .system import PAGE, Mapping, commit, locked, punch, up
 
@@ -44,10 +45,12 @@ class Arena:
             found = self._mapped[offset, size] = Mapping(self._control.descriptor, offset, size)
         return found
 
-    def grow(self, size: int, claim: Any) -> Mapping:
-        """New memory at the end of the file. It is noted in the claim block first: should this worker die now, the parent takes it over."""
+    def grow(self, size: int, claim: Any, what: str = "") -> Mapping:
+        """New memory for `what`, at the end of the file. The claim block notes it first: if this worker dies now, the parent takes it."""
         control = self._control
         size = up(size, PAGE)
+        if size >= CHECKED:
+            check(size, f"{what or 'a batch'} needs new shared memory")
         with locked(control.descriptor, END_LOCK):
             offset = control.header[END]
             control.header[END] = offset + size
@@ -85,12 +88,12 @@ class Area:
         self._left = samples
         self.used = 0
 
-    def place(self, size: int, more: bool = True) -> tuple[Mapping, int]:
-        """Room for `size` bytes: (mapping, offset in it). `more`: others of about this size will follow."""
+    def place(self, size: int, more: bool = True, what: str = "") -> tuple[Mapping, int]:
+        """Room for `size` bytes of `what`: (mapping, offset in it). `more`: others of about this size will follow."""
         at = self._at
         if at + size > self._end:
             guess = min(size * max(self._left, 1), _LARGEST_GUESS) if more else 0
-            self._overflow(max(size, guess) + ALIGNMENT)
+            self._overflow(max(size, guess) + ALIGNMENT, what)
             at = self._at
         self._at = up(at + size, ALIGNMENT)
         self._left -= 1
@@ -101,8 +104,8 @@ class Area:
     def extents(self) -> list[tuple[int, int]]:
         return self._arena.extents
 
-    def _overflow(self, size: int) -> None:
-        self._mapping = self._arena.grow(size, self._claim)
+    def _overflow(self, size: int, what: str) -> None:
+        self._mapping = self._arena.grow(size, self._claim, what)
         self._at, self._end = 0, self._mapping.size
 
 
@@ -154,7 +157,7 @@ class OutputWriter:
     def _put_elsewhere(self, index: int, array: np.ndarray) -> None:
         size = array.nbytes
         self.bytes += size
-        mapping, at = self.area.place(size)
+        mapping, at = self.area.place(size, what=_checked(array.shape, array.dtype, size))
         shape = array.shape
         if size:
             np.ndarray(shape, array.dtype, mapping.bytes, at)[...] = array
@@ -187,6 +190,7 @@ class OutputWriter:
             layouts.append(layout_of(value))
         for index, array in enumerate(arrays):
             self._agree(index, array, layouts[index])
+            _checked(array.shape, array.dtype, array.nbytes, self.first + index)
         shape = arrays[0].shape if arrays else ()
         if self.expected is None and len(arrays) > 1 and all(array.shape == shape for array in arrays):
             self._put_together(arrays, shape)
@@ -221,7 +225,7 @@ class OutputWriter:
 
     def _put_together(self, arrays: list[np.ndarray], shape: tuple[int, ...]) -> None:
         size = arrays[0].nbytes * len(arrays)
-        mapping, at = self.area.place(size, more=False)
+        mapping, at = self.area.place(size, more=False, what=_checked(shape, arrays[0].dtype, size))
         if size:
             target = np.ndarray((len(arrays), *shape), arrays[0].dtype, mapping.bytes, at)
             for index, array in enumerate(arrays):
@@ -239,7 +243,7 @@ class OutputWriter:
         if self.expected is not None and array.dtype == self.expected.dtype and shape == self.expected.shape:
             self.dense[: len(array)] = array  # type: ignore[index]
             return
-        mapping, at = self.area.place(array.nbytes, more=False)
+        mapping, at = self.area.place(array.nbytes, more=False, what=_checked(shape, array.dtype, array.nbytes))
         if array.nbytes:
             np.ndarray(array.shape, array.dtype, mapping.bytes, at)[...] = array
         self.together = (mapping.offset + at, shape)
@@ -272,6 +276,14 @@ class OutputWriter:
             offsets[index] = offset
             shapes[index] = shape
         return [OUTPUT_HEADER.pack(dtype.str.encode(), layout, ndim, 0, count), offsets.tobytes(), shapes.tobytes()]
+
+
+def _checked(shape: tuple[int, ...], dtype: np.dtype, size: int, sample: int | None = None) -> str:
+    """What samples of this shape, of `size` bytes together, are called in messages. TooLarge if one has more than a sample may have."""
+    if size < CHECKED:
+        return ""
+    check_cap(shape, dtype.itemsize, "a sample", sample)
+    return f"a sample of shape {shape} ({dtype})"
 
 
 def disagreement(what: str, output: int, one: tuple[int, Any], other: tuple[int, Any]) -> Refused:

@@ -1,92 +1,132 @@
-"""Numba's cache on disk for functions that factories make.
+"""The cache on disk of functions that Numba compiled for us.
 
-Numba recognises a closure in its cache by pickling what it closes over, and compiled helpers never pickle the same way twice: every process
-would compile again. Here the factory names the variant instead. The key also covers the text of the helpers that all kernels share, as
-Numba looks only at the file of the outermost function.
+Numba's own cache puts its files beside the sources, notices changes of the outermost function's file only, and unpickles whatever it finds.
+It also recognises a closure by pickling what the closure holds, and compiled helpers never pickle the same way twice: every process would
+compile again. Here one file holds one function for one signature. Its key is the environment (versions, processor), the digest of all code
+that the function is made of (:mod:`.kernel_keys`) and the variant that a factory names. :mod:`.kernel_store` says where the files lie and
+when they are trusted.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import os
+import pickle
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+import llvmlite
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
 from .._notices import warn
-
-_PACKAGE = Path(__file__).parent.parent
-
-_SHARED = (
-    "compiled/compiler.py", "compiled/intrinsics.py", "compiled/step.py", "operators/arrays/convert_kernels.py", "readers/wire_kernels.py",
-    "readers/crc_kernels.py", "readers/record_kernels.py",
-)  # fmt: skip
-
-
-@functools.cache
-def shared_digest() -> str:
-    """A digest of the sources whose code is compiled into other modules' functions."""
-    digest = hashlib.sha256()
-    for name in _SHARED:
-        digest.update((_PACKAGE / name).read_bytes())
-    return digest.hexdigest()
-
+from .._version import __version__
+from . import kernel_store
+from .kernel_keys import kernel_digest, text_of
 
 missed: list[Callable[[], None]] = []
 """Called when a function is not in the cache and will be compiled."""
 
 
-class VariantCache(FunctionCache):
+@functools.cache
+def environment_name(target: tuple[str, ...]) -> str:
+    """The sub-folder of kernels for a target (LLVM's triple, processor and features) and the versions that code depends on."""
+    settings = [str(getattr(config, name, "")) for name in ("OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")]
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    digest = hashlib.sha256(repr((target, np.__version__, settings)).encode()).hexdigest()
+    name = f"{__version__}-{python}-numba{numba.__version__}-llvmlite{llvmlite.__version__}-{target[1]}-{digest[:16]}"
+    return re.sub(r"[^\w.+-]", "_", name)
+
+
+class KernelCache(_Cache):
     """The cache entry of a function, or of one named variant of it."""
 
-    def __init__(self, function: Any, variant: tuple[Any, ...] | None):
+    def __init__(self, function: Any, variant: tuple[Any, ...] | None, store: kernel_store.Store):
+        self._function = function
         self._variant = variant
-        super().__init__(function)
+        self._store = store
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        if self._variant is None:
-            return (*super()._index_key(sig, codegen), shared_digest())
-        return (sig, codegen.magic_tuple(), self._variant, shared_digest())
+    @functools.cached_property
+    def _identity(self) -> bytes:
+        """Stands for the code and the variant."""
+        names = (self._function.__module__, self._function.__qualname__, text_of(self._variant))
+        return kernel_digest(self._function) + "\0".join(names).encode()
+
+    def _place(self, sig: Any, codegen: Any) -> tuple[str, str, bytes]:
+        """Folder, name and key of the file."""
+        environment = environment_name(codegen.magic_tuple())
+        key = hashlib.sha256(b"\0".join([environment.encode(), str(sig).encode(), self._identity])).digest()
+        module = self._function.__module__.rpartition(".")[2]
+        readable = re.sub(r"[^\w.]", "", f"{module}.{self._function.__qualname__.rpartition('.')[2]}")[:80]
+        return environment, f"{readable}-{key.hex()[:32]}", key
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled for a signature, or None."""
+        target_context.refresh()
+        place = self._place(sig, target_context.codegen())
+        contents = self._store.load(*place)
         found = None
-        try:
-            found = super().load_overload(sig, target_context)
-        except Exception:  # a damaged file, pickles fail in every way: compile again and write it anew
-            with contextlib.suppress(OSError):
-                self.flush()
+        if contents is not None:
+            try:
+                found = CompileResult._rebuild(target_context, *pickle.loads(contents))  # the store verified owner, mode and digest
+            except Exception:  # whole, and yet not for this process: compile again and replace the file
+                self._store.remove(*place[:2])
         if found is None:
             for call in missed:
                 call()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature; one warning per process where that fails."""
+        if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
+            name = self._function.__qualname__
+            warn(f"{name} is compiled anew in every process: its code holds addresses of this process", RuntimeWarning)
+            return
         try:
-            super().save_overload(sig, data)
-        except OSError as error:  # a full disk, say
-            _without_cache(str(error))
+            self._store.save(*self._place(sig, data.codegen), dumps(CompileResult._reduce(data)))
+        except (OSError, kernel_store.Refused) as error:  # a full disk, a folder that became read-only
+            kernel_store.notify(str(error))
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of all kernels."""
+        return str(self._store.folder)
+
+    def enable(self) -> None:
+        """Numba's interface: caching is on."""
+
+    def disable(self) -> None:
+        """Numba's interface: this cache is never off."""
+
+    def flush(self) -> None:
+        """Numba's interface: files are written at once."""
+
+
+def folder() -> tuple[Path, kernel_store.Store]:
+    """The cache folder that this process uses, and its store. Raises OSError where not even a temporary folder can be made."""
+    return kernel_store.usable(config.CACHE_DIR)
+
+
+def for_child() -> dict[str, str]:
+    """Environment variables with which a process that this one starts finds the same kernels."""
+    try:
+        root = folder()[0]
+    except OSError:
+        return dict(os.environ)
+    return {**os.environ, "NUMBA_CACHE_DIR": str(root)}
 
 
 def enable_cache(compilable: Any, function: Any, variant: tuple[Any, ...] | None) -> None:
     """Give Numba's `compilable` a cache on disk; where no folder can be written every process compiles anew, with one warning."""
     try:
-        compilable._cache = VariantCache(function, variant)
-    except RuntimeError as error:  # no folder is writable
-        _without_cache(str(error))
-
-
-_warned = False
-
-
-def _without_cache(reason: str) -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        warn(
-            f"compiled kernels cannot be kept on disk, every process compiles them anew (some seconds): {reason}. "
-            "Set NUMBA_CACHE_DIR to a folder that can be written.",
-            RuntimeWarning,
-        )
+        compilable._cache = KernelCache(function, variant, folder()[1])
+    except OSError as error:  # no folder is writable, not even a temporary one
+        kernel_store.notify(str(error))

@@ -20,6 +20,7 @@ I64 = ir.IntType(64)
 _IR = {
     types.int8: ir.IntType(8),
     types.uint8: ir.IntType(8),
+    types.int16: ir.IntType(16),
     types.uint16: ir.IntType(16),
     types.int32: ir.IntType(32),
     types.uint32: ir.IntType(32),
@@ -54,6 +55,8 @@ def _make_store(kind):
 
 
 load_u8 = _make_load(types.uint8)
+load_u16 = _make_load(types.uint16)
+load_i16 = _make_load(types.int16)
 load_i32 = _make_load(types.int32)
 load_i64 = _make_load(types.int64)
 load_f32 = _make_load(types.float32)
@@ -61,6 +64,7 @@ load_f64 = _make_load(types.float64)
 store_i32 = _make_store(types.int32)
 store_i64 = _make_store(types.int64)
 store_u8 = _make_store(types.uint8)
+store_i16 = _make_store(types.int16)
 store_u16 = _make_store(types.uint16)
 store_f32 = _make_store(types.float32)
 store_f64 = _make_store(types.float64)
@@ -180,6 +184,61 @@ def multiply_high(typingctx, a, b):
 
 
 @intrinsic
+def load_big_endian_64(typingctx, address):
+    """The 64-bit big-endian number at any address."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bswap(builder.load(builder.inttoptr(args[0], I64.as_pointer()), align=1))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def shift_left(typingctx, bits, count):
+    """An int64 shifted by the lower 6 bits of `count`: one instruction, where Python's operator has to care for larger counts."""
+
+    def codegen(context, builder, signature, args):
+        return builder.shl(args[0], builder.and_(args[1], I64(63)))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def shift_right(typingctx, bits, count):
+    """Likewise to the right, with zeros from the left."""
+
+    def codegen(context, builder, signature, args):
+        return builder.lshr(args[0], builder.and_(args[1], I64(63)))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is 1 in an int64; 64 if none is."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def copy_to_ff(typingctx, target, source):
+    """Copy 32 bytes; how many of them come before the first that is 0xFF (32: there is none)."""
+    kind = ir.VectorType(ir.IntType(8), 32)
+
+    def codegen(context, builder, signature, args):
+        taken = builder.load(builder.inttoptr(args[1], kind.as_pointer()), align=1)
+        builder.store(taken, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        found = builder.icmp_unsigned("==", taken, ir.Constant(kind, [0xFF] * 32))
+        mask = builder.zext(builder.bitcast(found, ir.IntType(32)), I64)
+        return builder.cttz(builder.or_(mask, I64(1 << 32)), ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
 def fetch_add(typingctx, address, amount):
     """Atomic ``old = *address; *address += amount; return old`` on an int64."""
 
@@ -267,6 +326,16 @@ def local_array(dtype, count):
         return array(), codegen
 
     return make
+
+
+@intrinsic
+def address(typingctx, array):
+    """Address of an array's first element; of a :func:`local_array` only while the function that made it runs."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, I64)
+
+    return types.int64(array), codegen
 
 
 view_u8 = _make_view(np.uint8)

@@ -80,6 +80,11 @@ class Compiled:
             self.compile()
         return self._address
 
+    @property
+    def ready(self) -> bool:
+        """Whether it is compiled."""
+        return self._address != 0
+
     def compile(self) -> None:
         """Compile now, or load from the cache, unless that is done; raises what Numba raises."""
         with _compiling, _without_garbage_collection():
@@ -115,7 +120,7 @@ def _without_garbage_collection():
 
 
 def compiled(argument_count: int, brief: bool = False):
-    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk beside the source, or in the user's cache).
+    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (kept on disk in the user's cache folder).
 
     `brief`: it takes microseconds and never waits; to get the GIL back from a busy thread would take longer.
     """

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..compiled.memory import address_of
 
@@ -115,6 +116,8 @@ class BufferPool:
         return np.asarray(PooledBuffer(memory, self._returned, size))
 
     def _grown(self, block: int) -> np.ndarray:
+        if block >= limits.CHECKED:
+            limits.check(block, "a batch needs a new block of memory")
         memory = self._make(block)
         self.allocated_bytes += block
         return memory

@@ -8,6 +8,7 @@ without library headers, which the tests also compile for the host (docs/gpu.md)
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+
+from ..compiled.tables import Table
 
 BLOCK = 256
 """Threads of a block, unless a launch says otherwise."""
@@ -125,15 +128,25 @@ def element_type(dtype: np.dtype | str) -> str:
 HEADER = Path(__file__).with_name("kernel.cuh")
 
 
-_INCLUDE = re.compile(r'^#include "([a-z_]+\.cuh)"$', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "([a-z0-9_]+\.(?:cuh|py))"(?:  //.*)?$', re.MULTILINE)
+_PACKAGE = Path(__file__).parent.parent
+
+
+def _macros(module: Path) -> str:
+    """The words of all tables that a module of declarations has, as macros."""
+    parts = (_PACKAGE.name, *module.relative_to(_PACKAGE).with_suffix("").parts)
+    tables = {value.name: value for value in vars(importlib.import_module(".".join(parts))).values() if isinstance(value, Table)}
+    return "\n".join(f"#define {name} {index}" for table in tables.values() for name, index in table.defines())
 
 
 @cache
 def _text(path: Path) -> str:
-    """A file with the headers that it includes: the common one, or one beside it."""
+    """A file with what it includes: headers (the common one, or one beside it) and declarations of tables (``flip_tables.py``)."""
 
     def header(found: re.Match[str]) -> str:
         beside = path.with_name(found[1])
+        if beside.suffix == ".py":
+            return _macros(beside)
         return _text(beside if beside.exists() else HEADER)
 
     return _INCLUDE.sub(header, path.read_text())

@@ -12,9 +12,11 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..compiled import THREAD_FIELDS
 from ..compiled.memory import address_of
+from ..errors import PipelineClosed
 
 log = logging.getLogger("asyncdali")
 
@@ -36,6 +38,8 @@ class WorkerState:
             self.record[4] = address_of(self.times)
             self._words = len(self.times)
         if scratch_bytes > self._scratch_bytes:
+            if scratch_bytes >= limits.CHECKED:
+                limits.check(scratch_bytes + scratch_bytes // 4, "a worker thread needs memory for intermediate results")
             self.scratch = np.empty(scratch_bytes + scratch_bytes // 4 + 64, np.uint8)
             at = address_of(self.scratch)
             start = -at % 64
@@ -122,16 +126,17 @@ class OrderedThread:
         self._lock = threading.Lock()
         self._closed = False
 
-    def submit(self, work: Callable[[WorkerState], Any]) -> None:
-        """Queue `work`; ignored after :meth:`close`."""
+    def submit(self, work: Callable[[WorkerState], Any]) -> bool:
+        """Queue `work`; False, and nothing happens, after :meth:`close`."""
         with self._lock:
             if self._closed:
-                return
+                return False
             if self._thread is None:
                 thread = threading.Thread(target=_serve, args=(self._queue, self._affinity, "stage"), name=self._name, daemon=True)
                 thread.start()
                 self._thread = thread
             self._queue.put(work)
+            return True
 
     def close(self) -> None:
         """End the thread once what is queued is done."""
@@ -147,6 +152,33 @@ class OrderedThread:
         return not self._thread.is_alive()
 
 
+class _Call:
+    """A function to be called on another thread, for a future."""
+
+    def __init__(self, future: Future[Any], function: Callable[[], Any]):
+        self._future: Future[Any] | None = future
+        self._function: Callable[[], Any] | None = function
+
+    def __call__(self, state: WorkerState) -> None:
+        future, function = self._future, self._function
+        assert future is not None and function is not None
+        # Nothing that waits for the future may find the function still referred to here. And the future keeps its error, whose traceback
+        # holds this frame.
+        self._future = self._function = None
+        try:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = function()
+            finally:
+                del function
+            future.set_result(result)
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            del future
+
+
 class CallThread:
     """Calls functions one after another on a thread of its own, and gives their results as futures."""
 
@@ -154,18 +186,10 @@ class CallThread:
         self._thread = OrderedThread(name)
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Queue a call; a cancelled future that has not begun is not called."""
+        """Queue a call; a cancelled future that has not begun is not called. After :meth:`close` the future's error is PipelineClosed."""
         future: Future[Any] = Future()
-
-        def call(state: WorkerState) -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._thread.submit(call)
+        if not self._thread.submit(_Call(future, function)):
+            future.set_exception(PipelineClosed("the pipeline was closed"))
         return future
 
     def close(self) -> None:

@@ -16,9 +16,10 @@ def audio(input_0: Any, /, *, downmix: bool | None = ..., dtype: DALIDataType | 
 def image(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., cache_batch_copy: bool | None = ..., cache_debug: bool | None = ..., cache_size: int | None = ..., cache_threshold: int | None = ..., cache_type: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -28,9 +29,10 @@ def image_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine
 
     The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -41,9 +43,10 @@ def image_random_crop(input_0: Any, /, *, adjust_orientation: bool | None = ...,
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
     DALI's for the same seed.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
@@ -55,9 +58,10 @@ def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adju
     floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
     away from zero. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """

@@ -24,14 +24,9 @@ from . import node as nodes
 SCOPE_ARGUMENT = "_scope"
 """Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
 
-MACHINERY = "_conditional."
-"""What the names of the operators begin with that split and merge batches, and check conditions."""
-
 SPLIT, MERGE = "_conditional.split", "_conditional.merge"
 SPLIT_BY_INDEX, MERGE_BY_INDEX = "_conditional.split_by_index", "_conditional.merge_by_index"
-
-PER_BATCH = frozenset({"batch_permutation"})
-"""These operators."""
+"""Names of the operators that divide batches, and join them again."""
 
 
 class Scope:
@@ -117,7 +112,7 @@ class Conditionals:
         """The inputs of an operator about to be made in the current scope."""
         if self._home is not None:
             return inputs, arguments
-        if not inputs and not arguments and schema.name in PER_BATCH and self.current is not self.root:
+        if not inputs and not arguments and schema.looks_across and self.current is not self.root:
             return inputs, {SCOPE_ARGUMENT: self._any_node()}
         return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
 

@@ -12,7 +12,6 @@ from ..operators.expressions.programs import Input, Instruction, Literal, Operan
 if TYPE_CHECKING:
     from .plan import PlannedOperator
 
-TRANSFER = "_transfer"
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 32
 
@@ -110,7 +109,7 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
             if _can_be_early(planned):
                 planned.early = True
                 planned.spec.constants["early"] = True
-        if planned.kind.barrier or planned.spec.schema.name == TRANSFER:
+        if planned.kind.barrier or planned.is_transfer:
             continue  # segments of their own: what they read is there
         wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._notices import near, warn
 from ..data_node import DataNode
+from ..errors import ArgumentTypeError, OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError
 from ..operators.base import REQUIRED, Arg, Schema, camel_case
 from ..types import DALIDataType
 from . import context
@@ -70,7 +71,7 @@ class OperatorInstance:
         return "\n".join(frame.format() for frame in self.trace)
 
 
-class InvalidDeviceError(ValueError, RuntimeError):
+class InvalidDeviceError(OperatorValueError):
     """A device that does not exist. (A ValueError; DALI reports some of these as RuntimeError.)"""
 
 
@@ -93,7 +94,7 @@ def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
             warn(f"argument '{name}' of {_public(schema)} no longer does anything", DeprecationWarning)
             continue
         if new in given:
-            raise TypeError(f"{_public(schema)}: '{name}' is a deprecated name of '{new}'; give only '{new}'")
+            raise OperatorTypeError(f"{_public(schema)}: '{name}' is a deprecated name of '{new}'; give only '{new}'")
         warn(f"argument '{name}' of {_public(schema)} is called '{new}' now", DeprecationWarning)
         result[new] = value
     return result
@@ -111,14 +112,16 @@ def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
     try:
         return arg.convert(value)
     except (TypeError, ValueError, OverflowError) as error:
-        kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{_public(schema)}: argument '{arg.name}' must be {arg.describe()}, got {value!r} ({error})") from error
+        kind = OperatorValueError if isinstance(error, ValueError) else ArgumentTypeError
+        made = kind(f"{_public(schema)}: argument '{arg.name}' must be {arg.describe()}, got {value!r} ({error})")
+        made.operator, made.argument = schema.name, arg.name
+        raise made from error
 
 
 def _no_type(schema: Schema, arg: Arg) -> None:
     """NO_TYPE is as good as no argument where that means "the input's type"; elsewhere an element type is needed: ValueError."""
     if arg.default is not None or schema.inputs[0] == 0:
-        raise ValueError(f"{_public(schema)}: argument '{arg.name}' is NO_TYPE; an element type is needed")
+        raise OperatorValueError(f"{_public(schema)}: argument '{arg.name}' is NO_TYPE; an element type is needed")
 
 
 def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, DataNode]]:
@@ -136,9 +139,9 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             if name == "seed":
                 warn(f"{_public(schema)} draws no random numbers: `seed` is ignored", DeprecationWarning)
                 continue
-            raise KeyError(f"{_public(schema)} got an unexpected argument '{name}'.{near(name, list(schema.by_name))}")
+            raise OperatorKeyError(f"{_public(schema)} got an unexpected argument '{name}'.{near(name, list(schema.by_name))}")
         if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
-            raise TypeError(
+            raise OperatorTypeError(
                 f"{_public(schema)}: argument '{name}' is a list that contains DataNodes; give one DataNode with a vector per sample"
             )
         if not isinstance(value, DataNode) and arg.tensor and _is_array(value) and np.asarray(value).size > 1:
@@ -152,9 +155,11 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
                 del constants[name]
             continue
         if not arg.tensor:
-            raise TypeError(f"{_public(schema)}: argument '{name}' should not be a 'DataNode': it takes one constant, {arg.describe()}")
+            raise OperatorTypeError(
+                f"{_public(schema)}: argument '{name}' should not be a 'DataNode': it takes one constant, {arg.describe()}"
+            )
         if value.device == "gpu":
-            raise ValueError(
+            raise OperatorValueError(
                 f'Invalid device "gpu" for argument \'{name}\' of {_public(schema)}: argument inputs must be on the CPU (use .cpu())'
             )
         nodes[name] = value
@@ -169,18 +174,22 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
     if given not in ("cpu", "gpu", "mixed"):
         raise InvalidDeviceError(f'{_public(schema)}: invalid device "{given}"; valid options are "cpu", "gpu" and "mixed"')
     if given not in schema.devices:
-        raise RuntimeError(f'{_public(schema)} does not run on device "{given}"; it runs on {", ".join(schema.devices)}')
+        raise OperatorError(f'{_public(schema)} does not run on device "{given}"; it runs on {", ".join(schema.devices)}')
     return given
 
 
-def _check_input_device(schema: Schema, device: str, position: int, node: DataNode) -> None:
+def _on_right_device(schema: Schema, device: str, position: int, node: DataNode) -> DataNode:
+    """An input, moved to where the operator wants it if it may be anywhere; RuntimeError on the wrong device otherwise."""
     want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
-    if node.device != want and position not in schema.metadata_inputs:
-        hint = ".gpu()" if want == "gpu" else ".cpu()"
-        raise RuntimeError(
-            f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "
-            f"{node.device!r}, expected {want!r}. Use `{hint}` to move it."
-        )
+    if node.device == want or position in schema.metadata_inputs:
+        return node
+    if device == "gpu" and position in schema.moved_inputs:
+        return node.gpu() if want == "gpu" else node.cpu()
+    hint = ".gpu()" if want == "gpu" else ".cpu()"
+    raise OperatorError(
+        f"{_public(schema)} on device {device!r}: input {position} ({node.name}) is stored on incompatible device "
+        f"{node.device!r}, expected {want!r}. Use `{hint}` to move it."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------- making it
@@ -195,6 +204,9 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
+    if schema.uploads and arguments.get("device") == "gpu":
+        made = make(schema, inputs, {**arguments, "device": "cpu"}, old_name)
+        return [node.gpu() for node in made] if isinstance(made, list) else made.gpu()
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
 
 
@@ -207,7 +219,7 @@ def _results(instance: OperatorInstance) -> Any:
 def _make_sets(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None) -> Any:
     lengths = {len(item) for item in inputs if isinstance(item, list) and any(isinstance(x, DataNode) for x in item)}
     if len(lengths) != 1:
-        raise ValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
+        raise OperatorValueError(f"{_public(schema)}: all input sets must have the same number of elements, got {sorted(lengths)}")
     instances: list[OperatorInstance] = []
     for k in range(lengths.pop()):
         chosen = [item[k] if isinstance(item, list) and any(isinstance(x, DataNode) for x in item) else item for item in inputs]
@@ -230,13 +242,12 @@ def _make_one(
     fewest, most = schema.inputs
     if not fewest <= len(inputs) <= most:
         expected = str(fewest) if fewest == most else f"{fewest} to {most}"
-        raise ValueError(f"{_public(schema)} expects {expected} inputs, got {len(inputs)}")
+        raise OperatorValueError(f"{_public(schema)} expects {expected} inputs, got {len(inputs)}")
     constants, nodes = split_arguments(schema, arguments)
     given_device = constants.pop("device", None)
     device = _choose_device(schema, given_device, [item for item in inputs if isinstance(item, DataNode)])
     checked = [_as_node(schema, device, position, item) for position, item in enumerate(inputs)]
-    for position, node in enumerate(checked):
-        _check_input_device(schema, device, position, node)
+    checked = [_on_right_device(schema, device, position, node) for position, node in enumerate(checked)]
     _check_required(schema, constants, nodes)
     if eager is None:
         _refuse_data(schema, (*checked, *nodes.values()))
@@ -257,11 +268,41 @@ def _make_one(
     if pipeline is not None:
         pipeline._definition.add(instance)
     elif instance.preserve:
-        raise RuntimeError(
+        raise OperatorError(
             f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
             "in a @pipeline_def function or inside `with pipeline:`"
         )
     return instance
+
+
+_MOST_OUTPUTS = 1 << 16
+
+
+def check_restored(
+    schema: Schema, device: str, inputs: Sequence[DataNode], arguments: dict[str, DataNode], constants: dict[str, Any]
+) -> dict[str, Any]:
+    """The constants of an operator that was stored, in their declared types; kernels rely on what is checked here.
+
+    Raises what a call of the operator raises: KeyError, TypeError, ValueError or RuntimeError.
+    """
+    fewest, most = schema.inputs
+    if not fewest <= len(inputs) <= most:
+        raise ValueError(f"{_public(schema)} has {len(inputs)} inputs")
+    both = constants.keys() & arguments.keys()
+    if both:
+        raise ValueError(f"{_public(schema)} has the arguments {sorted(both)} twice")
+    checked, nodes = split_arguments(schema, {**constants, **arguments})
+    if nodes.keys() != arguments.keys():
+        raise TypeError(f"{_public(schema)} has arrays as arguments: {sorted(nodes.keys() - arguments.keys())}")
+    _choose_device(schema, device, inputs)
+    for position, item in enumerate(inputs):
+        if _on_right_device(schema, device, position, item) is not item:
+            raise OperatorError(f"{_public(schema)} on device {device!r}: input {position} is stored on device {item.device!r}")
+    _check_required(schema, checked, nodes)
+    count = schema.output_count(checked, len(inputs))
+    if not 0 <= count <= _MOST_OUTPUTS:
+        raise ValueError(f"{_public(schema)} has {count} outputs")
+    return checked
 
 
 def eager_definition() -> Any:
@@ -273,7 +314,7 @@ def eager_definition() -> Any:
 def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
     for node in nodes:
         if node.has_data:
-            raise RuntimeError(
+            raise OperatorError(
                 f"{_public(schema)}: the node {node.name!r} holds data of a pipeline in debug mode; operators work on it only inside of "
                 "the function of such a pipeline. Outside use node.get()."
             )
@@ -289,14 +330,14 @@ def _automatic_name(called: str, pipeline: Any) -> str:
 def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:
     missing = [arg.name for arg in schema.args if arg.default is REQUIRED and arg.name not in constants and arg.name not in nodes]
     if missing:
-        raise RuntimeError(f"Not all required arguments were specified for {_public(schema)}: {', '.join(missing)}")
+        raise OperatorError(f"Not all required arguments were specified for {_public(schema)}: {', '.join(missing)}")
 
 
 def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
     if isinstance(item, DataNode):
         return item
     if isinstance(item, (str, bytes, dict)) or item is None:
-        raise TypeError(
+        raise OperatorTypeError(
             f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position} is {type(item).__name__}"
         )
     from .constants import input_constant
@@ -304,7 +345,9 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
     try:
         return input_constant(item, "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu")
     except TypeError as error:
-        raise TypeError(f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position}: {error}") from error
+        raise OperatorTypeError(
+            f"{_public(schema)} expected inputs of type 'DataNode' or convertible to it; input {position}: {error}"
+        ) from error
 
 
 class Definition:

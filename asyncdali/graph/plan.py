@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
-from ..operators.base import REGISTRY, Operator, Schema, Spec
-from .fusion import TRANSFER, fuse_expressions, mark_early
+from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
+from .fusion import fuse_expressions, mark_early
 from .node import OperatorInstance
 
 SEED_TABLE_SIZE = 1024
@@ -41,6 +41,11 @@ class PlannedOperator:
     @property
     def backend(self) -> str:
         return self.spec.device
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it only moves its input between CPU and GPU: the graph made it, not the user."""
+        return self.spec.schema.role is Role.TRANSFER
 
     def reads_contents(self, on_cuda: bool = False) -> list[int]:
         """Edges whose contents this operator looks at before its compiled steps (`on_cuda`: its launches) run."""
@@ -143,7 +148,7 @@ def check_names(order: Sequence[OperatorInstance], pipeline: Any) -> None:
 
 def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[int], arguments: dict[str, int], schema: Schema) -> Any:
     """Equal keys mean equal results; None: never merged."""
-    if instance.explicit_name or instance.preserve or schema.name.endswith("external_source"):
+    if instance.explicit_name or instance.preserve or schema.role is Role.INPUT:
         return None
     constants = []
     for name in sorted(instance.constants):
@@ -175,7 +180,7 @@ def build_plan(
         if key not in edges:
             home = edges[(id(node.source), node.index, "cpu" if node.device == "gpu" else "gpu")]
             edges[key] = next(counter)
-            kind = REGISTRY[TRANSFER]
+            kind = REGISTRY["_transfer"]
             name = f"__transfer_{node.name}_{node.device}"
             # A transfer runs on the GPU's stream in both directions.
             spec = Spec(kind.schema, name, "gpu", {"to": node.device}, (), 1, 1)

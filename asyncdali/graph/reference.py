@@ -55,6 +55,7 @@ def _deprecated(schema: Schema, old: str, style: str) -> str:
     return (
         f"class {camel_case(old.rsplit('.', 1)[-1])}:\n    {doc}\n\n"
         f"    def __init__(self, **arguments: Any) -> None: ...\n"
+        "    @property\n    def device(self) -> str: ...\n"
         f"    def __call__(self, *inputs: Any, **arguments: Any) -> {_result(schema)}: ...\n"
     )
 
@@ -79,6 +80,7 @@ def _class(schema: Schema) -> str:
     return (
         f"class {schema.class_name}:\n{_doc(schema, '    ')}\n\n"
         f"    def __init__({names}) -> None: ...\n"
+        "    @property\n    def device(self) -> str: ...\n"
         f"    def __call__(self, *inputs: Any, **arguments: Any) -> {_result(schema)}: ...\n"
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import types
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, STORABLE
-from .node import OperatorInstance
+from .node import OperatorInstance, check_restored
 from .plan import reachable
 
 FORMAT = "asyncdali pipeline"
@@ -122,6 +122,12 @@ def options_of(document: dict[str, Any]) -> dict[str, Any]:
         raise RuntimeError(f"Error parsing serialized pipeline: bad options ({error})") from error
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a name")
+    return value
+
+
 def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], list[OperatorInstance]]:
     """Output nodes and operator instances of a parsed document, defined in `pipeline`."""
     made: list[OperatorInstance] = []
@@ -138,11 +144,13 @@ def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], li
             if kind is None:
                 raise RuntimeError(f"the serialized pipeline has an operator that this library does not know: {entry['op']!r}")
             twin = entry.get("twin_of")
+            inputs = [node(item) for item in entry.get("inputs", ())]
+            arguments = {name: node(item) for name, item in entry.get("arguments", {}).items()}
+            constants = {name: decode_value(value) for name, value in entry["constants"].items()}
+            constants = check_restored(kind.schema, entry["device"], inputs, arguments, constants)
             made.append(
                 OperatorInstance(
-                    kind.schema, entry["name"], entry["device"], [node(item) for item in entry.get("inputs", ())],
-                    {name: node(item) for name, item in entry.get("arguments", {}).items()},
-                    {name: decode_value(value) for name, value in entry["constants"].items()},
+                    kind.schema, _text(entry["name"]), entry["device"], inputs, arguments, constants,
                     explicit_name=bool(entry.get("named")), pipeline=pipeline, twin_of=None if twin is None else made[twin],
                 )
             )  # fmt: skip

@@ -4,29 +4,34 @@ An operator is one class in one module. Its class attribute ``schema`` declares 
 defaults, devices, documentation); ``fn``, ``ops``, the type stubs and the reference tables are derived from it. An instance lives in
 a built pipeline and is asked once per iteration::
 
-    prepare(inputs, arguments, iteration)  -> jobs to run on the samples before planning       (read bytes, odd formats)
+    prepare(inputs, arguments, iteration)  yields jobs to run on the samples before planning   (read bytes, odd formats)
     plan(inputs, arguments, iteration)     -> Planned(outputs, steps)                          (vectorised over the batch)
+
+What `prepare` returns is ``iteration.prepared`` in `plan`. Neither changes the operator: any iteration may be planned at any time, in any
+order, several at once, or twice.
 
 `plan` runs on one thread, with the shapes of all inputs known; it returns output batches whose memory is not placed yet, and compiled
 steps (see ``asyncdali.compiled``) that fill them sample by sample. An output whose contents `plan` computes itself
 (``Batch.from_values``) needs no step. Contents of inputs may be read in `plan` only for the inputs named by ``reads``; the graph is
 cut into segments so that they are ready.
 
-State is a position: a stateful operator keeps ``self.position`` (immutable), never changes it itself, and tells with
-``advanced(samples)`` what it is after an iteration that produced `samples` samples.
+State is a position, an immutable value that the runtime keeps. A stateful operator tells the first one (``start``), reads
+``iteration.position``, and computes with ``after(position, samples)`` the position behind an iteration that produced `samples` samples.
 """
 
 from __future__ import annotations
 
+import enum
 import numbers
 import operator as _op
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from ..access import EVERYTHING, Access
 from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.launch import Launch
@@ -124,6 +129,7 @@ class Arg:
     tensor    may be a DataNode (one value per sample)
     stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
     compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
+    path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
     """
 
     name: str
@@ -133,6 +139,7 @@ class Arg:
     tensor: bool = False
     stream: bool = False
     compiled: bool = False
+    path: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -181,6 +188,23 @@ def camel_case(name: str) -> str:
     return "".join(_PROPER_NAMES.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
+class Role(enum.Enum):
+    """What an operator is for the graph and the runtime, where that is more than to compute outputs from inputs."""
+
+    WORK = "computes outputs from inputs"
+    TRANSFER = "moves a batch between CPU and GPU"
+    INPUT = "hands on a batch that was fed from outside"
+    CONSTANT = "gives every sample the same data"
+    SPLIT = "divides a batch between the branches of a conditional"
+    MERGE = "joins the batches of the branches of a conditional"
+    LOGIC = "checks or negates the condition of a conditional"
+
+    @property
+    def is_branching(self) -> bool:
+        """Whether conditional execution made the operator, not the user."""
+        return self in (Role.SPLIT, Role.MERGE, Role.LOGIC)
+
+
 @dataclass(frozen=True)
 class Schema:
     """The declaration of an operator; see the module docstring.
@@ -193,7 +217,11 @@ class Schema:
     deprecated     {old argument name: new name, or None if it no longer does anything}
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
+    moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
+    uploads        with device "gpu" it runs on the CPU, and its outputs are copied to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
+    role           see :class:`Role`; operators are told apart by it, never by their names
+    looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     positional     arguments that its class in ``ops`` takes by position, too
     hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
@@ -211,11 +239,15 @@ class Schema:
     deprecated: dict[str, str | None] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     cpu_inputs: tuple[int, ...] = ()
+    moved_inputs: tuple[int, ...] = ()
+    uploads: bool = False
     metadata_inputs: tuple[int, ...] = ()
     results: Callable[[dict[str, Any], list[Any]], Any] | None = None
     positional: tuple[str, ...] = ()
     hand_written: str = ""
     output_per_optional_input: bool = False
+    role: Role = Role.WORK
+    looks_across: bool = False
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
@@ -282,6 +314,20 @@ class Environment:
     """The GPU that mixed and gpu operators run on; None on the host device."""
     depth: int = 1
     """Iterations kept in flight."""
+    access: Access = EVERYTHING
+    """What the operators may open."""
+
+
+def check_access(spec: Spec, access: Access) -> None:
+    """RuntimeError for an argument that names a file or directory which the pipeline may not open."""
+    for arg in spec.schema.args:
+        if not arg.path or not spec.given(arg.name):
+            continue
+        value = spec.constant(arg.name)
+        for path in value if isinstance(value, list) else [value]:
+            if path:
+                check = access.check_read if arg.path == "read" else access.check_write
+                check(path, f"argument `{arg.name}`")
 
 
 @dataclass
@@ -419,15 +465,27 @@ class Arguments:
 
 @dataclass(slots=True)  # not frozen: there is one for every iteration, and a frozen one takes three times as long to make
 class Iteration:
-    """What an operator may know about the iteration it plans.
+    """What one operator may know about the iteration it plans.
 
-    `fed`: external input -> its batch, or the error to raise in its place; `stream`: that of a GPU which the operator's work is queued on.
+    index       number of the iteration, from 0
+    batch_size  samples of the whole batch
+    fed         external input -> its batch, or the error to raise in its place
+    stream      the GPU's stream that the operator's work is queued on
+    position    where a stateful operator is before this iteration
+    prepared    what :meth:`Operator.prepare` returned
     """
 
     index: int
     batch_size: int
     fed: Mapping[str, Any] = field(default_factory=dict)
     stream: CudaStream | None = None
+    position: Any = None
+    prepared: Any = None
+
+
+Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
+"""What :meth:`Operator.prepare` gives: a generator of jobs, or nothing."""
+_NOTHING: Preparation = ()
 
 
 class Operator:
@@ -455,7 +513,6 @@ class Operator:
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
-        self.position: Any = None
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
@@ -475,8 +532,13 @@ class Operator:
     """In a branch of a conditional that no sample takes it is not asked at all."""
     stateful: ClassVar[bool] = False
 
-    def advanced(self, samples: int) -> Any:
-        """The position after an iteration that produced `samples` samples from ``self.position``."""
+    @property
+    def start(self) -> Any:
+        """The position of a fresh pipeline."""
+        return None
+
+    def after(self, position: Any, samples: int) -> Any:
+        """The position behind an iteration that began at `position` and produced `samples` samples."""
         return None
 
     def save(self, position: Any) -> Any:
@@ -511,11 +573,18 @@ class Operator:
         """
         return False
 
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        """What the operator has counted since ``build()``: (name, number) pairs, always the same names in the same order."""
+        return ()
+
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        """Work per sample that has to be done before :meth:`plan`; may be a generator: it is resumed when a job is over."""
-        return ()
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        """Work per sample that has to be done before :meth:`plan`.
+
+        A generator is resumed when the job that it yielded is over; what it returns is ``iteration.prepared`` in `plan`.
+        """
+        return _NOTHING
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         """Decide the iteration; see the module docstring."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
-from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
 """Bytes below which contents that are known while planning are copied, so that they stay known."""
@@ -188,6 +188,7 @@ class Split(_Splitting):
         outputs=2,
         devices=("cpu", "gpu"),
         args=(_PREDICATE,),
+        role=Role.SPLIT,
     )
 
 
@@ -202,6 +203,7 @@ class SplitByIndex(_DividingByIndex, _Splitting):
         outputs=lambda constants: int(constants["count"]),
         devices=("cpu", "gpu"),
         args=(_INDEX, Arg("count", "int", REQUIRED, "Number of parts.")),
+        role=Role.SPLIT,
     )
 
     def _count(self) -> int:
@@ -261,6 +263,7 @@ class Merge(_Merging):
         inputs=(2, 2),
         devices=("cpu", "gpu"),
         args=(_PREDICATE,),
+        role=Role.MERGE,
     )
 
 
@@ -274,6 +277,7 @@ class MergeByIndex(_DividingByIndex, _Merging):
         inputs=(2, 1 << 16),
         devices=("cpu", "gpu"),
         args=(_INDEX,),
+        role=Role.MERGE,
     )
 
     _statement = "a choice by index"
@@ -340,6 +344,7 @@ _LOGICAL = Schema(
     name="_conditional.not_",
     doc="Whether a number is zero: one per sample.",
     devices=("cpu",),
+    role=Role.LOGIC,
 )
 
 
@@ -372,6 +377,7 @@ class ValidateLogical(Operator):
             Arg("expression_side", "str", "left", "The side of it: left, right."),
         ),
         devices=("cpu",),
+        role=Role.LOGIC,
     )
 
     reads = (0,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..batch import Batch
 from ..types import DALIDataType
 from .arrays.strided import like
-from .base import Arguments, Environment, Iteration, Operator, Planned, PythonJob, SampleError, Spec
+from .base import Arguments, Iteration, Operator, Planned, Preparation, PythonJob, SampleError
 from .layouts import input_layout
 
 Work = Callable[[np.ndarray, int], None]
@@ -24,24 +24,18 @@ class OpenCVOperator(Operator):
     reads: ClassVar[tuple[int, ...]] = (0,)
     eager = True
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        self._output: Batch | None = None
-
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         output, work = self.results(inputs, arguments)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
-        self._output = output
+        output.reserve(self.environment.allocate)
         yield PythonJob(range(len(output)), lambda i: work(output.sample(i), i))
+        return output
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         """The output, without memory, and what fills it."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        output, self._output = self._output, None
-        assert output is not None, "prepare comes first"
-        return Planned([output])
+        return Planned([iteration.prepared])
 
 
 class OpenCVColors(OpenCVOperator):

@@ -14,19 +14,24 @@ class Audio:
     """
 
     def __init__(self, *, downmix: bool | None = ..., dtype: DALIDataType | None = ..., quality: float | None = ..., sample_rate: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> list[DataNode]: ...
 
 class Image:
     """Decodes images: JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
 
     def __init__(self, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., cache_batch_copy: bool | None = ..., cache_debug: bool | None = ..., cache_size: int | None = ..., cache_threshold: int | None = ..., cache_type: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ImageCrop:
@@ -34,14 +39,17 @@ class ImageCrop:
 
     The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
 
     def __init__(self, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ImageRandomCrop:
@@ -50,14 +58,17 @@ class ImageRandomCrop:
     The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
     DALI's for the same seed.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
 
     def __init__(self, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ImageSlice:
@@ -67,14 +78,17 @@ class ImageSlice:
     floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
     away from zero. A window that leaves the image is an error.
 
-    Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-    up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-    unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+    Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+    FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+    upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+    whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
 
     def __init__(self, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Numpy:
@@ -86,6 +100,8 @@ class Numpy:
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Video:
@@ -100,4 +116,6 @@ class Video:
     """
 
     def __init__(self, *, frames: int | Sequence[int] | DataNode | None = ..., start_frame: int | DataNode | None = ..., end_frame: int | DataNode | None = ..., sequence_length: int | DataNode | None = ..., stride: int | DataNode | None = ..., pad_mode: str | None = ..., fill_value: int | Sequence[int] | None = ..., build_index: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -23,14 +23,19 @@ class CalledPipeline(Pipeline):
     def __init__(self, pipeline: Pipeline, seed: int | None):
         self.__dict__.update({name: value for name, value in vars(pipeline).items() if not name.startswith("_")})
         self._options = pipeline._options
-        self._seed = seed
+        self._reported = pipeline._reported
+        self._drawn_seed = seed
         self._session = None
         self._closed = True  # there is nothing to be closed
         self._definition = _NoDefinition()
 
     @property
     def seed(self) -> int | None:
-        return self._seed
+        return self._drawn_seed
+
+    @property
+    def _is_built(self) -> bool:
+        return True
 
     @property
     def is_restored_from_checkpoint(self) -> bool:
@@ -62,7 +67,7 @@ def _forbidden(name: str) -> Callable[..., Any]:
 for _name in (
     "build", "start_py_workers", "run", "run_async", "schedule_run", "outputs", "share_outputs", "release_outputs", "reset", "close",
     "empty", "set_outputs", "add_sink", "feed_input", "serialize", "deserialize_and_build", "checkpoint", "iter_setup", "define_graph",
-    "enable_api_check",
+    "enable_api_check", "_prefetch",
 ):  # fmt: skip
     setattr(CalledPipeline, _name, _forbidden(_name))
 

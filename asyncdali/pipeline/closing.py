@@ -22,4 +22,4 @@ def close_at_exit(pipeline: Pipeline) -> None:
 
 def _close_all() -> None:
     for pipeline in list(_open):
-        pipeline.close()
+        pipeline._close()

@@ -41,10 +41,14 @@ class DebugPipeline(Pipeline):
         self._rewrites = rewrites
         self._function = function
         self._arguments = (args, kwargs)
-        self._eager = self._definition = EagerDefinition(self._options.batch_size)
+        self._eager = self._definition = EagerDefinition()
         self._engine: Engine | None = None
         self._running = threading.Lock()
         self._runner: int | None = None
+
+    @property
+    def _is_built(self) -> bool:
+        return self._engine is not None
 
     @property
     def seed(self) -> int | None:
@@ -64,7 +68,7 @@ class DebugPipeline(Pipeline):
             if self._options.checkpoint is not None:
                 raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
             self._engine = Engine(self._options, f"asyncdali-{id(self):x}", self._calling)
-            self._eager.start(self._engine)
+            self._eager.start(self._engine, int(self._options.batch_size))
             close_at_exit(self)
 
     def start_py_workers(self) -> None:
@@ -88,8 +92,7 @@ class DebugPipeline(Pipeline):
         if inputs:
             raise RuntimeError(f"run() with inputs {_WITHOUT}: use feed_input()")
         self.build()
-        if self._runner == threading.get_ident():
-            raise RuntimeError("run() was called from the function of this very pipeline")
+        self._refuse_in_callbacks("run()")
         with self._running:
             self._runner = threading.get_ident()
             began = perf_counter_ns()
@@ -154,8 +157,13 @@ class DebugPipeline(Pipeline):
             if layout is not None and output.layout() != layout:
                 raise RuntimeError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
 
+    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        if self._runner == threading.get_ident():
+            raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
+
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
+        self._refuse_in_callbacks("reset()")
         self._eager.reset()
 
     def empty(self) -> bool:
@@ -207,11 +215,10 @@ class DebugPipeline(Pipeline):
     def __aiter__(self) -> AsyncIterator[Any]:
         raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
 
-    def close(self) -> None:
-        """Free what the pipeline holds; outputs stay valid. Idempotent."""
+    def _close(self) -> None:
         if self._closed:
             return
-        super().close()
+        super()._close()
         if self._engine is not None:
             self._eager.close()
             self._engine.close()

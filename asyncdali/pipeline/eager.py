@@ -17,8 +17,9 @@ import numpy as np
 
 from ..data_node import DataNode
 from ..graph import context
-from ..graph.conditionals import MACHINERY, where_tests_work
+from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
+from ..operators.base import Role
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
@@ -223,10 +224,10 @@ class EagerDefinition(Definition):
     eager = True
     engine: Engine
 
-    def __init__(self, batch_size: int | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.ended = False
-        self._batch_size = batch_size
+        self._batch_size: int | None = None
         self._index = 0
         self._calls: dict[Any, _OperatorCall | _SourceCall] = {}
         self._complete = False
@@ -246,9 +247,9 @@ class EagerDefinition(Definition):
         self._made: list[_Call] = []
         self._asked: list[_SourceCall] = []
 
-    def start(self, engine: Engine) -> None:
+    def start(self, engine: Engine, batch_size: int) -> None:
         """The pipeline is built."""
-        self.engine = engine
+        self.engine, self._batch_size = engine, batch_size
         self._seeds = np.random.default_rng(engine.seed)
 
     # --- iterations
@@ -385,7 +386,7 @@ class EagerDefinition(Definition):
         """Run an operator: its outputs get data."""
         if instance.schema is ExternalInput.schema:
             return  # `source` does it, for all outputs of a call together
-        if instance.schema.name == "_constant":
+        if instance.schema.role is Role.CONSTANT:
             source, batches = _without_outputs(instance), [self._constant(instance)]
         else:
             source, batches = self._run(instance)
@@ -412,7 +413,7 @@ class EagerDefinition(Definition):
 
     def _called(self, instance: OperatorInstance) -> _OperatorCall:
         """The call that made an operator."""
-        if instance.schema.name.startswith(MACHINERY):
+        if instance.schema.role.is_branching:
             # Made where a node is used in a branch for the first time, which may be elsewhere in another iteration: not matched by order.
             key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
             call = self._splits_and_merges.get(key)

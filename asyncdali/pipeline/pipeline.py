@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from .. import checkpoint as checkpoints
 from .._notices import warn
 from .._version import __version__
+from ..access import EVERYTHING, Access
 from ..data_node import DataNode
 from ..errors import PipelineClosed
 from ..graph import context
@@ -22,7 +23,8 @@ from ..options import PipelineOptions, option_names, unknown_option
 from ..runtime.claims import claim, take_next
 from ..types import DALIDataType, PipelineAPIType
 from .closing import close_at_exit
-from .storing import both_spellings, stored_options
+from .dali_names import DaliNames
+from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
     from ..runtime.session import Session
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from ..tensors import TensorListCPU, TensorListGPU
 
 
-class Pipeline:
+class Pipeline(DaliNames):
     """A graph of operators and everything that runs it.
 
     Args:
@@ -81,7 +83,9 @@ class Pipeline:
             prefetch_queue_depth=prefetch_queue_depth, exec_async=exec_async, bytes_per_sample=bytes_per_sample,
             set_affinity=set_affinity, max_streams=max_streams, default_cuda_stream_priority=default_cuda_stream_priority, **options,
         )  # fmt: skip
+        self._reported = {}
         self._definition = Definition()
+        self._access = EVERYTHING
         self._outputs: list[Any] | None = None
         self._session: Session | None = None
         self._building = threading.RLock()  # threads that use an unbuilt pipeline at once must not build it twice
@@ -91,6 +95,7 @@ class Pipeline:
         self._shared: deque[Any] = deque()
         self._nodes: list[DataNode] | None = None
         self._parallel: Parallel | None = None
+        self._unfinished: list[Callable[[], None]] = []  # closes what a build has opened and not finished: an interrupt may leave it here
         self.output_names: tuple[str, ...] | None = None
         """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
 
@@ -99,16 +104,16 @@ class Pipeline:
     @property
     def max_batch_size(self) -> int | None:
         """Largest batch size."""
-        return self._options.batch_size
+        return self._max_batch_size
 
     @property
     def batch_size(self) -> int | None:
         """Deprecated name of :attr:`max_batch_size`."""
         warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning)
-        return self._options.batch_size
+        return self._max_batch_size
 
-    num_threads = property(lambda self: self._options.num_threads, doc="CPU worker threads.")
-    device_id = property(lambda self: self._options.device_id, doc="GPU number, or None.")
+    num_threads = property(lambda self: self._num_threads, doc="CPU worker threads.")
+    device_id = property(lambda self: self._device_id, doc="GPU number, or None.")
     exec_pipelined = property(lambda self: self._options.exec_pipelined, doc="Whether iterations are computed ahead.")
     exec_async = property(lambda self: self._options.exec_async, doc="Whether scheduling returns at once.")
     exec_dynamic = property(lambda self: self._options.exec_dynamic, doc="True for the default executor, None or False otherwise.")
@@ -237,6 +242,7 @@ class Pipeline:
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("build()")
         with self._building:
             if self._session is None:
                 self._build(define_graph)
@@ -247,9 +253,32 @@ class Pipeline:
         self._options.check_for_build()
         from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
 
-        self._start_workers()  # before the device is touched: a process cannot be forked after that
-        self._session = Session(self._options, self._output_nodes(), self._definition.instances, self, self._parallel)
         close_at_exit(self)
+        self._release_unfinished()
+        try:
+            self._start_workers()  # before the device is touched: a process cannot be forked after that
+            self._session = Session(
+                self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._unfinished.append
+            )
+        finally:
+            self._release_unfinished()
+
+    def _release_unfinished(self) -> None:
+        """Close what a build that failed or was interrupted has opened.
+
+        What this does not come to, because of another interrupt, is left for the next build or :meth:`close`.
+        """
+        if not self._unfinished:
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            if self._session is None:
+                for close in reversed(self._unfinished):
+                    close()
+                if self._parallel is not None and self._parallel.pool.closed:
+                    self._parallel = None
+            self._unfinished.clear()
 
     def start_py_workers(self) -> None:
         """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
@@ -260,9 +289,12 @@ class Pipeline:
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
+        self._refuse_in_callbacks("start_py_workers()")
         with self._building:
             self._options.check_for_build()
+            self._release_unfinished()
             self._start_workers()
+            self._unfinished.clear()
 
     def _start_workers(self) -> None:
         if self._parallel is not None:
@@ -277,7 +309,14 @@ class Pipeline:
         if groups:
             from ..sources.parallel import Parallel
 
-            self._parallel = Parallel(groups, self._options, self._saved_positions())
+            parallel = Parallel(groups, self._options, self._saved_positions())
+            self._unfinished.append(parallel.close)
+            try:
+                parallel.start()
+                self._parallel = parallel
+            except BaseException:
+                self._release_unfinished()
+                raise
 
     def _saved_positions(self) -> dict[str, Any]:
         """Of the checkpoint to be restored: positions by operator."""
@@ -292,6 +331,18 @@ class Pipeline:
         assert self._session is not None
         self._session.executor.check_process()
         return self._session
+
+    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        """RuntimeError if a function that this pipeline calls is the caller: it would wait for itself, or change what is half done.
+
+        `hook`: the legacy hook ``iter_setup`` may not call it either.
+        """
+        session = self._session
+        if self._building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
+                "function while building). Call it from outside, when the pipeline's call has returned; other pipelines can be used here."
+            )
 
     # --- running
 
@@ -319,6 +370,7 @@ class Pipeline:
         session.producer.schedule(self.iter_setup)
         if not self.exec_async:
             session.wait_all()
+        session.check_open()
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Run one iteration and return its outputs.
@@ -329,6 +381,7 @@ class Pipeline:
         Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
         of the data, RuntimeError when API families are mixed.
         """
+        self._refuse_in_callbacks("run()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(cuda_stream, self)
@@ -352,19 +405,24 @@ class Pipeline:
 
     def schedule_run(self) -> None:
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
+        self._refuse_in_callbacks("schedule_run()")
         self._use_api(PipelineAPIType.SCHEDULED)
-        self._launch(self._built())
+        session = self._built()
+        self._launch(session)
+        session.producer.wait_without_frames()
 
     def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.
 
         Raises StopIteration when nothing is scheduled, else as :meth:`run`.
         """
+        self._refuse_in_callbacks("outputs()")
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
     def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """As :meth:`outputs`, keeping what was shared before."""
+        self._refuse_in_callbacks("share_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self)
         result = self._built().fetch(cuda_stream)
@@ -373,6 +431,7 @@ class Pipeline:
 
     def release_outputs(self) -> None:
         """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        self._refuse_in_callbacks("release_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         self._shared.clear()
 
@@ -381,9 +440,13 @@ class Pipeline:
         return self._session is None or not self._session.in_flight
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise."""
-        if self._session is not None:
-            self._session.producer.reset()
+        """After the end of the data: start the next epoch. Does nothing otherwise.
+
+        A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
+        """
+        self._refuse_in_callbacks("reset()")
+        if self._session is not None or self._options.checkpoint is not None:
+            self._built().producer.reset()
 
     # --- data from Python
 
@@ -401,7 +464,13 @@ class Pipeline:
         the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
         fails the iteration it would have fed.
         """
-        self._built().producer.feed(data_node, data, layout, cuda_stream)
+        self._refuse_in_callbacks("feed_input()", hook=False)
+        session = self._built()
+        try:
+            session.producer.feed(data_node, data, layout, cuda_stream)
+        except Exception as error:
+            session.check_open(error)
+            raise
 
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
@@ -423,6 +492,7 @@ class Pipeline:
 
         A cancelled await loses no batch. The end of the data is StopAsyncIteration.
         """
+        self._refuse_in_callbacks("run_async()")
         self._use_api(PipelineAPIType.BASIC)
         session = self._built()
         _check_stream(stream, self)
@@ -462,6 +532,7 @@ class Pipeline:
     def epoch(self) -> Iterator[Any]:
         """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
         next."""
+        self._refuse_in_callbacks("epoch()")
         session = self._built()
         self._use_api(PipelineAPIType.BASIC)
         return self._epoch(session)
@@ -482,7 +553,7 @@ class Pipeline:
     def __del__(self) -> None:
         # Not weakref.finalize: what it would have to hold (the session, and through it users' sources) may refer to the pipeline.
         if getattr(self, "_closed", True) is False:
-            self.close()
+            self._close()
 
     async def __aenter__(self) -> Pipeline:
         """Build; the pipeline is closed at the end of the block."""
@@ -493,14 +564,30 @@ class Pipeline:
         self.close()
 
     def close(self) -> None:
-        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent."""
+        """Stop threads and free what the pipeline holds, within a second; outputs stay valid. Idempotent.
+
+        Callers that wait in other threads, and all later calls, get PipelineClosed. RuntimeError from a function that the pipeline calls.
+        """
+        if not self._closed:
+            self._refuse_in_callbacks("close()")
+            self._close()
+
+    def _close(self) -> None:
+        """Closing is not interrupted: what it has not come to could not be closed again."""
         if self._closed:
             return
-        self._closed = True
-        if self._session is not None:
-            self._session.close()
-        elif self._parallel is not None:
-            self._parallel.close()
+        if self._session is None and self._parallel is None and not self._unfinished:
+            self._closed = True
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            self._closed = True
+            self._release_unfinished()
+            if self._session is not None:
+                self._session.close()
+            elif self._parallel is not None:
+                self._parallel.close()
 
     # --- metadata
 
@@ -591,32 +678,71 @@ class Pipeline:
 
     @classmethod
     def deserialize(
-        cls, serialized_pipeline: bytes | None = None, filename: str | os.PathLike[str] | None = None, **overrides: Any
+        cls,
+        serialized_pipeline: bytes | None = None,
+        filename: str | os.PathLike[str] | None = None,
+        *,
+        allow: Iterable[str | os.PathLike[str]] | None = None,
+        allow_write: Iterable[str | os.PathLike[str]] | None = (),
+        **overrides: Any,
     ) -> Pipeline:
-        """A built pipeline from what :meth:`serialize` gave or wrote. Options are the stored ones; keyword arguments override them."""
+        """A pipeline from what :meth:`serialize` gave or wrote. Nothing is opened, listed or written before :meth:`build` or the first use.
+
+        The bytes hold no code. They do name files, and sizes: what is read when the pipeline is built and run is up to whoever made them.
+        Give `allow` for bytes that somebody else made (see SECURITY.md).
+
+        Args:
+            serialized_pipeline: the bytes; or
+            filename: the file that holds them.
+            allow: what the graph may read: folders, schemes (``"s3://"``) and beginnings of URLs. It also limits the entries of lists,
+                manifests and annotations. None: everything.
+            allow_write: folders in which the graph may write: indices of ``readers.tfrecord``, saved annotations of ``readers.coco``.
+                None: everywhere.
+            overrides: options of the pipeline; they take precedence over the stored ones.
+
+        Raises:
+            RuntimeError: the bytes are not a pipeline. What lies outside of `allow` is refused in :meth:`build`, where a file names it when
+                that file is read, and in ``io.file.read`` when it runs.
+        """
         if (serialized_pipeline is None) == (filename is None):
             raise ValueError("serialized_pipeline and filename are mutually exclusive; give precisely one of them")
         from ..graph import serialize
 
+        access = Access.of(allow, allow_write)
         document = serialize.parse(_read(filename) if serialized_pipeline is None else serialized_pipeline)
-        pipeline = cls(**{**serialize.options_of(document), **both_spellings(overrides)})
-        pipeline._adopt(document)
+        pipeline = cls(**{**own_options(serialize.options_of(document)), **both_spellings(overrides)})
+        pipeline._adopt(document, access)
         return pipeline
 
-    def deserialize_and_build(self, serialized_pipeline: bytes) -> None:
-        """Take the graph of a serialized pipeline, keep this object's own options, and build."""
+    def deserialize_and_build(
+        self,
+        serialized_pipeline: bytes,
+        *,
+        allow: Iterable[str | os.PathLike[str]] | None = None,
+        allow_write: Iterable[str | os.PathLike[str]] | None = (),
+    ) -> None:
+        """Take the graph of a serialized pipeline, keep this object's own options, and build: files are opened and listed.
+
+        `batch_size`, `num_threads` and `seed` are the stored ones where this object was given none: its operators continue as those of the
+        stored pipeline do from its start. `allow` and `allow_write` limit which files are opened, as in :meth:`deserialize`. RuntimeError
+        if this pipeline is built already, or for what is no serialized pipeline.
+        """
         if self._session is not None:
             raise RuntimeError("the pipeline is built already; its graph cannot be replaced")
         from ..graph import serialize
 
-        self._adopt(serialize.parse(serialized_pipeline))
+        access = Access.of(allow, allow_write)
+        document = serialize.parse(serialized_pipeline)
+        self._options.fill_in(serialize.options_of(document))
+        self._adopt(document, access)
+        self.build()
 
-    def _adopt(self, document: dict[str, Any]) -> None:
+    def _adopt(self, document: dict[str, Any], access: Access) -> None:
         from .. import fn  # noqa: F401  registers the operators
         from ..graph import serialize
 
         self._outputs, self._definition.instances = serialize.rebuild(document, self)  # type: ignore[assignment]
-        self.build()
+        self._access = access
 
     # --- checkpoints
 
@@ -625,6 +751,7 @@ class Pipeline:
 
         Restore with ``Pipeline(..., enable_checkpointing=True, checkpoint=data)``. RuntimeError unless `enable_checkpointing`.
         """
+        self._refuse_in_callbacks("checkpoint()")
         if not self._options.enable_checkpointing:
             raise RuntimeError(
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"

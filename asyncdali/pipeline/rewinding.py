@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from ..graph.conditionals import SPLIT, SPLIT_BY_INDEX
+from ..operators.base import Role
 
 if TYPE_CHECKING:
     from ..options import PipelineOptions
@@ -33,7 +33,7 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
         raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
     _rebuild(pipeline, _options(pipeline, None))
     session = pipeline._built()
-    if any(operator.spec.schema.name in (SPLIT, SPLIT_BY_INDEX) for operator in session.plan.operators):
+    if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):
         for _ in range(iterations):
             session.producer.schedule(pipeline.iter_setup)
             session.fetch()

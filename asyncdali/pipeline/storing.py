@@ -16,6 +16,14 @@ def stored_options(options: PipelineOptions) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}
 
 
+def own_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that bytes name. RuntimeError for what :func:`stored_options` never stores: others made these bytes."""
+    for name in options:
+        if name in _NOT_STORED or name not in option_names():
+            raise RuntimeError(f"Error parsing serialized pipeline: {name!r} is not an option that is stored")
+    return options
+
+
 def both_spellings(options: dict[str, Any]) -> dict[str, Any]:
     """`prefetch_queue_depth` of deserialize may name its queues "cpu" and "gpu", as in DALI."""
     depth = options.get("prefetch_queue_depth")

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._notices import warn
 from .._version import __version__
 from ..checkpoint import CheckpointError
+from ..errors import set_aside
 from ..types import PipelineAPIType
-from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, shard_sizes
+from .dali_names import DaliNames
+from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
 
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
@@ -26,7 +28,7 @@ log = logging.getLogger("asyncdali")
 _RESETS = {False: False, None: False, "no": False, True: True, "yes": True}
 
 
-class BaseIterator:
+class BaseIterator(DaliNames):
     """Base of the iterators over one or several pipelines.
 
     Args:
@@ -56,7 +58,7 @@ class BaseIterator:
         prepare_first_batch: bool = True,
     ):
         self._pipes = _pipelines(pipelines)
-        self._auto_reset = _checked_auto_reset(auto_reset)
+        self._resets_itself = _checked_auto_reset(auto_reset)
         self._policy = _checked_policy(last_batch_policy, fill_last_batch)
         _check_size(size, reader_name, last_batch_padded, len(self._pipes))
         self.batch_size = _shared(self._pipes, "max_batch_size", "batch size")
@@ -73,7 +75,9 @@ class BaseIterator:
         self._ended = False
         self._used = False  # something of this epoch was asked for
         self._ready: list[Any] | None = None  # the prepared batch
+        self._failure: Exception | None = None  # the error that came instead of it
         self._marks: list[Mark] | None = None  # where the pipelines were before it
+        self._prepare_first_batch = prepare_first_batch
         restored = self._restore()
         if prepare_first_batch:
             self._prepare(restored)
@@ -84,7 +88,7 @@ class BaseIterator:
             return _reader_epochs(self._pipes, self._reader_name, self.batch_size, self._policy)
         if self._given_size > 0:
             return CountedEpochs(self._given_size, len(self._pipes), self.batch_size, self._policy, self._padded)
-        return OpenEpochs()
+        return OpenEpochs(len(self._pipes) * self.batch_size)
 
     def _check_output_count(self) -> None:
         for feed in self._feeds:
@@ -102,7 +106,8 @@ class BaseIterator:
         """What becomes of all pipelines' results: what `next` returns."""
         return converted
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         """Handle of the stream on which the framework's work on GPU `device` is queued now: outputs are ordered on it, and nobody waits for
         them. None, where the framework has none: `next` waits until they are complete."""
         return None
@@ -134,28 +139,59 @@ class BaseIterator:
         An error of an operator fails this batch, in all pipelines; the next call goes on with the next one. An error of a source leaves all
         where they are: the next call asks again.
         """
+        if self._first_value is not None and self._ready is None:  # a batch that somebody set as the first one
+            first, self._first_value = self._first_value, None
+            return first
+        outputs = self._take()
+        return self._delivered(outputs, self._epochs.advance())
+
+    def _take(self) -> list[Any]:
+        """The next outputs of every pipeline: the prepared ones, or those of one iteration. StopIteration at the end of the epoch."""
         if self._ended:
             raise StopIteration
         outputs = self._ready
-        if outputs is None:
+        if outputs is None and self._failure is None:
             if self._at_end():
                 self._end()
             try:
                 outputs = self._fetched()
-            except StopIteration:
-                self._end()
-                raise
-        self._used = True
-        self._ready = self._marks = None
-        keep = self._epochs.advance()
+            except (StopIteration, _Lost) as failure:
+                self._failure = failure.with_traceback(None)
+                if isinstance(failure, _Lost):
+                    set_aside(failure.error)  # it waits here, and its traceback would hold the pipelines
+        if outputs is None:
+            self._tell()
+        self._taken()
+        return outputs
+
+    def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any:
+        """What `next` returns for `outputs`, of which as many samples of each pipeline as `keep` says belong to the epoch."""
         if keep is None:
             return self._collected([self._converted(batch, None) for batch in outputs])
         # With a `size`, pipelines of which no sample belongs to the epoch have no part in the batch.
         parts = [part for part in zip(outputs, keep, strict=True) if part[1] or self._reader_name is not None]
         return self._collected([self._converted(batch, count) for batch, count in parts])
 
+    def _tell(self) -> NoReturn:
+        """Raise what :meth:`_fetched` has raised, now that the consumer has come there."""
+        failure, self._failure, self._marks = self._failure, None, None
+        try:
+            assert failure is not None
+            if isinstance(failure, StopIteration):
+                self._end()
+            if isinstance(failure, _Lost):
+                self._used = True
+                self._epochs.advance()  # this iteration is over, for all pipelines
+                raise failure.error
+            raise failure
+        finally:
+            del failure  # its traceback refers to this call
+
     def _fetched(self) -> list[Any]:
-        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs."""
+        """One iteration of every pipeline: the outputs of each. All stay in step: what one of them has is kept until all have theirs.
+
+        Raises StopIteration, the errors of sources, and _Lost where an iteration has failed.
+        """
         try:
             for feed in self._feeds:
                 feed.fill()
@@ -168,9 +204,10 @@ class BaseIterator:
             results.append(feed.clear())
         for result in results:
             if isinstance(result, Exception):
-                self._used, self._marks = True, None
-                self._epochs.advance()  # this iteration is over, for all of them
-                raise result
+                try:
+                    raise _Lost(result)
+                finally:
+                    del result, results  # its traceback holds this frame
         if self._epochs.full_batches:
             self._check_full(results)
         return results
@@ -194,24 +231,39 @@ class BaseIterator:
             return
         if self._checkpointing:
             self._marks = [feed.mark() for feed in self._feeds]
+        lost: BaseException | None = None
         try:
             self._ready = self._fetched()
-        except StopIteration:
-            if not restored:
+        except Exception as error:
+            if restored:  # `next` raises it, as in the run that was saved; otherwise nobody could get past this place
+                self._failure = error.with_traceback(None)
+                if isinstance(error, _Lost):
+                    set_aside(error.error)
+                return
+            if isinstance(error, StopIteration):
                 raise RuntimeError("There is no data in the pipeline: its sources ended before the first batch.") from None
+            if not isinstance(error, _Lost):
+                raise
+            lost = error.error
+        if lost is not None:
+            try:
+                raise lost  # not while the other is handled: as its context that would refer back to it
+            finally:
+                del lost
 
     def _at_end(self) -> bool:
         """Whether the epoch is over, although nobody has been told yet."""
-        if self._ready is not None:
+        if self._ready is not None or self._failure is not None:
             return False
         return self._epochs.over() or (not self._epochs.full_batches and self._used and all(feed.drained() for feed in self._feeds))
 
-    def _end(self) -> None:
+    def _end(self) -> NoReturn:
         """End the epoch: StopIteration."""
+        self._marks = None
         for _ in range(self._epochs.surplus()):
             self._fetched()
         self._ended = True
-        if self._auto_reset:
+        if self._resets_itself:
             self._begin()
         raise StopIteration
 
@@ -225,7 +277,7 @@ class BaseIterator:
             try:
                 self._end()
             except StopIteration:
-                if self._auto_reset:
+                if self._resets_itself:
                     return
         self._begin()
 
@@ -236,8 +288,6 @@ class BaseIterator:
         self._ended = self._used = False
         for feed in self._feeds:
             feed.reset()
-        if self._checkpointing:  # now: what is queued next takes the sources further
-            self._marks = [feed.mark() for feed in self._feeds]
         for feed in self._feeds:
             feed.start()
 
@@ -272,7 +322,7 @@ class BaseIterator:
 
     def _forget(self) -> None:
         """What was fetched belongs to another place."""
-        self._ready = self._marks = None
+        self._ready = self._failure = self._marks = self._first_value = None
         for feed in self._feeds:
             feed.clear()
 
@@ -330,11 +380,19 @@ class BaseIterator:
             return True
         try:
             self._epochs.load(states[0])
+            self._epoch = epoch_of(states[0])
         except ValueError as error:
             raise CheckpointError(f"the checkpoint is of an iterator with other arguments: {error}") from error
-        self._epoch = int(states[0].get("epoch", 0))
         self._ended, self._used = bool(states[0].get("ended")), bool(states[0].get("used"))
         return True
+
+
+class _Lost(Exception):
+    """An iteration has failed, with `error`."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Feed:
@@ -348,6 +406,7 @@ class _Feed:
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
+        self._before: Mark | None = None  # where the pipeline was before the result that is kept
         pipe.build()
 
     @property
@@ -374,11 +433,14 @@ class _Feed:
         if self._debug:
             self._result = self._pipe.run()
             return
+        self._pipe._refuse_in_callbacks("next() of an iterator")
         self._pipe._use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:
             self._pipe._launch(session)
         record = session.in_flight[0] if session.in_flight else None
+        if self._pipe._options.enable_checkpointing:
+            self._before = session.mark(queues_after=True)
         try:
             self._result = session.fetch(self._consumer(session))
         except StopIteration:
@@ -386,8 +448,9 @@ class _Feed:
         except Exception as error:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
-            self._result = error
+            self._result = error.with_traceback(None)  # what it keeps must not hold the frame that keeps it
         self._pipe._launch(session)
+        session.producer.wait_without_frames()
 
     def clear(self) -> Any:
         """The result, which is the caller's then."""
@@ -407,10 +470,13 @@ class _Feed:
         if not self._debug and not self.session.in_flight:
             self._pipe._use_api(PipelineAPIType.ITERATOR)
             self._pipe._launch(self.session)
+            self.session.producer.wait_without_frames()
 
     def mark(self) -> Mark:
-        """Where the consumer of the pipeline is."""
-        return self.session.mark()
+        """Where the consumer of the pipeline is, who has not seen the result that is kept."""
+        if self._result is not None and self._before is not None:
+            return self._before
+        return self.session.mark(queues_after=True)
 
 
 # --- arguments

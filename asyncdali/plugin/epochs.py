@@ -37,12 +37,26 @@ class OpenEpochs:
     full_batches = False
     """Whether every batch must have as many samples as the pipeline's batch size."""
 
+    def __init__(self, step: int = 0) -> None:
+        self.step = step
+        self._counter = 0
+
+    @property
+    def counter(self) -> int:
+        """Samples taken in this epoch, and of it in the one before. May be set."""
+        return self._counter
+
+    @counter.setter
+    def counter(self, value: int) -> None:
+        self._counter = value
+
     def over(self) -> bool:
         """Whether all batches of the epoch were taken."""
         return False
 
     def advance(self) -> list[int] | None:
         """A batch was taken: how many of its samples to deliver, for each pipeline; None: all that there are."""
+        self._counter += self.step
         return None
 
     def surplus(self) -> int:
@@ -55,6 +69,7 @@ class OpenEpochs:
 
     def next_epoch(self) -> None:
         """Begin the next epoch."""
+        self._counter = 0
 
     def state(self) -> dict[str, Any]:
         """Where in its epochs the iterator is, as JSON data."""
@@ -73,33 +88,29 @@ class CountedEpochs(OpenEpochs):
     full_batches = True
 
     def __init__(self, size: int, pipelines: int, batch_size: int, policy: LastBatchPolicy, padded: bool):
+        super().__init__(pipelines * batch_size)
         self.size = size
         self._pipelines, self._batch_size = pipelines, batch_size
         self._policy, self._padded = policy, padded
-        self._counter = 0
-
-    @property
-    def _step(self) -> int:
-        return self._pipelines * self._batch_size
 
     @property
     def batches(self) -> int:  # type: ignore[override]
         """Batches of an epoch that begins without samples of the one before."""
-        return self.size // self._step if self._policy is LastBatchPolicy.DROP else -(-self.size // self._step)
+        return self.size // self.step if self._policy is LastBatchPolicy.DROP else -(-self.size // self.step)
 
     def over(self) -> bool:
-        end = self.size - self._step + 1 if self._policy is LastBatchPolicy.DROP else self.size
+        end = self.size - self.step + 1 if self._policy is LastBatchPolicy.DROP else self.size
         return self._counter >= end
 
     def advance(self) -> list[int] | None:
-        self._counter += self._step
+        self._counter += self.step
         if self._policy is not LastBatchPolicy.PARTIAL or self._counter <= self.size:
             return None
-        left = self._step - (self._counter - self.size)
+        left = self.step - (self._counter - self.size)
         return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
 
     def own_samples(self) -> list[int] | None:
-        left = self._step - max(0, self._counter - self.size)
+        left = self.step - max(0, self._counter - self.size)
         return [max(0, min(self._batch_size, left - k * self._batch_size)) for k in range(self._pipelines)]
 
     def surplus(self) -> int:
@@ -130,25 +141,46 @@ class ReaderEpochs(OpenEpochs):
     full_batches = True
 
     def __init__(self, shards: Sequence[int], ids: Sequence[int], batch_size: int, policy: LastBatchPolicy, padded: bool, sticks: bool):
-        self._shards = list(shards)
+        super().__init__(batch_size)
+        self.shards = list(shards)
+        """Sizes of all shards, without padding."""
         self._ids = list(ids)
         self._batch_size = batch_size
-        self._policy, self._padded, self._sticks = policy, padded, sticks
+        self._policy, self.padded, self.sticks = policy, padded, sticks
         self._taken = 0
         self._turn = 0  # how many shards every pipeline has moved on
-        self._ahead = [0] * len(self._shards)  # by first shard: samples of the current one that the epoch before has delivered
+        self.ahead = [0] * len(self.shards)
+        """By first shard: samples of the current one that the epoch before has delivered."""
 
     @property
-    def _continues(self) -> bool:
+    def continues(self) -> bool:
         """What is read beyond the end of a shard belongs to the next epoch, and is not read again."""
-        return self._policy is LastBatchPolicy.FILL and not self._padded
+        return self._policy is LastBatchPolicy.FILL and not self.padded
+
+    @property
+    def counter(self) -> int:
+        return min(self.ahead) + self._taken * self._batch_size
+
+    @counter.setter
+    def counter(self, value: int) -> None:
+        self._taken = max(0, self._rounded(value - min(self.ahead)))
+
+    def current_ids(self) -> list[int]:
+        """The shard that each pipeline reads in this epoch."""
+        return [(shard + self._turn) % len(self.shards) for shard in self._ids]
+
+    def left_before_last(self) -> list[int]:
+        """Samples of each pipeline's shard that were left before the batch that was taken last."""
+        before = (self._taken - 1) * self._batch_size
+        return [size - before for size in self._sizes(self._ids)]
 
     def _sizes(self, ids: Iterable[int]) -> list[int]:
         """Sizes of the current shards of readers that began with `ids`."""
-        return [self._shards[(shard + self._turn) % len(self._shards)] for shard in ids]
+        return [self.shards[(shard + self._turn) % len(self.shards)] for shard in ids]
 
-    def _lengths(self) -> list[int]:
-        return self._sizes(range(len(self._shards)))
+    def current_sizes(self) -> list[int]:
+        """Sizes of the current shards of readers that began with shard 0, 1, ..."""
+        return self._sizes(range(len(self.shards)))
 
     def _rounded(self, samples: int) -> int:
         return -(-samples // self._batch_size)
@@ -157,11 +189,11 @@ class ReaderEpochs(OpenEpochs):
     def size(self) -> int:  # type: ignore[override]
         """Samples per pipeline of the current epoch; what is delivered may be cut to less."""
         if self._policy is LastBatchPolicy.DROP:
-            return sum(self._shards) // len(self._shards)
-        largest = max(self._shards)
-        if self._continues:
-            largest = max(length - ahead for length, ahead in zip(self._lengths(), self._ahead, strict=True))
-        return largest if self._padded else self._rounded(largest) * self._batch_size
+            return sum(self.shards) // len(self.shards)
+        largest = max(self.shards)
+        if self.continues:
+            largest = max(length - ahead for length, ahead in zip(self.current_sizes(), self.ahead, strict=True))
+        return largest if self.padded else self._rounded(largest) * self._batch_size
 
     @property
     def batches(self) -> int:  # type: ignore[override]
@@ -181,42 +213,50 @@ class ReaderEpochs(OpenEpochs):
         return left if min(left) < self._batch_size else None
 
     def own_samples(self) -> list[int] | None:
-        before = (self._taken - 1) * self._batch_size
-        ahead = [self._ahead[shard] for shard in self._ids]
-        sizes = zip(self._sizes(self._ids), ahead, strict=True)
-        return [max(0, min(self._batch_size, size - skipped - before)) for size, skipped in sizes]
+        left = zip(self.left_before_last(), [self.ahead[shard] for shard in self._ids], strict=True)
+        return [max(0, min(self._batch_size, samples - delivered)) for samples, delivered in left]
 
     def surplus(self) -> int:
         if self._policy is not LastBatchPolicy.DROP:
             return 0
         # A padded reader ends all shards after as many batches as the largest one needs.
-        return self._rounded(max(self._shards) if self._padded else self.size) - self._taken
+        return self._rounded(max(self.shards) if self.padded else self.size) - self._taken
 
     def next_epoch(self) -> None:
         read = self._taken * self._batch_size
         self._taken = 0
         while True:
-            if self._continues:
-                self._ahead = [ahead + read - length for ahead, length in zip(self._ahead, self._lengths(), strict=True)]
+            if self.continues:
+                self.ahead = [ahead + read - length for ahead, length in zip(self.ahead, self.current_sizes(), strict=True)]
                 read = 0
-            if not self._sticks:
-                self._turn = (self._turn + 1) % len(self._shards)
+            if not self.sticks:
+                self._turn = (self._turn + 1) % len(self.shards)
             # Batches larger than shards may have delivered the whole of the next epoch already.
-            if not self._continues or self.batches > 0:
+            if not self.continues or self.batches > 0:
                 return
 
     def state(self) -> dict[str, Any]:
-        return {"taken": self._taken, "turn": self._turn, "ahead": list(self._ahead)}
+        return {"taken": self._taken, "turn": self._turn, "ahead": list(self.ahead)}
 
     def load(self, state: dict[str, Any]) -> None:
         taken, turn = _integers(state, "taken", None)[0], _integers(state, "turn", None)[0]
-        self._ahead = _integers(state, "ahead", len(self._shards))
-        self._taken, self._turn = taken, turn
+        ahead = _integers(state, "ahead", len(self.shards))
+        before = self._taken, self._turn, self.ahead
+        self._taken, self._turn, self.ahead = taken, turn % len(self.shards), ahead
+        most = self._rounded(max(self.shards))  # of any policy, as it may be another one than before
+        if taken > most or (self.continues and self.batches < 1):
+            self._taken, self._turn, self.ahead = before
+            raise ValueError(f"the iterator's state is {state!r}: an epoch has {most} batches at most, and one at least is left of it")
 
 
 def shard_sizes(samples: int, shards: int) -> list[int]:
     """Sizes of all shards of a data set."""
     return [samples * (k + 1) // shards - samples * k // shards for k in range(shards)]
+
+
+def epoch_of(state: dict[str, Any]) -> int:
+    """The number of the epoch in an iterator's state; ValueError for what is none."""
+    return _integers({"epoch": state.get("epoch", 0)}, "epoch", None)[0]
 
 
 def _integers(state: dict[str, Any], key: str, count: int | None) -> list[int]:

@@ -21,6 +21,7 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     Returns the iteration; None if there is none, for a source of the pipeline's own has ended or failed: a fetch behind the iterations in
     flight tells. Errors as `feed_input`; no input is fed then.
     """
+    pipeline._refuse_in_callbacks("feeding a batch")
     producer = pipeline._built().producer
     ports = {name: producer.sources.port(name) for name in data}
     batches = {name: port.take_in(port.converted(data[name], True), (layouts or {}).get(name)) for name, port in ports.items()}
@@ -30,4 +31,5 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     producer._started = True  # no burst: nothing would feed it
     before = producer.launched
     producer.schedule(pipeline.iter_setup)
+    producer.wait_without_frames()
     return producer.in_flight[-1] if producer.launched > before else None

@@ -23,8 +23,9 @@ _PATIENCE = 0.9
 class Fetches:
     """Calls that wait for remote files, each on a thread of its own: whoever waits for one can be told at once that it is given up."""
 
-    def __init__(self) -> None:
-        self._requests = Requests()
+    def __init__(self, redirects: bool = False) -> None:
+        """`redirects`: web servers may send these requests to other hosts."""
+        self._requests = Requests(redirects)
         self._lock = threading.Lock()
         self._running: dict[Future[Any], threading.Thread] = {}
 
@@ -35,10 +36,11 @@ class Fetches:
         def work() -> None:
             try:
                 with self._requests.governed():
-                    found, error = call(), None
-            except BaseException as caught:  # raised where the result is asked for
-                found, error = None, caught
-            _settle(future, found, error)
+                    found = call()
+            except BaseException as error:  # raised where the result is asked for
+                _settle(future, None, error)
+            else:
+                _settle(future, found, None)
             with self._lock:
                 del self._running[future]
 
@@ -86,26 +88,30 @@ def _settle(future: Future[Any], found: Any, error: BaseException | None) -> Non
 class BatchesAhead:
     """What `fetch` gives for the batches of `order`, `depth` of which are fetched at a time.
 
-    The order is one of its own, so that the reader's position knows nothing of it (None for a depth of 1). What it says is a guess: a batch
-    of other indices (the batch size changed, a checkpoint was restored) is fetched then, and the guesses start anew behind it.
+    The order tells which batches will follow (None for a depth of 1). They are a guess: a batch of other indices (the batch size
+    changed, a checkpoint was restored) is fetched when it is asked for, and the guesses start anew behind it.
     """
 
     def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], Any], fetches: Fetches):
         self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
         self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
+        self._next: OrderPosition | None = None  # behind the batches asked for
 
-    def get(self, indices: np.ndarray, position: OrderPosition) -> Any:
-        """``fetch(indices)``, or the error that it raises; `position` is that of the reader behind this batch."""
+    def get(self, indices: np.ndarray, behind: OrderPosition) -> Any:
+        """``fetch(indices)``, or the error that it raises; `behind` is the position behind this batch."""
         guessed = bool(self._ahead) and np.array_equal(self._ahead[0][0], indices)
         found = self._ahead.popleft()[1] if guessed else self._begin(indices)
         if self._order is not None:
-            if not guessed:
+            if not guessed or self._next is None:
                 self._ahead.clear()
-                self._order.restore(position)
+                self._next = behind
             while len(self._ahead) < self._depth - 1:
-                coming = self._order.take(len(indices))
+                coming, self._next = self._order.take(self._next, len(indices))
                 self._ahead.append((coming, self._begin(coming)))
-        return found.result()
+        try:
+            return found.result()
+        finally:
+            del found  # it keeps its error, whose traceback holds this frame
 
     def _begin(self, indices: np.ndarray) -> Future[Any]:
         return self._fetches.begin(lambda: self._fetch(indices))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
 from ..compiled.memory import address_of
-from ..operators.base import Arg, Environment, Operator, Spec
+from ..operators.base import Arg, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec
 from .ahead import BatchesAhead, Fetches
+from .digest import digest
 from .order import OrderPosition, SampleOrder, engine_from_seed, load_kernels
 
+REDIRECT_ARG = Arg("allow_redirects", "bool", False, "Follow redirects of web servers to other hosts, ports and schemes.")
 READER_ARGS = (
+    REDIRECT_ARG,
     Arg("dont_use_mmap", "bool", False, "Records of containers are copied, not handed out where the file is mapped; files may be empty."),
     Arg("initial_fill", "int", 1024, "Samples in the shuffle buffer.", stream=True),
     Arg("lazy_init", "bool", False, "Look for the data at first use instead of in `build()`."),
@@ -35,6 +38,11 @@ SHUFFLE_AFTER_EPOCH_ARGS = (
 )
 
 
+def may_redirect(spec: Spec, environment: Environment) -> bool:
+    """Whether web servers may send requests elsewhere. Never for a graph that may not read everything."""
+    return bool(spec.constant("allow_redirects")) and not environment.access.limited
+
+
 def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
     """Memory for a batch that the system will fill: every sample begins on a multiple of 64.
 
@@ -42,12 +50,24 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
     """
     from .record_kernels import lay_out
 
-    sizes, addresses = batch.sizes(), batch.addresses
+    sizes, addresses = batch.checked_sizes(), batch.addresses
     total, dense = divmod(lay_out(address_of(sizes), len(sizes), address_of(addresses)), 2)
-    block = allocate(total if dense else total + 64)
+    block = batch.granted(allocate, total if dense else total + 64, batch.sizes())
     base = address_of(block)
     addresses += base if dense else (base + 63) & -64
     batch.owner, batch.contiguous = block, bool(dense)
+
+
+class Draw(NamedTuple):
+    """The samples of one iteration: their indices, int64[samples], and the positions before and behind them."""
+
+    begin: OrderPosition
+    indices: np.ndarray
+    behind: OrderPosition
+
+
+Reading: TypeAlias = Generator[PythonJob | CompiledJob, None, list[Batch]]
+"""Jobs that read samples; the generator returns the outputs."""
 
 
 class ReaderOperator(Operator):
@@ -63,11 +83,10 @@ class ReaderOperator(Operator):
         super().__init__(spec, environment)
         self.containers: Sequence[int] | None = None
         self._order: SampleOrder | None = None
-        self._order_ahead: SampleOrder | None = None
+        self._hinted: tuple[OrderPosition, OrderPosition] | None = None  # behind the batch hinted for, and behind the batches hinted of
         self._remote_ahead: BatchesAhead | None = None
-        self._fetches = Fetches()
+        self._fetches = Fetches(may_redirect(spec, environment))
         self._lock = threading.Lock()
-        self._pending: np.ndarray | None = None
         if spec.given("shuffle_after_epoch_seed") and not self._optional("shuffle_after_epoch"):
             warn("`shuffle_after_epoch_seed` has no effect when `shuffle_after_epoch` is False", UserWarning)
         if spec.constant("prefetch_queue_depth") < 1:
@@ -89,6 +108,10 @@ class ReaderOperator(Operator):
         """
         raise TypeError("abstract")
 
+    def identity(self) -> Iterable[bytes | np.ndarray]:
+        """What tells this data set from others: names of the samples in their order; empty: nothing does."""
+        return ()
+
     # --- order and position
 
     @property
@@ -98,46 +121,44 @@ class ReaderOperator(Operator):
             with self._lock:  # the user's thread may ask for metadata while a stage thread discovers
                 if self._order is None:
                     with self._fetches.on_this_thread():
-                        order = self._new_order(self.discover())
-                    self.position = order.position
-                    self._order = order
+                        self._order = self._new_order(self.discover())
         return self._order
 
     def _new_order(self, count: int) -> SampleOrder:
         constant = self.spec.constant
         return SampleOrder(
-            count, self.environment.batch_size, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
+            count, constant("num_shards"), constant("shard_id"), constant("stick_to_shard"),
             constant("pad_last_batch"), constant("random_shuffle"), constant("initial_fill"), self.spec.seed or 0,
             self._optional("shuffle_after_epoch"), self._optional("shuffle_after_epoch_seed", None), self.environment.checkpointing,
             self.pre_permute, self.containers,
         )  # fmt: skip
 
-    def ahead(self, samples: int) -> np.ndarray | None:
-        """The indices to ask the system for, `prefetch_queue_depth` - 1 batches ahead; None without such a queue.
+    def ahead(self, draw: Draw) -> np.ndarray | None:
+        """The indices to tell the system of, `prefetch_queue_depth` - 1 batches ahead of `draw`; None without such a queue.
 
-        An order of its own runs ahead, so that the reader's position knows nothing of it. A hint: after a change of batch size it may be
-        off.
+        A hint: after a change of batch size it may be off. What was told for the batch before is not told again.
         """
-        depth = self.spec.constant("prefetch_queue_depth")
+        depth, samples = self.spec.constant("prefetch_queue_depth"), len(draw.indices)
         if depth == 1:
             return None
-        order = self._order_ahead
-        if order is not None:
-            return order.take(samples)
-        order = self._order_ahead = self._new_order(self.order.count)
-        order.restore(self.order.position)  # this iteration has been drawn
-        return np.concatenate([order.take(samples) for _ in range(depth - 1)])
+        follows = self._hinted is not None and self._hinted[0] == draw.begin
+        begin = self._hinted[1] if follows and self._hinted is not None else draw.behind
+        drawn = []
+        for _ in range(1 if follows else depth - 1):
+            indices, begin = self.order.take(begin, samples)
+            drawn.append(indices)
+        self._hinted = draw.behind, begin
+        return np.concatenate(drawn)
 
-    def fetched(self, indices: np.ndarray, fetch: Callable[[np.ndarray], Any]) -> Any:
+    def fetched(self, draw: Draw, fetch: Callable[[np.ndarray], Any]) -> Any:
         """``fetch(indices)`` of a remote data set, for the batch just drawn; `prefetch_queue_depth` batches are asked for at a time.
 
         `fetch` is always the same function, of nothing but the indices; it runs on threads of its own.
         """
         if self._remote_ahead is None:
             depth = self.spec.constant("prefetch_queue_depth")
-            order = self._new_order(self.order.count) if depth > 1 else None
-            self._remote_ahead = BatchesAhead(order, depth, fetch, self._fetches)
-        return self._remote_ahead.get(indices, self.order.position)
+            self._remote_ahead = BatchesAhead(self.order if depth > 1 else None, depth, fetch, self._fetches)
+        return self._remote_ahead.get(draw.indices, draw.behind)
 
     def _compile(self) -> None:
         """Bring in the kernels of hints and of shuffling now, on the building thread."""
@@ -154,27 +175,30 @@ class ReaderOperator(Operator):
         for kernel in wanted:
             kernel.compile()
 
-    def draw(self, samples: int) -> np.ndarray:
-        """The indices of this iteration, int64[samples]."""
-        self._pending = self.order.take(samples)
-        return self._pending
+    @property
+    def start(self) -> OrderPosition:
+        return OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0)
 
-    def advanced(self, samples: int) -> OrderPosition:
-        if self._pending is None:
-            self.order.take(samples)
-        self._pending = None
-        return self.order.position
+    def draw(self, iteration: Iteration, samples: int) -> Draw:
+        """The samples of this iteration."""
+        return Draw(iteration.position, *self.order.take(iteration.position, samples))
 
-    def save(self, position: OrderPosition | None) -> list[int]:
-        # None: a reader that has not looked for its data yet is at the start.
-        return list(OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0) if position is None else position)
+    def after(self, position: OrderPosition, samples: int) -> OrderPosition:
+        return self.order.after(position, samples)
+
+    def save(self, position: OrderPosition) -> list[int]:
+        return list(position)
 
     def load(self, data: Any) -> OrderPosition:
         if not isinstance(data, list) or len(data) != 3 or not all(isinstance(value, int) for value in data):
             raise ValueError(f"{data!r} is not the position of a reader; expected three integers: engine, epoch, age")
-        self.order.restore(data)
-        self._order_ahead = self._remote_ahead = None
-        return self.order.position
+        return self.order.checked(data)
+
+    def digest(self) -> str | None:
+        """Of the names of the samples in their order: files renamed, replaced or sorted in another way change it."""
+        self.order  # noqa: B018  the data set is found now, if it was not
+        parts = list(self.identity())
+        return digest(parts) if parts else None
 
     def meta(self) -> dict[str, int]:
         """See ``Pipeline.reader_meta``."""

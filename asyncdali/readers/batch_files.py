@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import numpy as np
 
 from ..operators.base import CompiledJob, SampleError
-from .base import ReaderOperator
+from .base import Draw, ReaderOperator
 from .contents import advise
 from .files import FileTable
 from .remote import Opener, RemoteError, is_remote, open_file, read_files
@@ -30,21 +30,21 @@ class BatchFiles:
         self._reader, self._table, self._files = reader, table, files
         self._recent = SharedFiles(recent)
 
-    def hints(self, indices: np.ndarray) -> Iterable[CompiledJob]:
+    def hints(self, draw: Draw) -> Iterable[CompiledJob]:
         """What the system is told before local files are read: this batch's with `read_ahead`, later ones' with `prefetch_queue_depth`."""
         if self._table.remote:
             return
         reader = self._reader
-        ahead = reader.ahead(len(indices))
-        wanted = [indices] * bool(reader.spec.constant("read_ahead")) + ([] if ahead is None else [ahead])
+        ahead = reader.ahead(draw)
+        wanted = [draw.indices] * bool(reader.spec.constant("read_ahead")) + ([] if ahead is None else [ahead])
         if wanted:
             yield from advise(self._table, np.unique(self._files(np.concatenate(wanted))))
 
-    def opener(self, indices: np.ndarray) -> Opener:
+    def opener(self, draw: Draw) -> Opener:
         """What opens the files of these samples by their paths, once all remote ones are there. SampleError for one that can't be had."""
         if not self._table.remote:
             return open_file
-        contents = self._reader.fetched(indices, self._fetch)
+        contents = self._reader.fetched(draw, self._fetch)
         return lambda path: io.BytesIO(contents[path]) if path in contents else open_file(path)
 
     def _fetch(self, indices: np.ndarray) -> dict[str, bytes]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from ..batch import Batch
 from ..operators.base import (
     REQUIRED,
     Arg,
-    CompiledJob,
     Environment,
-    PythonJob,
     SampleError,
     Schema,
     Spec,
@@ -21,7 +17,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from .base import READER_ARGS
+from .base import READER_ARGS, Reading
 from .containers import Fetched
 from .lmdb import LmdbReader
 
@@ -43,7 +39,7 @@ class CaffeReader(LmdbReader):
         seeded=True,
         aliases=("caffe_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another."),
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
             Arg("image_available", "bool", True, "Whether there is an image."),
             Arg("label_available", "bool", True, "Whether there is a label."),
             *READER_ARGS,
@@ -66,7 +62,7 @@ class CaffeReader(LmdbReader):
         image: list[DALIDataType | None] = [DALIDataType.UINT8] * self._image
         return image + [DALIDataType.INT32] * self._label
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         found = np.zeros((len(indices), self._kernels.DATUM_FIELDS), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
@@ -75,10 +71,8 @@ class CaffeReader(LmdbReader):
 
         fetched, job = self.fetch(indices, parse)
         yield job
-        if self._image:
-            self._outputs.append(self._images(fetched, found))
-        if self._label:
-            self._outputs.append(self._labels(indices, found))
+        images = [self._images(fetched, found)] if self._image else []
+        return images + ([self._labels(indices, found)] if self._label else [])
 
     def _images(self, fetched: Fetched, found: np.ndarray) -> Batch:
         raw = found[:, 7] == 2

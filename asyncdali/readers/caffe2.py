@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..operators.base import (
     Arg,
     CompiledJob,
     Environment,
-    PythonJob,
     SampleError,
     Schema,
     Spec,
@@ -23,7 +21,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from .base import READER_ARGS
+from .base import READER_ARGS, Reading
 from .containers import Fetched
 from .lmdb import LmdbReader
 
@@ -59,7 +57,7 @@ class Caffe2Reader(LmdbReader):
         seeded=True,
         aliases=("caffe2_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another."),
+            Arg("path", "str_list", REQUIRED, "Directories of LMDB databases; they are read one after another.", path="read"),
             Arg("num_labels", "int", 1, "Length of the label of types 1 and 3."),
             Arg("label_type", "int", SINGLE, "0 single, 1 sparse, 2 dense, 3 weighted sparse, 4 none."),
             Arg("image_available", "bool", True, "Whether there is an image."),
@@ -95,7 +93,7 @@ class Caffe2Reader(LmdbReader):
         image: list[DALIDataType | None] = [DALIDataType.UINT8] * self._image
         return image + label + [None] * self._more + [DALIDataType.INT32] * self._bbox
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         found = np.zeros((len(indices), self._tensors, self._kernels.TENSOR_FIELDS), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
@@ -107,17 +105,15 @@ class Caffe2Reader(LmdbReader):
         numbers = [self._vector(indices, found[:, k], k) for k in range(self._image, self._tensors)]
         if numbers:
             yield self._write(found, numbers)
-        if self._image:
-            self._outputs.append(self._images(fetched, found[:, 0]))
-        if self._type == NONE:
-            self._outputs += numbers
-        elif self._type in (SPARSE, WEIGHTED):
+        outputs = [self._images(fetched, found[:, 0])] if self._image else []
+        if self._type in (SPARSE, WEIGHTED):
             used = _TENSORS_OF_LABEL[self._type]
-            self._outputs += [self._scattered(indices, numbers[:used]), *numbers[used:]]
+            outputs += [self._scattered(indices, numbers[:used]), *numbers[used:]]
         else:
-            self._outputs += numbers
-        for output in self._outputs:
+            outputs += numbers
+        for output in outputs:
             output.source_info = self.names(indices)
+        return outputs
 
     # --- images
 
@@ -162,7 +158,7 @@ class Caffe2Reader(LmdbReader):
             self._check(indices, counts != exactly, lambda sample: f"a {what} has {exactly} values, this one has {counts[sample]}")
         dtype = {kernels.FLOAT: DALIDataType.FLOAT, kernels.INT32: DALIDataType.INT32, kernels.INT64: DALIDataType.INT64}[kind]
         batch = Batch(counts.reshape(-1, 1).copy(), dtype)
-        batch.place(self.environment.allocate(int(batch.sizes().sum())))
+        batch.reserve(self.environment.allocate)
         return batch
 
     def _scattered(self, indices: np.ndarray, numbers: list[Batch]) -> Batch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..operators.base import (
     Environment,
     Iteration,
     Planned,
-    PythonJob,
+    Preparation,
     Schema,
     Spec,
     Step,
@@ -26,6 +25,7 @@ from ..operators.base import (
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .contents import FileContentsReader
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class COCOReader(FileContentsReader):
             "save_img_ids": "image_ids",
         },
         args=(
-            Arg("file_root", "str", None, "Directory that the annotations' file names are relative to."),
-            Arg("annotations_file", "str", "", "JSON file of annotations."),
+            Arg("file_root", "str", None, "Directory that the annotations' file names are relative to.", path="read"),
+            Arg("annotations_file", "str", "", "JSON file of annotations.", path="read"),
             Arg("avoid_class_remapping", "bool", False, "Give category ids as labels."),
             Arg("image_ids", "bool", False, "A further output: the image's id."),
             Arg("images", "str_list", None, "File names of the images to read, in this order."),
@@ -73,12 +73,13 @@ class COCOReader(FileContentsReader):
             Arg("masks", "bool", False, "Deprecated form of `polygon_masks`: polygons count coordinates."),
             Arg("pixelwise_masks", "bool", False, "A further output: a mask of labels."),
             Arg("polygon_masks", "bool", False, "Two further outputs: polygons and vertices."),
-            Arg("preprocessed_annotations", "str", "", "Folder with annotations saved earlier."),
+            Arg("preprocessed_annotations", "str", "", "Folder with annotations saved earlier.", path="read"),
             Arg("ratio", "bool", False, "Coordinates as fractions of the image's size."),
             Arg("save_preprocessed_annotations", "bool", False, "Store the annotations in a form that is faster to read."),
-            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for that."),
+            Arg("save_preprocessed_annotations_dir", "str", "", "Folder for that.", path="write"),
             Arg("size_threshold", "float", 0.1, "Boxes less wide or high than this (in pixels) are left out.", stream=True),
             Arg("skip_empty", "bool", False, "Leave out images without annotations.", stream=True),
+            *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -132,6 +133,7 @@ class COCOReader(FileContentsReader):
             found = coco_annotations.read_json(path, options)
         if not found.names:
             raise RuntimeError(f"No files found. {folder or path} leaves no images to read.")
+        EntryRules.of(self.spec, self.environment.access, folder or path, constant("file_root"), "").check(found.names)
         if constant("save_preprocessed_annotations"):
             target = constant("save_preprocessed_annotations_dir")
             coco_annotations.save(found, target, self._polygons, self._pixels, self._ids)
@@ -148,20 +150,20 @@ class COCOReader(FileContentsReader):
         kinds += [DALIDataType.INT32, DALIDataType.FLOAT] * bool(self._polygons) + [DALIDataType.INT32] * (self._pixels + self._ids)
         return list(kinds)
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        indices = self._indices = self.draw(arguments.count)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        draw, masks = self.draw(iteration, arguments.count), None
         if self._pixels:
-            self._masks, job = self._draw(indices)
+            masks, job = self._outlines(draw.indices)
             yield job
-        yield from self.read_contents(indices)
+        return draw.indices, (yield from self.read_contents(draw)), masks
 
-    def _draw(self, indices: np.ndarray) -> tuple[Batch, CompiledJob]:
+    def _outlines(self, indices: np.ndarray) -> tuple[Batch, CompiledJob]:
         """The masks of a batch, and the job that draws them."""
         found, drawings = self._annotations, self._drawings
         assert found.heights is not None and found.widths is not None
         heights, widths = found.heights[indices].astype(np.int64), found.widths[indices].astype(np.int64)
         masks = Batch(np.column_stack([heights, widths, np.ones_like(heights)]), DALIDataType.INT32, "HWC")
-        masks.place(self.environment.allocate(int(masks.sizes().sum())))
+        masks.reserve(self.environment.allocate)
         steps = drawings.steps
         columns = [
             masks.addresses, heights, widths, steps.starts[indices], steps.counts[indices], steps.rows, drawings.vertices, drawings.runs, 0,
@@ -176,15 +178,14 @@ class COCOReader(FileContentsReader):
         return masks, CompiledJob(len(indices), [step])
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        contents, indices, found = self._contents, self._indices, self._annotations
-        del self._contents, self._indices
+        indices, contents, masks = iteration.prepared
+        found = self._annotations
         outputs = [contents, _rows(found.boxes, indices), _rows(found.labels, indices)]
         if self._polygons:
             assert found.polygons is not None and found.vertices is not None
             outputs += [_rows(found.polygons, indices, self.spec.constant("masks")), _rows(found.vertices, indices)]
         if self._pixels:
-            outputs.append(self._masks)
-            del self._masks
+            outputs.append(masks)
         if self._ids:
             assert found.ids is not None
             outputs.append(Batch.from_values(found.ids[indices].reshape(-1, 1)))

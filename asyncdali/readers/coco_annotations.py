@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._files import replace_file
 from .indices import read_bytes
 from .remote import exists
 
@@ -281,16 +282,14 @@ def save(annotations: Annotations, folder: str, polygons: bool, pixels: bool, id
 
     def write(name: str, array: np.ndarray, kind: str, per_row: int = 1) -> None:
         if array.size:
-            with open(os.path.join(folder, f"{name}.dat"), "wb") as file:
-                file.write(np.uint32(array.size // per_row).tobytes() + array.astype(kind).tobytes())
+            replace_file(os.path.join(folder, f"{name}.dat"), np.uint32(array.size // per_row).tobytes() + array.astype(kind).tobytes())
 
     boxes, labels = annotations.boxes, annotations.labels
     write("offsets", boxes.starts, "<i4")
     write("boxes", boxes.rows, "<f4")
     write("labels", labels.rows, "<i4")
     write("counts", boxes.counts, "<i4")
-    with open(os.path.join(folder, "filenames.dat"), "wb") as file:
-        file.write(b"".join(os.fsencode(name) + b"\n" for name in annotations.names))
+    replace_file(os.path.join(folder, "filenames.dat"), b"".join(os.fsencode(name) + b"\n" for name in annotations.names))
     if polygons or pixels:
         shapes, vertices = annotations.polygons, annotations.vertices
         assert shapes is not None and vertices is not None
@@ -311,10 +310,11 @@ def _save_masks(annotations: Annotations, folder: str, write: Callable[..., None
     rles, runs = annotations.rles, annotations.runs
     assert rles is not None and runs is not None and annotations.heights is not None and annotations.widths is not None
     if len(rles.rows):
-        with open(os.path.join(folder, "masks_rles.dat"), "wb") as file:
-            file.write(np.uint32(len(rles.rows)).tobytes())
-            for _, height, width, start, end in rles.rows.tolist():
-                file.write(np.array([height, width, end - start], "<u8").tobytes() + runs[start:end].astype("<u4").tobytes())
+        masks = [
+            np.array([height, width, end - start], "<u8").tobytes() + runs[start:end].astype("<u4").tobytes()
+            for _, height, width, start, end in rles.rows.tolist()
+        ]
+        replace_file(os.path.join(folder, "masks_rles.dat"), np.uint32(len(rles.rows)).tobytes() + b"".join(masks))
     write("masks_rles_idx", rles.rows[:, 0], "<i4")
     write("masks_offset", rles.starts, "<i8")
     write("mask_count", rles.counts, "<i8")

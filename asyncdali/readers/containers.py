@@ -26,6 +26,7 @@ from ..operators.base import (
     Environment,
     Iteration,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Spec,
@@ -33,7 +34,8 @@ from ..operators.base import (
     context_table,
     no_explanation,
 )
-from .base import ReaderOperator
+from .base import Draw, ReaderOperator, Reading
+from .digest import names_of_paths
 from .mapping import MappedFile
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
@@ -286,6 +288,11 @@ class ContainerReader(ReaderOperator):
 
     # --- discovery
 
+    def identity(self) -> list[bytes | np.ndarray]:
+        # Not the offsets: a copy of a data base may have its pages elsewhere.
+        assert self._containers is not None
+        return [names_of_paths(self._containers.paths), self.records.counts, self.records.sizes]
+
     @property
     def records(self) -> Records:
         assert self._records is not None
@@ -395,9 +402,9 @@ class ContainerReader(ReaderOperator):
             return fetched, [descriptors, starts, slots, before + sizes, slot]
         return fetched, [descriptors, starts, sizes, sizes, addresses]
 
-    def announce(self, count: int) -> Iterable[PythonJob | CompiledJob]:
+    def announce(self, draw: Draw) -> Iterable[PythonJob | CompiledJob]:
         """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
-        ahead = self.ahead(count)
+        ahead = self.ahead(draw)
         if ahead is not None and len(ahead):
             assert self._containers is not None
             ahead = ahead[~self._containers.remote[self.records.files(ahead)]]
@@ -425,25 +432,25 @@ class ContainerReader(ReaderOperator):
 
         return explain
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        self._outputs: list[Batch] = []
-        indices = self.draw(arguments.count)
-        with self._at_hand(indices):
-            yield from self.read(indices)
-        yield from self.announce(arguments.count)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        draw = self.draw(iteration, arguments.count)
+        with self._at_hand(draw):
+            outputs = yield from self.read(draw.indices)
+        yield from self.announce(draw)
+        return outputs
 
     def parts(self, indices: np.ndarray) -> np.ndarray:
         """The records that samples consist of, the same number for each."""
         return indices
 
     @contextlib.contextmanager
-    def _at_hand(self, indices: np.ndarray) -> Iterator[None]:
+    def _at_hand(self, draw: Draw) -> Iterator[None]:
         """Remote containers: what the samples consist of is fetched, all of it together."""
         containers = self._containers
         if containers is None or not containers.any_remote:
             yield
             return
-        with containers.standing_in(self.fetched(indices, self._pieces)):
+        with containers.standing_in(self.fetched(draw, self._pieces)):
             yield
 
     def _pieces(self, indices: np.ndarray) -> dict[int, list[tuple[int, bytes]]]:
@@ -456,13 +463,12 @@ class ContainerReader(ReaderOperator):
             sample = error.index * len(indices) // len(parts)
             raise SampleError(sample, f"Error reading from a file: {self.origin(int(parts[error.index]))}: {error}") from error
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
-        """Jobs that read these records and leave ``self._outputs``."""
+    def read(self, indices: np.ndarray) -> Reading:
+        """Jobs that read these records; returns the outputs."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs, self._outputs = self._outputs, []
-        return Planned(outputs)
+        return Planned(iteration.prepared)
 
     def close(self) -> None:
         super().close()

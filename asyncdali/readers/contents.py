@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from ..compiled.memory import address_of
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, context_table, no_explanation
 from ..types import DALIDataType
 from .aside import ExpectedSizes
-from .base import ReaderOperator, place_aligned
+from .base import Draw, ReaderOperator, place_aligned
+from .digest import names_of
 from .files import FileTable
 from .remote import RemoteError, read_files
 
@@ -81,15 +82,18 @@ class FileContentsReader(ReaderOperator):
         assert self._table is not None
         return self._table
 
-    def read_contents(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
-        """Jobs that read these files; ``self._contents`` is the output then.
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self.table)]
+
+    def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read these files; returns the output.
 
         Commonly one: what earlier batches took tells how much memory to set aside, and each file is read when it has been opened. Files
         for which that does not suffice (all of the first batch) take a second job.
         """
+        indices = draw.indices
         if self.table.remote:
-            self._contents = self._fetched(indices)
-            return
+            return self._fetched(draw)
         count, table = len(indices), self.table
         files = np.zeros((4, count), np.int64)
         starts, descriptors, sizes, addresses = files
@@ -104,7 +108,7 @@ class FileContentsReader(ReaderOperator):
         )
         keep = [files, table, memory.block]
         explain = self._explain(indices)
-        ahead = self.ahead(count)
+        ahead = self.ahead(draw)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
             self._kernels.look_back(address_of(opening), count)
@@ -122,15 +126,15 @@ class FileContentsReader(ReaderOperator):
             self._kernels.close_all(descriptors_at, count)
             raise
         self._expected.learn(count, taken, equal)
-        self._contents = contents
         if ahead is not None:
             yield from advise(table, ahead)
+        return contents
 
-    def _fetched(self, indices: np.ndarray) -> Batch:
+    def _fetched(self, draw: Draw) -> Batch:
         """The contents of files some of which are remote; the worker threads are free meanwhile."""
-        contents = self.fetched(indices, self._fetch)
-        self._refuse_empty(contents.sizes(), indices)
-        contents.source_info = SampleNames(self.table, indices)
+        contents: Batch = self.fetched(draw, self._fetch)
+        self._refuse_empty(contents.sizes(), draw.indices)
+        contents.source_info = SampleNames(self.table, draw.indices)
         return contents
 
     def _fetch(self, indices: np.ndarray) -> Batch:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Iteration, Planned, PythonJob, Schema, register
+from ..operators.base import Arg, Arguments, Iteration, Planned, Preparation, Schema, register
 from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
 from .contents import FileContentsReader
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, parse_file_list, scan_classes
+from .remote import folder_of
 
 _FILTERS = [
     "*.jpg", "*.jpeg", "*.png", "*.bmp", "*.tif", "*.tiff", "*.pnm", "*.ppm", "*.pgm", "*.pbm", "*.jp2", "*.webp",
@@ -36,13 +35,16 @@ class FileReader(FileContentsReader):
         seeded=True,
         aliases=("file_reader",),
         args=(
-            Arg("file_root", "str", None, "Directory of the classes, or what relative paths of `files` and `file_list` are relative to."),
-            Arg("file_list", "str", None, "Text file of paths and labels; relative to `file_root`, or else to the list's directory."),
-            Arg("files", "str_list", None, "The paths."),
+            Arg("file_root", "str", None, "Directory of the classes, or what relative paths of `files` and `file_list` are relative to.",
+                path="read"),
+            Arg("file_list", "str", None, "Text file of paths and labels; relative to `file_root`, or else to the list's directory.",
+                path="read"),
+            Arg("files", "str_list", None, "The paths.", path="read"),
             Arg("labels", "int_list", None, "Labels of `files`."),
             Arg("file_filters", "str_list", _FILTERS, "Shell patterns of file names in directory mode; any suffices."),
             Arg("dir_filters", "str_list", None, "Shell patterns of directory names; others are not numbered."),
             Arg("case_sensitive_filter", "bool", False, "Whether patterns mind upper and lower case."),
+            *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -70,7 +72,9 @@ class FileReader(FileContentsReader):
             return FileTable.of(files, range(len(files)) if labels is None else labels, root or "")
         if file_list is not None:
             names, numbers = parse_file_list(file_list)
-            return FileTable.of(names, numbers, root or os.path.dirname(file_list))
+            rules = EntryRules.of(spec, self.environment.access, file_list, root, folder_of(file_list))
+            rules.check(names)
+            return FileTable.of(names, numbers, rules.root)
         return scan_classes(root, spec.constant("file_filters"), spec.constant("dir_filters"), spec.constant("case_sensitive_filter"))
 
     def _check_choice(self, root: str | None, file_list: str | None, files: list[str] | None, labels: list[int] | None) -> None:
@@ -95,13 +99,12 @@ class FileReader(FileContentsReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8, DALIDataType.INT32]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        self._indices = self.draw(arguments.count)
-        yield from self.read_contents(self._indices)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        draw = self.draw(iteration, arguments.count)
+        return draw.indices, (yield from self.read_contents(draw))
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        contents, indices = self._contents, self._indices
-        del self._contents, self._indices
+        indices, contents = iteration.prepared
         labels = Batch.from_values(self.table.labels[indices].reshape(-1, 1))
         labels.source_info = contents.source_info
         return Planned([contents, labels])

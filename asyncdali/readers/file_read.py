@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ..operators.base import (
     Iteration,
     Operator,
     Planned,
-    PythonJob,
+    Preparation,
     SampleError,
     Schema,
     Spec,
@@ -28,8 +29,10 @@ from ..operators.base import (
 from ..types import DALIDataType
 from .ahead import Fetches
 from .aside import NOTHING_ASIDE
+from .base import REDIRECT_ARG, may_redirect
 from .containers import BLOCK
 from .contents import MAX_OPEN, fetched_batch
+from .entries import REMOTE_ARG
 from .remote import is_remote
 
 
@@ -54,8 +57,12 @@ class FileRead(Operator):
 
     schema = Schema(
         name="io.file.read",
-        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8.""",
+        doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
+
+        The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.""",
         args=(
+            REMOTE_ARG,
+            REDIRECT_ARG,
             Arg("dont_use_mmap", "bool", False, "Files may be empty."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
         ),
@@ -71,7 +78,8 @@ class FileRead(Operator):
         self._kernels = file_kernels
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
-        self._fetches = Fetches()
+        self._fetches = Fetches(may_redirect(spec, environment))
+        self._remote = spec.constant("allow_remote_entries")
         self._direct = spec.constant("use_o_direct")
         if self._direct and not spec.constant("dont_use_mmap"):
             raise RuntimeError("Cannot use use_o_direct with `dont_use_mmap=False`.")
@@ -79,30 +87,56 @@ class FileRead(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source, kernels = inputs[0], self._kernels
         if source.dtype not in (DALIDataType.UINT8, DALIDataType.INT8):
             raise ValueError(f"expected paths as texts of UINT8 or INT8, got {source.dtype.name}")
         count, lengths = len(source), source.sizes()
         starts = np.cumsum(lengths + 1) - (lengths + 1)
         paths = np.empty(int((lengths + 1).sum()), np.uint8)
-        names = self._names = _Names(paths, starts)
+        names = _Names(paths, starts)
+        explain = self._explain(names)
         context, keep = context_table([source.addresses, lengths, starts + paths.ctypes.data])
         yield CompiledJob(count, [Step(kernels.copy_path.address, context, no_explanation, keep=keep)])
+        self._check_access(names)
         if b"://" in paths.tobytes() and any(map(is_remote, names)):
-            self._output = self._fetched(names)
-            return
+            self._refuse_remote(names)
+            return self._fetched(names)
         descriptors, sizes = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         try:
             may_stay_open = 0 if self._direct else MAX_OPEN
             context, keep = context_table([paths, starts, descriptors, sizes, 0, may_stay_open, *NOTHING_ASIDE.entries, 0])
-            yield CompiledJob(count, [Step(kernels.open_step.address, context, self._explain, keep=keep)])
+            yield CompiledJob(count, [Step(kernels.open_step.address, context, explain, keep=keep)])
             self._refuse_empty(sizes, names)
             output = Batch(sizes.reshape(count, 1), DALIDataType.UINT8, source_info=names)
-            yield self._read_direct(output, sizes, paths, starts) if self._direct else self._read(output, sizes, paths, starts, descriptors)
+            files = [paths, starts]
+            step = self._read_direct(output, sizes, files) if self._direct else self._read(output, sizes, [descriptors], files)
+            yield CompiledJob(count, [replace(step, explain=explain)])
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
-        self._output = output
+        return output
+
+    def _check_access(self, names: _Names) -> None:
+        access = self.environment.access
+        if not access.limited:
+            return
+        for sample, name in enumerate(names):
+            if not access.may_read(name):
+                try:
+                    access.check_read(name, "an entry of the input")
+                except RuntimeError as error:
+                    raise SampleError(sample, str(error)) from None
+
+    def _refuse_remote(self, names: _Names) -> None:
+        """SampleError for the first URL that the data may not choose."""
+        if self._remote:
+            return
+        sample, name = next((sample, name) for sample, name in enumerate(names) if is_remote(name))
+        raise SampleError(
+            sample,
+            f"Refused to open {name!r}: the name comes from the pipeline's data and has a scheme. Names are paths of local files. "
+            "If you trust the data, pass allow_remote_entries=True.",
+        )
 
     def _fetched(self, names: _Names) -> Batch:
         output: Batch = self._fetches.begin(lambda: fetched_batch(list(names), self.environment.allocate)).result()
@@ -115,27 +149,28 @@ class FileRead(Operator):
             sample = int(np.argmin(sizes))
             raise SampleError(sample, f"File mapping failed: {names[sample]}: the file is empty")
 
-    def _read(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray, descriptors: np.ndarray) -> CompiledJob:
+    def _read(self, output: Batch, sizes: np.ndarray, descriptors: list[np.ndarray], files: list[np.ndarray]) -> Step:
         output.place(self.environment.allocate(int(sizes.sum())))
-        context, keep = context_table([descriptors, sizes, output.addresses, paths, starts])
-        return CompiledJob(len(sizes), [Step(self._kernels.read_step.address, context, self._explain, keep=keep)])
+        context, keep = context_table([*descriptors, sizes, output.addresses, *files])
+        return Step(self._kernels.read_step.address, context, no_explanation, keep=keep)
 
-    def _read_direct(self, output: Batch, sizes: np.ndarray, paths: np.ndarray, starts: np.ndarray) -> CompiledJob:
+    def _read_direct(self, output: Batch, sizes: np.ndarray, files: list[np.ndarray]) -> Step:
         room = -(-sizes // BLOCK) * BLOCK
         block = self.environment.allocate(int(room.sum()) + BLOCK)
         output.addresses[:] = -(-block.ctypes.data // BLOCK) * BLOCK + np.cumsum(room) - room
         output.owner = block
-        context, keep = context_table([sizes, room, output.addresses, paths, starts])
-        return CompiledJob(len(sizes), [Step(self._kernels.read_direct_step.address, context, self._explain, keep=keep)])
+        context, keep = context_table([sizes, room, output.addresses, *files])
+        return Step(self._kernels.read_direct_step.address, context, no_explanation, keep=keep)
 
-    def _explain(self, code: int, text: str, sample: int) -> str:
-        reason = "it became shorter while it was read" if code == self._kernels.SHORT_READ else os.strerror(code)
-        return f"File mapping failed: {self._names[sample]}: {reason}"
+    def _explain(self, names: _Names) -> Callable[[int, str, int], str]:
+        def explain(code: int, text: str, sample: int) -> str:
+            reason = "it became shorter while it was read" if code == self._kernels.SHORT_READ else os.strerror(code)
+            return f"File mapping failed: {names[sample]}: {reason}"
+
+        return explain
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        output = self._output
-        del self._output
-        return Planned([output])
+        return Planned([iteration.prepared])
 
     def stop(self) -> None:
         self._fetches.stop()

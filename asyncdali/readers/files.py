@@ -39,7 +39,7 @@ class FileTable:
             return cls(*_block(encoded), kinds)
         prefix = os.path.join(os.fsencode(root), b"")
         plain = is_remote(root)  # there "." is a name like any other
-        full = [_joined(prefix, name.removeprefix(b"./") if plain else name) for name in encoded]
+        full = [_joined(prefix, _without_dots(name) if plain else name) for name in encoded]
         if all(len(path) == len(prefix) + len(name) for path, name in zip(full, encoded, strict=True)):
             return cls(*_block(full), kinds, skip=len(prefix))
         return cls(*_block(full), kinds, cls(*_block(encoded), kinds))
@@ -67,8 +67,15 @@ def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(b"\0".join(texts) + b"\0", np.uint8), np.cumsum(lengths) - lengths
 
 
+def _without_dots(name: bytes) -> bytes:
+    """``.//a`` is ``a``. Only ``./`` taken away would leave ``/a``, an absolute path of this machine."""
+    while name.startswith(b"./"):
+        name = name[2:].lstrip(b"/")
+    return name
+
+
 def _joined(prefix: bytes, name: bytes) -> bytes:
-    return name if b"://" in name else os.path.join(prefix, name)
+    return name if is_remote(os.fsdecode(name)) else os.path.join(prefix, name)
 
 
 def _has_urls(paths: np.ndarray) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from ..batch import Batch, from_numpy_dtype
-from ..operators.base import Arg, Arguments, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, register
+from ..operators.base import Arg, Arguments, Environment, PythonJob, SampleError, Schema, Spec, register
 from ..types import DALIDataType
 from ..types.saturate import saturated
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading
 from .batch_files import BatchFiles
 from .containers import RecordNames
 from .listed import ListedReader, listing_args
@@ -58,11 +56,12 @@ class FitsReader(ListedReader):
         self._files = BatchFiles(self, self.table, lambda samples: samples)
         return count
 
-    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, draw: Draw, arguments: Arguments) -> Reading:
         from .fits_files import read_units
 
+        indices = draw.indices
         samples: list[list[np.ndarray]] = [[] for _ in indices]
-        open_file = self._files.opener(indices)
+        open_file = self._files.opener(draw)
 
         def work(sample: int) -> None:
             found = read_units(self.table.path(int(indices[sample])), self._units, open_file)
@@ -70,9 +69,9 @@ class FitsReader(ListedReader):
                 found = [saturated(image, dtype) for image, dtype in zip(found, self._dtypes, strict=True)]
             samples[sample] = [np.ascontiguousarray(image) for image in found]
 
-        yield from self._files.hints(indices)
+        yield from self._files.hints(draw)
         yield PythonJob(range(len(indices)), work)
-        self._outputs = [self._output([sample[k] for sample in samples], indices) for k in range(len(self._units))]
+        return [self._output([sample[k] for sample in samples], indices) for k in range(len(self._units))]
 
     def _output(self, images: list[np.ndarray], indices: np.ndarray) -> Batch:
         for sample, image in enumerate(images):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
+from .._files import replace_file
 from .remote import Opener, open_file
 
 _LONGEST = 19
@@ -47,17 +46,4 @@ def _first_wrong(data: bytes, columns: int, path: str) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Replace the file at once."""
-    import tempfile  # it brings in a good deal
-
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, text.encode("utf-8", "surrogateescape"))

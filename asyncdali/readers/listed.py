@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, SampleError, Spec
-from .base import ReaderOperator
+from ..operators.base import Arg, Arguments, Environment, Iteration, Planned, Preparation, SampleError, Spec
+from .base import Draw, ReaderOperator, Reading
+from .digest import names_of
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, matcher, sorted_entries
 from .indices import read_bytes
-from .remote import RemoteError, StandIns, is_remote, read_files
+from .remote import RemoteError, StandIns, folder_of, is_remote, read_files
 
 
 def listing_args(file_filter: str) -> tuple[Arg, ...]:
     """The arguments that name files."""
     return (
-        Arg("file_root", "str", None, "Directory of the files, or what relative paths of `files` and `file_list` are relative to."),
-        Arg("file_list", "str", None, "Text file of paths, one per line; relative to `file_root`, or else to the list's directory."),
-        Arg("files", "str_list", None, "The paths."),
+        Arg(
+            "file_root", "str", None, path="read",
+            doc="Directory of the files, or what relative paths of `files` and `file_list` are relative to.",
+        ),
+        Arg(
+            "file_list", "str", None, path="read",
+            doc="Text file of paths, one per line; relative to `file_root`, or else to the list's directory.",
+        ),
+        Arg("files", "str_list", None, "The paths.", path="read"),
         Arg("file_filter", "str", file_filter, "Shell pattern of file names in directory mode; it minds upper and lower case."),
+        *ENTRY_ARGS,
     )
 
 
@@ -57,6 +66,9 @@ class ListedReader(ReaderOperator):
         assert self._table is not None
         return self._table
 
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self.table)]
+
     def discover(self) -> int:
         root, file_list, files = (self.spec.constant(name) for name in ("file_root", "file_list", "files"))
         if root is None and file_list is None and files is None:
@@ -67,7 +79,9 @@ class ListedReader(ReaderOperator):
             names = list(files)
         elif file_list is not None:
             names = read_name_list(file_list)
-            root = root or os.path.dirname(file_list)
+            rules = EntryRules.of(self.spec, self.environment.access, file_list, root, folder_of(file_list))
+            rules.check(names)
+            root = rules.root
         else:
             names = scan_tree(root, self.spec.constant("file_filter"))
         if not names:
@@ -76,16 +90,16 @@ class ListedReader(ReaderOperator):
         return len(names)
 
     @contextmanager
-    def local_paths(self, indices: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def local_paths(self, draw: Draw) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched together."""
-        table = self.table
+        table, indices = self.table, draw.indices
         if not table.remote:
             yield table.paths, np.ascontiguousarray(table.starts[indices])
             return
         paths = [table.path(int(index)) for index in indices]
         stand_ins = StandIns()
         try:
-            for sample, data in self.fetched(indices, self._fetch).items():
+            for sample, data in self.fetched(draw, self._fetch).items():
                 paths[sample] = f"/proc/self/fd/{stand_ins.add([(0, data)])}"
             shown = FileTable.of(paths, np.zeros(len(paths), np.int32))
             yield shown.paths, shown.starts
@@ -102,14 +116,12 @@ class ListedReader(ReaderOperator):
             raise SampleError(remote[error.index], f"Failed to read file: {error}") from error
         return dict(zip(remote, files, strict=True))
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
-        self._outputs: list[Batch] = []
-        yield from self.read(self.draw(arguments.count), arguments)
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        return (yield from self.read(self.draw(iteration, arguments.count), arguments))
 
-    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
-        """Jobs that read these files and leave ``self._outputs``."""
+    def read(self, draw: Draw, arguments: Arguments) -> Reading:
+        """Jobs that read these files; returns the outputs."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs, self._outputs = self._outputs, []
-        return Planned(outputs)
+        return Planned(iteration.prepared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .indices import parse_numbers, read_bytes
 from .remote import read_part
@@ -43,8 +43,8 @@ class MXNetReader(ContainerReader):
         seeded=True,
         aliases=("mxnet_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another."),
-            Arg("index_path", "str_list", REQUIRED, "Their one index file."),
+            Arg("path", "str_list", REQUIRED, "RecordIO files; they are one after another.", path="read"),
+            Arg("index_path", "str_list", REQUIRED, "Their one index file.", path="read"),
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -87,7 +87,7 @@ class MXNetReader(ContainerReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8, DALIDataType.FLOAT]
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         found = np.empty((len(indices), self._kernels.RECORD_FIELDS), np.int64)
         beyond = self._beyond[indices]
         if beyond.any():
@@ -105,7 +105,7 @@ class MXNetReader(ContainerReader):
         labels = self._labels(fetched, found)
         if fetched.in_place and labels.owner is fetched.owner:
             labels = yield from self._own_labels(labels)
-        self._outputs = [image, labels]
+        return [image, labels]
 
     def _parse(self, fetched: Fetched, found: np.ndarray, which: int | None = None) -> list[Step]:
         kernels = self._kernels
@@ -125,7 +125,7 @@ class MXNetReader(ContainerReader):
     def _own_labels(self, labels: Batch) -> Generator[CompiledJob, None, Batch]:
         """The labels with memory of their own: in a file a number may begin anywhere."""
         own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
-        own.place(self.environment.allocate(int(own.sizes().sum())))
+        own.reserve(self.environment.allocate)
         context, keep = context_table([labels.addresses, own.sizes(), own.addresses])
         yield CompiledJob(len(own), [Step(self._reading.copy_part.address, context, no_explanation, keep=[*keep, labels, own])])
         return own

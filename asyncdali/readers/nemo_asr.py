@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,10 @@ from ..operators.base import (
     REQUIRED,
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Planned,
+    Preparation,
     PythonJob,
     Schema,
     Spec,
@@ -30,6 +29,8 @@ from ..types import DALIDataType
 from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable
 from .indices import read_bytes
 
@@ -96,6 +97,8 @@ class NemoAsrReader(ReaderOperator):
         Outputs: the audio (1-D, or (samples, channels) without `downmix`); then, if asked for, the file's sampling rate (FLOAT scalar), the
         transcript (1-D UINT8, UTF-8), the entry's number among those kept of its manifest (INT64, shape (1,)).
 
+        Paths are taken as they are: absolute, or below the working directory.
+
         WAV files are read by this library; FLAC, OGG, MP3 and others if `soundfile` is installed (asyncdali[audio]).""",
         inputs=(0, 0),
         outputs=_output_count,
@@ -103,7 +106,7 @@ class NemoAsrReader(ReaderOperator):
         aliases=("nemo_asr_reader",),
         deprecated={"normalize_text": None},
         args=(
-            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests."),
+            Arg("manifest_filepaths", "str_list", REQUIRED, "The manifests.", path="read"),
             Arg("downmix", "bool", True, "Average the channels."),
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the audio: INT16, INT32 or FLOAT."),
             Arg("max_duration", "float", 0.0, "Leave out entries that are longer (seconds; 0: none).", stream=True),
@@ -113,6 +116,7 @@ class NemoAsrReader(ReaderOperator):
             Arg("read_sample_rate", "bool", True, "A further output: the sampling rate of the file."),
             Arg("read_text", "bool", True, "A further output: the transcript."),
             Arg("sample_rate", "float", -1.0, "Sampling rate of the output, if positive."),
+            *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
             *READER_ARGS,
         ),
@@ -134,13 +138,18 @@ class NemoAsrReader(ReaderOperator):
         constant = self.spec.constant
         entries: list[Entry] = []
         for path in constant("manifest_filepaths"):
-            entries += read_manifest(path, constant("min_duration"), constant("max_duration"))
+            found = read_manifest(path, constant("min_duration"), constant("max_duration"))
+            EntryRules.of(self.spec, self.environment.access, path, None, "").check([entry.path for entry in found])
+            entries += found
         if not entries:
             raise RuntimeError(f"No files found. No entries are left of {', '.join(constant('manifest_filepaths'))}.")
         self._entries = entries
-        table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
-        self._files = BatchFiles(self, table, lambda samples: samples)
+        self._table = FileTable.of([entry.path for entry in entries], np.zeros(len(entries), np.int32))
+        self._files = BatchFiles(self, self._table, lambda samples: samples)
         return len(entries)
+
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self._table), np.array([(entry.offset or 0, entry.duration or 0) for entry in self._entries], np.float64)]
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         constant = self.spec.constant
@@ -149,14 +158,13 @@ class NemoAsrReader(ReaderOperator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         constant = self.spec.constant
-        indices = self.draw(arguments.count)
-        entries = self._chosen = [self._entries[int(index)] for index in indices]
-        self._audio: list[Any] = [None] * len(entries)
-        self._rates = np.zeros(len(entries), np.float32)
-        open_file = self._files.opener(indices)
-        self._names = RecordNames(lambda index: self._entries[index].path, indices)
+        draw = self.draw(iteration, arguments.count)
+        entries = [self._entries[int(index)] for index in draw.indices]
+        audio: list[Any] = [None] * len(entries)
+        rates = np.zeros(len(entries), np.float32)
+        open_file = self._files.opener(draw)
         wanted = {"rate": constant("sample_rate"), "quality": constant("quality"), "downmix": constant("downmix")}
         dtype = storage_dtype(self._dtype)
 
@@ -164,7 +172,7 @@ class NemoAsrReader(ReaderOperator):
             entry = entries[sample]
             try:
                 with open_file(entry.path) as file:
-                    self._audio[sample], self._rates[sample] = decode_audio(
+                    audio[sample], rates[sample] = decode_audio(
                         file, dtype, offset=entry.offset, duration=entry.duration, **wanted
                     )
             except OSError as error:
@@ -172,21 +180,23 @@ class NemoAsrReader(ReaderOperator):
             except ValueError as error:
                 raise RuntimeError(f"{entry.path}: {error}") from error
 
-        yield from self._files.hints(indices)
+        yield from self._files.hints(draw)
         yield PythonJob(range(len(entries)), work)
+        return draw.indices, entries, audio, rates
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        constant, entries = self.spec.constant, self._chosen
-        outputs = [batch_of_sounds(self._audio, self._dtype)]
+        constant = self.spec.constant
+        indices, entries, audio, rates = iteration.prepared
+        outputs = [batch_of_sounds(audio, self._dtype)]
         if constant("read_sample_rate"):
-            outputs.append(Batch.from_values(self._rates))
+            outputs.append(Batch.from_values(rates))
         if constant("read_text"):
             outputs.append(_texts([entry.text for entry in entries]))
         if constant("read_idxs"):
             outputs.append(Batch.from_values(np.array([[entry.index] for entry in entries], np.int64)))
+        names = RecordNames(lambda index: self._entries[index].path, indices)
         for output in outputs:
-            output.source_info = self._names
-        self._audio, self._chosen = [], []
+            output.source_info = names
         return Planned(outputs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..operators.base import (
 from ..operators.decode.npy_headers import data_bytes, element_dtype, fortran_strides, reasons
 from ..operators.geometry.window_rules import slice_windows
 from ..types.saturate import saturated
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
 from .containers import BLOCK, RecordNames
 from .contents import MAX_OPEN, advise
 from .listed import ListedReader, listing_args
@@ -63,8 +63,11 @@ class NumpyReader(ListedReader):
 
         With `file_root` alone, files of that directory come first, then those of its sub-directories in byte order. Arrays in Fortran order
         come out in C order. A region of interest, in coordinates of the array as NumPy shows it, is read without the rest where
-        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions.""",
+        the file's layout allows it. All arrays of a batch must have the same type and number of dimensions. On the GPU files are
+        read as on the CPU, and uploaded.""",
         inputs=(0, 0),
+        devices=("cpu", "gpu"),
+        uploads=True,
         outputs=1,
         seeded=True,
         aliases=("numpy_reader",),
@@ -73,7 +76,7 @@ class NumpyReader(ListedReader):
             Arg("cache_header_information", "bool", False, "Keep the headers: files are expected not to change."),
             Arg("fill_value", "float", 0.0, 'What lies outside of the array, for `out_of_bounds_policy` "pad".'),
             Arg("out_of_bounds_policy", "str", "error", 'Regions beyond the array: "error", "pad" or "trim_to_shape".'),
-            Arg("register_buffers", "bool", True, "Applies to reading on the GPU; no effect."),
+            Arg("register_buffers", "bool", True, "No effect: it is about GPUDirect Storage, which is not used."),
             Arg("rel_roi_end", "float_list", None, "End of the region, as fractions of the extents.", tensor=True),
             Arg("rel_roi_shape", "float_list", None, "Extents of the region, as fractions of the array's.", tensor=True),
             Arg("rel_roi_start", "float_list", None, "Start of the region, as fractions of the extents.", tensor=True),
@@ -106,16 +109,17 @@ class NumpyReader(ListedReader):
 
     # --- one iteration
 
-    def read(self, indices: np.ndarray, arguments: Arguments) -> Iterable[PythonJob | CompiledJob]:
-        with self.local_paths(indices) as (paths, starts):
-            yield from self._read(indices, arguments, paths, starts)
-        upcoming = self.ahead(len(indices))
+    def read(self, draw: Draw, arguments: Arguments) -> Reading:
+        with self.local_paths(draw) as (paths, starts):
+            output = yield from self._read(draw.indices, arguments, paths, starts)
+        upcoming = self.ahead(draw)
         if upcoming is not None:
             yield from advise(self.table, upcoming)
+        return [output]
 
     def _read(
         self, indices: np.ndarray, arguments: Arguments, paths: np.ndarray, starts: np.ndarray
-    ) -> Iterable[PythonJob | CompiledJob]:
+    ) -> Generator[PythonJob | CompiledJob, None, Batch]:
         kernels, count = self._kernels, len(indices)
         descriptors, rows = np.full(count, -1, np.int64), self._known(indices)
         ahead = int(self.spec.constant("read_ahead"))
@@ -124,9 +128,11 @@ class NumpyReader(ListedReader):
             explain = self._explain(indices)
             yield CompiledJob(count, [Step(kernels.open_array.address, context, explain, kernels.SCRATCH, 7, keep=keep)])
             self._remember(indices, rows)
-            yield self._elements(indices, rows, arguments, [paths, starts, descriptors])
+            output, job = self._elements(indices, rows, arguments, [paths, starts, descriptors])
+            yield job
         finally:
             kernels.close_all(descriptors.ctypes.data, count)
+        return output
 
     def _known(self, indices: np.ndarray) -> np.ndarray:
         if not self.spec.constant("cache_header_information"):
@@ -140,7 +146,9 @@ class NumpyReader(ListedReader):
         if self._headers is not None:
             self._headers[indices] = rows
 
-    def _elements(self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: list[np.ndarray]) -> CompiledJob:
+    def _elements(
+        self, indices: np.ndarray, rows: np.ndarray, arguments: Arguments, files: list[np.ndarray]
+    ) -> tuple[Batch, CompiledJob]:
         """The output, and the job that reads its elements."""
         dtype, ndim = self._common(indices, rows)
         width = dtype.itemsize
@@ -150,8 +158,7 @@ class NumpyReader(ListedReader):
             return self._whole(indices, rows, shapes, dtype, files)
         anchors, windows = self._regions(arguments, shapes)
         output = Batch(windows, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
-        output.place(self.environment.allocate(int(output.sizes().sum())))
-        self._outputs = [output]
+        output.reserve(self.environment.allocate)
         strides = np.where(rows[:, 2:3] != 0, fortran_strides(shapes, width), _c_strides(shapes, width))
         low = np.clip(anchors, 0, shapes)
         extents = np.clip(anchors + windows, 0, shapes) - low
@@ -185,20 +192,21 @@ class NumpyReader(ListedReader):
             max(1, ndim), width, bits, int(self._direct),
         ]  # fmt: skip
         context, keep = context_table(columns)
-        return CompiledJob(len(rows), [Step(self._kernels.read_array.address, context, self._explain(indices), keep=[*keep, block])])
+        step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=[*keep, block])
+        return output, CompiledJob(len(rows), [step])
 
     def _whole(
         self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: list[np.ndarray]
-    ) -> CompiledJob:
+    ) -> tuple[Batch, CompiledJob]:
         """As :meth:`_elements`, where all elements are wanted and lie as they should."""
         output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         sizes = output.sizes()
         place_aligned(output, self.environment.allocate)
-        self._outputs = [output]
         none = np.zeros(len(rows), np.int64)
         columns = [*files, rows[:, 4].copy(), sizes, sizes, output.addresses, none, output.addresses, none, none, none, 1, 1, 0, 0]
         context, keep = context_table(columns)
-        return CompiledJob(len(rows), [Step(self._kernels.read_array.address, context, self._explain(indices), keep=keep)])
+        step = Step(self._kernels.read_array.address, context, self._explain(indices), keep=keep)
+        return output, CompiledJob(len(rows), [step])
 
     def _common(self, indices: np.ndarray, rows: np.ndarray) -> tuple[np.dtype, int]:
         """Type and number of dimensions of all arrays of the batch."""

@@ -5,17 +5,19 @@ The data set is cut into shards; a reader reads one shard after another (or one 
 depends only on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and
 the samples delivered since are the whole position (:class:`OrderPosition`)::
 
-    order = SampleOrder(1000, batch_size=64, random_shuffle=True, seed=7)
-    indices = order.next_batch()          # int64[64]
-    saved = order.position                # three integers
-    order.restore(saved)                  # continues behind those 64
+    order = SampleOrder(1000, random_shuffle=True, seed=7)
+    indices, position = order.take(order.start, 64)       # int64[64], and three integers
+    indices, position = order.take(position, 64)          # the next 64
+    order.after(order.start, 128) == position             # the same position, without indices
 
-Without the buffer everything is closed form. With it, restoring replays one shard-epoch at most, compiled. Only readers that
-shuffle bring Numba in.
+A position is a value and an order does not change: any batch can be asked for at any time, in any thread. An order remembers the visits
+that it was asked for last, because a batch is usually followed by the next one. Without the buffer everything is closed form. With it, a
+batch that does not follow another replays one shard-epoch at most, compiled. Only readers that shuffle bring Numba in.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
@@ -28,6 +30,12 @@ from ..operators.random.random_streams import seed_sequence
 
 # Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287
+
+_RECENT_VISITS = 4
+"""Visits that an order remembers: the reader's, that of the batches ahead, and two for those who ask for an iteration twice."""
+
+_RECENT_BATCHES = 16
+"""Batches whose positions behind them an order remembers: at a shard's end they take a replay to find out."""
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _ENGINE_MODULUS = 2147483647
@@ -146,7 +154,7 @@ class _FixedList:
             load_kernels().permute32(self._order.ctypes.data, count, PERMUTATION_SEED)
 
     def of(self, epoch: int) -> np.ndarray | None:
-        """int64[count], or None for the identity; what it gave before may change with the next call."""
+        """int64[count], or None for the identity; never changed afterwards."""
         return self._order
 
 
@@ -163,9 +171,13 @@ class _EpochLists:
 
     def of(self, epoch: int) -> np.ndarray:
         """int64[count]; see :meth:`_FixedList.of`."""
-        if epoch != self._epoch and (self._restart or epoch < self._epoch):
+        if epoch == self._epoch:
+            return self._order
+        if self._restart or epoch < self._epoch:
             self._order = np.arange(self._count, dtype=np.int64)
             self._epoch = epoch - 1 if self._restart else -1
+        else:
+            self._order = self._order.copy()  # a visit may still read the list of its epoch
         while self._epoch < epoch:
             self._epoch += 1
             _permute_for_epoch(self._order, self._seed, self._epoch)
@@ -205,7 +217,6 @@ class SampleOrder:
 
     Args:
         count: samples in the data set.
-        batch_size: samples of :meth:`next_batch`.
         num_shards, shard_id: the data set is cut into `num_shards` parts, sizes differing by at most one; reading starts with
             part `shard_id`.
         stick_to_shard: read the own shard again and again instead of going on to the next.
@@ -226,14 +237,14 @@ class SampleOrder:
     """
 
     def __init__(
-        self, count: int, batch_size: int, num_shards: int = 1, shard_id: int = 0, stick_to_shard: bool = False,
+        self, count: int, num_shards: int = 1, shard_id: int = 0, stick_to_shard: bool = False,
         pad_last_batch: bool = False, random_shuffle: bool = False, initial_fill: int = 1024, seed: int = 0,
         shuffle_after_epoch: bool = False, shuffle_after_epoch_seed: int | None = None, checkpointing: bool = False,
         pre_permute: bool = True, containers: Sequence[int] | None = None,
     ):  # fmt: skip
-        _check_sizes(count, batch_size, num_shards, shard_id, initial_fill)
+        _check_sizes(count, num_shards, shard_id, initial_fill)
         _check_shuffling(count, stick_to_shard, random_shuffle, shuffle_after_epoch, containers)
-        self.count, self.batch_size = count, batch_size
+        self.count = count
         self.num_shards, self.shard_id = num_shards, shard_id
         self.stick_to_shard = stick_to_shard or shuffle_after_epoch
         self.pad_last_batch = pad_last_batch
@@ -246,13 +257,11 @@ class SampleOrder:
             self._lists = _ContainerLists(containers, epoch_seed)
         else:
             self._lists = _EpochLists(count, epoch_seed, checkpointing)
-        self._engine, self._epoch, self._age = engine_from_seed(seed), 0, 0
-        self._visit: _Visit | None = None
-
-    @property
-    def position(self) -> OrderPosition:
-        """Where the next batch starts."""
-        return OrderPosition(self._engine, self._epoch, self._age)
+        self.start = OrderPosition(engine_from_seed(seed), 0, 0)
+        """The position of a fresh pipeline."""
+        self._lock = threading.Lock()
+        self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by where they are, the oldest first
+        self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions behind recent batches, the oldest first
 
     @property
     def padded_shard_size(self) -> int:
@@ -270,69 +279,105 @@ class SampleOrder:
             "stick_to_shard": int(self.stick_to_shard),
         }
 
-    def next_batch(self) -> np.ndarray:
-        """The next `batch_size` indices, int64[batch_size]."""
-        return self.take(self.batch_size)
+    def take(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
+        """The batch of `samples` samples that begins at `position` (padding fills up to its end), and the position behind it.
 
-    def take(self, samples: int) -> np.ndarray:
-        """The next batch when it has `samples` samples (padding fills up to its end); int64[samples]."""
-        if samples < 0:
-            raise ValueError(f"the batch size is {samples}; it cannot be negative")
-        out = np.empty(samples, np.int64)
-        done = 0
+        The batch is int64[samples].
+        """
+        out = np.empty(_checked_samples(samples), np.int64)
+        behind = self._walk(position, samples, out)
+        with self._lock:
+            self._known[position, samples] = behind
+            if len(self._known) > _RECENT_BATCHES:
+                del self._known[next(iter(self._known))]
+        return out, behind
+
+    def after(self, position: OrderPosition, samples: int) -> OrderPosition:
+        """The position behind a batch of `samples` samples that begins at `position`."""
+        known = self._known.get((position, samples))
+        return self._walk(position, _checked_samples(samples), None) if known is None else known
+
+    def _walk(self, position: OrderPosition, samples: int, out: np.ndarray | None) -> OrderPosition:
+        """Go `samples` samples on from `position`, delivered into `out` if there is one."""
+        position, done = OrderPosition(*position), 0
         while done < samples:
-            visit = self._current_visit()
-            if self._age < visit.size:
-                run = min(samples - done, visit.size - self._age)
-                visit.read(out[done : done + run])
-            else:  # _end_shard left this visit open for padding, which always lasts to the end of the batch
-                run = samples - done
-                out[done:] = visit.last
+            size = self._shard_size(position.epoch)
+            inside = position.age < size
+            # At the shard's end `_beyond` leaves the visit open for padding, which always lasts to the end of the batch.
+            run = min(samples - done, size - position.age) if inside else samples - done
+            whole_shard = position.age + run >= size
+            if out is not None or (whole_shard and self._fill):
+                position = self._deliver(position, run, inside, None if out is None else out[done : done + run])
+            else:
+                position = position._replace(age=position.age + run)
             done += run
-            self._age += run
-            self._end_shard(batch_ended=done == samples)
-        return out
+            position = self._beyond(position, batch_ended=done == samples)
+        return position
 
-    def restore(self, position: Sequence[int]) -> None:
-        """Continue at a :attr:`position` (or any sequence of its three integers) of an order with equal arguments.
+    def _deliver(self, position: OrderPosition, run: int, inside: bool, out: np.ndarray | None) -> OrderPosition:
+        """Go on in one visit; the visit then waits at the new position for whoever goes on there."""
+        with self._lock:
+            visit = self._visits.pop(position, None)
+        if visit is None:
+            visit = self._new_visit(position)
+        if not inside:
+            if out is not None:
+                out[:] = visit.last
+        elif out is None:
+            visit.skip(run)
+        else:
+            visit.read(out)
+        position = position._replace(age=position.age + run)
+        with self._lock:
+            self._visits[position] = visit
+            while len(self._visits) > _RECENT_VISITS:
+                del self._visits[next(iter(self._visits))]
+        return position
+
+    def checked(self, position: Sequence[int]) -> OrderPosition:
+        """The position saved as three integers by an order with equal arguments.
 
         Raises:
-            ValueError: not a position of this order; nothing has changed then.
+            ValueError: not a position of this order.
         """
-        restored = self._checked(position)
-        self._engine, self._epoch, self._age = restored
-        self._visit = None
-        self._current_visit()
-        self._end_shard(batch_ended=True)
+        return self._beyond(self._checked(position), batch_ended=True)
+
+    def _shard_size(self, epoch: int) -> int:
+        """Samples of the shard read in shard-epoch `epoch`."""
+        begin, end = self._shard_bounds(epoch)
+        return end - begin
 
     def _shard_bounds(self, epoch: int) -> tuple[int, int]:
         """First and end position, in the list, of the shard read in shard-epoch `epoch`."""
         shard = self.shard_id if self.stick_to_shard else (self.shard_id + epoch) % self.num_shards
         return self.count * shard // self.num_shards, self.count * (shard + 1) // self.num_shards
 
-    def _current_visit(self) -> _Visit:
-        """The visit of the current shard-epoch, `age` samples into it. Made on demand: a new epoch's list may cost a permutation."""
-        if self._visit is None:
-            order = self._lists.of(self._epoch)
-            bounds = self._shard_bounds(self._epoch)
+    def _new_visit(self, position: OrderPosition) -> _Visit:
+        """A visit of a shard-epoch, as far as `position` is in it."""
+        with self._lock:  # a new epoch's list may cost a permutation, which changes the list in place
+            order = self._lists.of(position.epoch)
+            bounds = self._shard_bounds(position.epoch)
             visit: _Visit
             if self._fill:
-                visit = _BufferedVisit(order, *bounds, self._engine, self._fill)
+                visit = _BufferedVisit(order, *bounds, position.engine, self._fill)
             else:
-                visit = _StraightVisit(order, *bounds, self._engine)
-            visit.skip(self._age)
-            self._visit = visit
-        return self._visit
+                visit = _StraightVisit(order, *bounds, position.engine)
+            visit.skip(min(position.age, visit.size))
+        return visit
 
-    def _end_shard(self, batch_ended: bool) -> None:
-        """Go on to the next shard-epoch if this one is exhausted and the next sample will not be padding."""
-        visit = self._current_visit()
-        if self._age < visit.size:
-            return
-        if self.pad_last_batch and (not batch_ended or self._age < self.padded_shard_size):
-            return
-        self._engine, self._epoch, self._age = visit.engine, self._epoch + 1, 0
-        self._visit = None
+    def _beyond(self, position: OrderPosition, batch_ended: bool) -> OrderPosition:
+        """The start of the next shard-epoch if this one is exhausted and the next sample will not be padding; else `position`."""
+        if position.age < self._shard_size(position.epoch):
+            return position
+        if self.pad_last_batch and (not batch_ended or position.age < self.padded_shard_size):
+            return position
+        if not self._fill:
+            return OrderPosition(position.engine, position.epoch + 1, 0)
+        with self._lock:
+            visit = self._visits.pop(position, None)
+        if visit is None:
+            visit = self._new_visit(position)
+        return OrderPosition(visit.engine, position.epoch + 1, 0)
 
     def _checked(self, position: Sequence[int]) -> OrderPosition:
         try:
@@ -352,9 +397,13 @@ class SampleOrder:
         return OrderPosition(engine, epoch, age)
 
 
-def _check_sizes(count: int, batch_size: int, num_shards: int, shard_id: int, initial_fill: int) -> None:
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+def _checked_samples(samples: int) -> int:
+    if samples < 0:
+        raise ValueError(f"the batch size is {samples}; it cannot be negative")
+    return samples
+
+
+def _check_sizes(count: int, num_shards: int, shard_id: int, initial_fill: int) -> None:
     if num_shards < 1:
         raise ValueError(f"num_shards is {num_shards}; it must be at least 1")
     if not 0 <= shard_id < num_shards:

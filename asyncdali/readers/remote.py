@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
+from ..access import climbs
 from ..errors import PipelineClosed
-from .requests import check, pause, run
+from .requests import check, pause, redirects_allowed, run
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
 _CHUNK = 1 << 22
@@ -32,6 +33,18 @@ Opener: TypeAlias = Callable[[str], BinaryIO]
 def is_remote(path: str) -> bool:
     """Whether a path is a URL."""
     return "://" in path and _URL.match(path) is not None
+
+
+def folder_of(path: str) -> str:
+    """The folder that a file lies in: of ``s3://bucket/list.txt`` ``s3://bucket``, of ``list.txt`` "", the working directory."""
+    if not is_remote(path):
+        return os.path.dirname(path)
+    start, scheme, inner = path.rpartition("://")
+    return start + scheme + inner.rpartition("/")[0]
+
+
+class RedirectRefused(PermissionError):
+    """A web server answered with an address on another host, port or scheme."""
 
 
 @dataclass
@@ -83,9 +96,45 @@ def _filesystem(url: str) -> tuple[Any, str]:
     except ImportError:
         raise RuntimeError(f"{url}: reading URLs takes `fsspec` (asyncdali[remote])") from None
     try:
-        return fsspec.core.url_to_fs(url)
+        return fsspec.core.url_to_fs(url, **_web_options(url))
     except (ImportError, ValueError) as error:
         raise RuntimeError(f"Could not open {url}: {error}") from error
+
+
+def _web_options(url: str) -> dict[str, Any]:
+    """What web file systems of this URL, or chain of URLs, are made with: without permission they follow no redirect to elsewhere."""
+    schemes = {part.partition("://")[0] for part in url.split("::")}
+    if redirects_allowed():
+        return {}
+    return {scheme: {"get_client": _careful_client} for scheme in schemes & {"http", "https"}}
+
+
+async def _careful_client(**options: Any) -> Any:
+    """A session (the one that the user configured for fsspec, if any) that refuses redirects to another host, port or scheme."""
+    import aiohttp
+    import fsspec
+    from fsspec.implementations import http
+
+    configured = [fsspec.config.conf.get(scheme, {}).get("get_client") for scheme in ("http", "https")]
+    make = next(filter(None, configured), http.get_client)
+    watch = aiohttp.TraceConfig()
+    watch.on_request_redirect.append(_refuse_elsewhere)
+    return await make(**{**options, "trace_configs": [*(options.get("trace_configs") or ()), watch]})
+
+
+async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
+    """RedirectRefused unless a redirect stays with its server. aiohttp calls this before it asks for the new address."""
+    target = answer.response.headers.get("Location") or answer.response.headers.get("URI") or ""
+    try:
+        stays = answer.url.join(type(answer.url)(target)).origin() == answer.url.origin()
+    except ValueError:  # it is no address of a server
+        stays = False
+    if not stays:
+        answer.response.close()
+        raise RedirectRefused(
+            f"the server sends to {target[:200]!r}, which is another host, port or scheme. If you trust the server, name that address "
+            "yourself, or pass allow_redirects=True to the reader"
+        )
 
 
 def _asked(system: Any, method: str, *arguments: Any, **options: Any) -> Any:
@@ -117,13 +166,19 @@ def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
             error = _real(caught)
             wait = None if isinstance(error, _FINAL) else next(waits, None)
             if wait is None:
-                raise RuntimeError(_failed(url, what, attempt, error)) from error
+                text = _failed(url, what, attempt, error)
+                try:
+                    raise RuntimeError(text) from error
+                finally:
+                    del error  # its traceback holds this frame
             retries.sleep(wait)
 
 
 def _real(error: Exception) -> BaseException:
     """fsspec tells of whatever went wrong with the size of a file on a web server that there is no such file; this is what went wrong."""
     cause = error.__cause__
+    if isinstance(cause, RedirectRefused):
+        return cause
     if not isinstance(error, FileNotFoundError) or cause is None or not type(cause).__module__.startswith("aiohttp"):
         return error
     return error if getattr(cause, "status", None) in (404, 410) else cause
@@ -179,7 +234,7 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         except PipelineClosed:
             raise
         except Exception as error:  # file systems that do not return errors
-            found = [error] * len(places)
+            found = [error.with_traceback(None)] * len(places)
         yield from zip(places, found, strict=True)
 
 
@@ -279,6 +334,9 @@ def entries(url: str) -> list[Entry]:
     system, path = _filesystem(url)
     listed = _tried(url, lambda: _asked(system, "ls", path, detail=True), "list")
     named = {item["name"].rstrip("/").rsplit("/", 1)[-1]: item["type"] == "directory" for item in listed}
+    for name in named:
+        if "::" in name or climbs(name, quoted=True):  # joined to the folder's URL it would lead elsewhere
+            raise RuntimeError(f"Could not list {url}: the entry {name!r} is not the name of a file")
     return [Entry(name, directory) for name, directory in named.items() if name]
 
 

@@ -24,7 +24,8 @@ _here = threading.local()
 class Requests:
     """The requests of one reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, redirects: bool = False) -> None:
+        self.redirects = redirects
         self._lock = threading.Lock()
         self._running: set[Future[Any]] = set()
         self.given_up = threading.Event()
@@ -60,6 +61,12 @@ class Requests:
         finally:
             with self._lock:
                 self._running.discard(future)
+
+
+def redirects_allowed() -> bool:
+    """Whether web servers may send this thread's requests to other hosts."""
+    requests = getattr(_here, "requests", None)
+    return requests is not None and requests.redirects
 
 
 def check() -> None:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
 
 import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
-from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Planned,
+    Preparation,
+    PythonJob,
+    Schema,
+    Spec,
+    register,
+)
 from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of
 from .files import FileTable, sorted_entries
 from .remote import is_remote
 
@@ -37,7 +49,7 @@ class SequenceReader(ReaderOperator):
         seeded=True,
         aliases=("sequence_reader",),
         args=(
-            Arg("file_root", "str", REQUIRED, "Directory of the streams."),
+            Arg("file_root", "str", REQUIRED, "Directory of the streams.", path="read"),
             Arg("sequence_length", "int", REQUIRED, "Frames of a sequence.", stream=True),
             Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of the frames."),
             Arg("step", "int", 1, "Frames between the starts of sequences.", stream=True),
@@ -82,31 +94,34 @@ class SequenceReader(ReaderOperator):
         self._files = BatchFiles(self, self._frames, lambda samples: (self._starts[samples][:, None] + places).ravel())
         return len(starts)
 
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of(self._frames), self._starts]
+
     # --- one iteration
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         from . import frames
 
-        indices = self._indices = self.draw(arguments.count)
+        draw = self.draw(iteration, arguments.count)
+        indices = draw.indices
         length, stride = self.spec.constant("sequence_length"), self.spec.constant("stride")
         decoded: dict[int, np.ndarray] = {}
-        open_file = self._files.opener(indices)
+        open_file = self._files.opener(draw)
 
         def work(sample: int) -> None:
             first = int(self._starts[indices[sample]])
             paths = [self._frames.path(first + k * stride) for k in range(length)]
             decoded[sample] = frames.read_sequence(paths, self._type, open_file)
 
-        yield from self._files.hints(indices)
+        yield from self._files.hints(draw)
         yield PythonJob(range(len(indices)), work)
-        self._decoded = [decoded[sample] for sample in range(len(indices))]
+        return indices, [decoded[sample] for sample in range(len(indices))]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        decoded, indices = self._decoded, self._indices
-        del self._decoded, self._indices
+        indices, decoded = iteration.prepared
         shapes = np.array([sequence.shape for sequence in decoded], np.int64)
         addresses = np.array([sequence.ctypes.data for sequence in decoded], np.int64)
         names = RecordNames(self._frames.path, self._starts[indices])

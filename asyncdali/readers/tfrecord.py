@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..operators.base import (
     Arg,
     CompiledJob,
     Environment,
-    PythonJob,
     SampleError,
     Schema,
     Spec,
@@ -25,7 +23,7 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from . import features as feature_kinds
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
 from .remote import exists, is_remote
@@ -66,8 +64,8 @@ class TFRecordReader(ContainerReader):
         seeded=True,
         aliases=("tfrecord_reader",),
         args=(
-            Arg("path", "str_list", REQUIRED, "TFRecord files."),
-            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made."),
+            Arg("path", "str_list", REQUIRED, "TFRecord files.", path="read"),
+            Arg("index_path", "str_list", None, "Their index files, as many; those that do not exist are made.", path="read"),
             Arg("features", "any", REQUIRED, "Features by name; made by tfrecord.FixedLenFeature and VarLenFeature."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
             *SHUFFLE_AFTER_EPOCH_ARGS,
@@ -104,14 +102,15 @@ class TFRecordReader(ContainerReader):
             )
         if indices is None:
             return Records.joined(tfrecord_index.scan(path) for path in paths)
-        return Records.joined(_indexed(path, index) for path, index in zip(paths, indices, strict=True))
+        access = self.environment.access
+        return Records.joined(_indexed(path, index, access.may_write(index)) for path, index in zip(paths, indices, strict=True))
 
     # --- one iteration
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [_DTYPES[feature.kind] for feature in self._features.values()]
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         found = np.zeros((len(indices), len(self._features), self._kernels.FOUND_FIELDS), np.int64)
 
         def parse(fetched: Fetched) -> list[Step]:
@@ -121,20 +120,22 @@ class TFRecordReader(ContainerReader):
 
         fetched, job = self.fetch(indices, parse, brief=False)  # checksums take every byte
         yield job
+        outputs: list[Batch] = []
         numbers: list[tuple[int, Batch]] = []
         for k, feature in enumerate(self._features.values()):
             here = found[:, k]
             counts = np.where(here[:, 0] == _STORED[feature.kind], here[:, 3], 0)
             if feature.kind == feature_kinds.string:
-                self._outputs.append(self._text(fetched, feature, here, counts > 0))
+                outputs.append(self._text(fetched, feature, here, counts > 0))
                 continue
             output = self._fixed(indices, feature, counts) if feature.fixed else self._variable(indices, feature, counts)
             output.source_info = self.names(indices)
-            self._outputs.append(output)
+            outputs.append(output)
             if counts.any():
                 numbers.append((k, output))
         if numbers:
             yield self._write(found, numbers)
+        return outputs
 
     def _text(self, fetched: Fetched, feature: Feature, found: np.ndarray, present: np.ndarray) -> Batch:
         """The first string of each record, where it was read to; the default elsewhere."""
@@ -170,7 +171,7 @@ class TFRecordReader(ContainerReader):
         shapes = np.empty((len(indices), 1 + len(feature.partial)), np.int64)
         shapes[:, 0], shapes[:, 1:] = slices, feature.partial
         batch = Batch(shapes, _DTYPES[feature.kind])
-        batch.place(self.environment.allocate(int(batch.sizes().sum())))
+        batch.reserve(self.environment.allocate)
         return batch
 
     def _write(self, found: np.ndarray, numbers: list[tuple[int, Batch]]) -> CompiledJob:
@@ -191,13 +192,15 @@ class TFRecordReader(ContainerReader):
         return explain
 
 
-def _indexed(path: str, index: str) -> tuple[np.ndarray, np.ndarray]:
+def _indexed(path: str, index: str, may_write: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The records that an index names; of an index that does not exist those of a scan, which is kept if it may be."""
     from . import tfrecord_index
 
     if exists(index):
         return tfrecord_index.read_index(index)
-    if is_remote(index):
-        warn(f"the index {index} of {path} does not exist; scanned in memory", UserWarning)
+    if is_remote(index) or not may_write:
+        hint = "" if may_write else " (a graph from outside writes only where `allow_write` of Pipeline.deserialize says so)"
+        warn(f"the index {index} of {path} does not exist; scanned in memory{hint}", UserWarning)
         return tfrecord_index.scan(path)
     try:
         return tfrecord_index.make_index(path, index)

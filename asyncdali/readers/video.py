@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .._notices import warn
 from ..batch import Batch
-from ..operators.base import REQUIRED, Arg, Arguments, CompiledJob, Environment, Iteration, Planned, PythonJob, Schema, Spec, register
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Planned,
+    Preparation,
+    PythonJob,
+    Schema,
+    Spec,
+    register,
+)
 from ..operators.decode.image_formats import convert
 from ..operators.decode.video_formats import load_av
 from ..operators.decode.video_padding import MISSING, PAD_MODES, check_fill_value, check_pad_mode
@@ -17,6 +28,8 @@ from ..types import DALIDataType, DALIImageType
 from .base import READER_ARGS, ReaderOperator
 from .batch_files import BatchFiles
 from .containers import RecordNames
+from .digest import names_of_paths
+from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, scan_classes
 from .remote import Opener
 from .video_files import MAX_IDLE, VideoFile, VideoPool, index_video
@@ -37,8 +50,9 @@ _FRAME_NUMBERS: dict[Any, str] = {False: "none", True: "scalar", None: "none", "
 
 _SOURCES = ("filenames", "file_root", "file_list")
 _SOURCE_ARGS = (
-    Arg("filenames", "str_list", [], "The videos."),
-    Arg("file_root", "str", "", "Directory of classes: the files in each of its sub-directories, which are numbered in byte order."),
+    Arg("filenames", "str_list", [], "The videos.", path="read"),
+    Arg("file_root", "str", "", "Directory of classes: the files in each of its sub-directories, which are numbered in byte order.",
+        path="read"),
     Arg("labels", "int_list", None, "Labels of `filenames`."),
     Arg("sequence_length", "int", REQUIRED, "Frames of a sequence.", stream=True),
     Arg("stride", "int", 1, "Frames between those of a sequence.", stream=True),
@@ -47,6 +61,7 @@ _SOURCE_ARGS = (
     Arg("enable_frame_num", "any", "none",
         'An output with frame numbers: "scalar" (or True) of the first frame, "sequence" of each (-1 for filled ones).'),
     Arg("enable_timestamps", "bool", False, "An output with the time of each frame in seconds (-1 for filled ones)."),
+    *ENTRY_ARGS,
 )  # fmt: skip
 _OUTPUTS_DOC = """Outputs: frames (UINT8, FHWC); the label (INT32, shape (1,)) with `labels`, `file_root` or `file_list`; frame numbers
         (INT32, shape (1,) or (F,)) with `enable_frame_num`; times in seconds (FLOAT64, shape (F,)) with `enable_timestamps`.
@@ -131,10 +146,16 @@ class _VideoReader(ReaderOperator):
         self._files = BatchFiles(self, table, lambda samples: self._sequences.videos[samples], recent=MAX_IDLE)
         return len(self._sequences)
 
+    def identity(self) -> list[bytes | np.ndarray]:
+        return [names_of_paths([video.path for video in self._videos]), self._sequences.videos]
+
     def _list_videos(self) -> list[ListedVideo]:
         constant = self.spec.constant
         if constant("file_list"):
-            return read_video_list(constant("file_list"))
+            listed = read_video_list(constant("file_list"))
+            rules = EntryRules.of(self.spec, self.environment.access, constant("file_list"), None, "")
+            rules.check([item.path for item in listed])
+            return listed
         if constant("file_root"):
             table = scan_classes(constant("file_root"), ["*"], None, True)
             files, labels = [table.path(index) for index in range(len(table))], table.labels.tolist()
@@ -181,11 +202,11 @@ class _VideoReader(ReaderOperator):
     def _has_labels(self) -> bool:
         return self._labels is not None or bool(self.spec.constant("file_root")) or bool(self.spec.constant("file_list"))
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         self.order  # noqa: B018  a lazy reader looks for its data now
-        indices, sequences = self.draw(arguments.count), self._sequences
-        self._drawn = indices
-        frames = self._frames = np.empty((len(indices), self._pattern.length), np.int64)
+        draw, sequences = self.draw(iteration, arguments.count), self._sequences
+        indices = draw.indices
+        frames = np.empty((len(indices), self._pattern.length), np.int64)
         videos = sequences.videos[indices]
         for sample, index in enumerate(indices.tolist()):
             first, start, stop = (int(column[index]) for column in (sequences.first, sequences.starts, sequences.stops))
@@ -193,13 +214,13 @@ class _VideoReader(ReaderOperator):
         extents = [(self._pattern.length, self._videos[video].height, self._videos[video].width, 3) for video in videos.tolist()]
         names = RecordNames(lambda index: self._videos[int(sequences.videos[index])].path, indices)
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), self.dtype, "FHWC", source_info=names)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
-        open_file = self._files.opener(indices)
-        yield from self._files.hints(indices)
+        output.reserve(self.environment.allocate)
+        open_file = self._files.opener(draw)
+        yield from self._files.hints(draw)
         yield PythonJob(
             range(len(indices)), lambda sample: self._decode(int(videos[sample]), frames[sample], output.sample(sample), open_file)
         )
-        self._output = output
+        return indices, frames, output
 
     def _decode(self, video: int, frames: np.ndarray, target: np.ndarray, open_file: Opener) -> None:
         with self._pool.borrow(video, open_file) as opened:
@@ -210,8 +231,8 @@ class _VideoReader(ReaderOperator):
         target[...] = image if self._type == DALIImageType.RGB else convert(image, self._type, DALIDataType.UINT8)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs, frames, indices = [self._output], self._frames, self._drawn
-        del self._output, self._frames, self._drawn
+        indices, frames, output = iteration.prepared
+        outputs = [output]
         if self._has_labels:
             outputs.append(Batch.from_values(self._sequences.labels[indices].astype(np.int32).reshape(-1, 1)))
         if self._numbers != "none":
@@ -255,7 +276,7 @@ class ExperimentalVideoReader(_VideoReader):
         seeded=True,
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are taken as they are."),
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`; paths are taken as they are.", path="read"),
             Arg("file_list_format", "str", "timestamps", 'What start and end are: "timestamps" (seconds) or "frames".', stream=True),
             Arg("file_list_rounding", "str", "start_down_end_up",
                 "How times between frames and fractions of frames are rounded: start_down_end_up, start_up_end_down, all_up, all_down.",
@@ -316,7 +337,8 @@ class VideoReader(_VideoReader):
         aliases=("video_reader",),
         args=(
             *_SOURCE_ARGS,
-            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are taken as they are."),
+            Arg("file_list", "str", "", "Text file of lines `path label [start [end]]`, in seconds; paths are taken as they are.",
+                path="read"),
             Arg("file_list_frame_num", "bool", False, "Start and end in `file_list` are frame numbers; negative ones count from the end.",
                 stream=True),
             Arg("file_list_include_preceding_frame", "bool", False,

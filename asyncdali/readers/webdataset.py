@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from .._notices import warn
 from ..batch import Batch, storage_dtype
 from ..compiled.memory import address_of
-from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, PythonJob, SampleError, Schema, Spec, Step, context_table, register
+from ..operators.base import REQUIRED, Arg, CompiledJob, Environment, SampleError, Schema, Spec, Step, context_table, register
 from ..types import DALIDataType
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, place_aligned
+from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Draw, Reading, place_aligned
 from .containers import ContainerReader, Containers, RecordNames, Records
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class WebdatasetReader(ContainerReader):
         outputs=lambda constants: max(1, len(constants["ext"])),
         seeded=True,
         args=(
-            Arg("paths", "str_list", REQUIRED, "Tar archives."),
+            Arg("paths", "str_list", REQUIRED, "Tar archives.", path="read"),
             Arg("ext", "str_list", REQUIRED, "Extensions, one entry per output."),
-            Arg("index_paths", "str_list", [], "Index files, as many as archives."),
+            Arg("index_paths", "str_list", [], "Index files, as many as archives.", path="read"),
             Arg(
                 "missing_component_behavior", "str", "", stream=True,
                 doc='Samples without a file for an output: "empty" output, "skip" them, or "error".',
@@ -162,18 +162,19 @@ class WebdatasetReader(ContainerReader):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return list(self._dtypes)
 
-    def read(self, indices: np.ndarray) -> Iterable[PythonJob | CompiledJob]:
+    def read(self, indices: np.ndarray) -> Reading:
         assert self._containers is not None
         files = self.records.files(indices * len(self._extensions))
         descriptors = self._containers.descriptors(files)
-        steps = []
+        steps, outputs = [], []
         for output, dtype in enumerate(self._dtypes):
             batch, step = self._component(indices * len(self._extensions) + output, dtype, files, descriptors)
-            self._outputs.append(batch)
+            outputs.append(batch)
             if step is not None:
                 steps.append(step)
         if steps:
             yield CompiledJob(len(indices), steps)
+        return outputs
 
     def _component(
         self, components: np.ndarray, dtype: DALIDataType, files: np.ndarray, descriptors: np.ndarray
@@ -203,6 +204,6 @@ class WebdatasetReader(ContainerReader):
         width = len(self._extensions)
         return (indices[:, None] * width + np.arange(width)).ravel()
 
-    def ahead(self, samples: int) -> np.ndarray | None:
-        ahead = super().ahead(samples)
+    def ahead(self, draw: Draw) -> np.ndarray | None:
+        ahead = super().ahead(draw)
         return None if ahead is None else self.parts(ahead)

@@ -38,18 +38,25 @@ def take_next(session: Session, launch: Callable[[Session], None], stream: Any) 
         raise
 
 
+def _launched_elsewhere(session: Session, launch: Callable[[Session], None]) -> None:
+    launch(session)
+    session.producer.wait_without_frames()
+
+
 @asynccontextmanager
 async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[None]:
     """For the block, an iteration is queued that nobody else takes; sources are asked on the pipeline's source thread."""
     if session.owed > 0 and session.in_flight:
         session.owed -= 1
     elif session.producer.sources.pullers:
-        asked = session.source_thread.submit(partial(launch, session))
+        asked = session.source_thread.submit(partial(_launched_elsewhere, session, launch))
         try:
             await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
             session.owed += not asked.cancelled()  # it will be queued, for another call
             raise
+        finally:
+            del asked  # it keeps its error, whose traceback holds this frame
     else:
         launch(session)
     try:

@@ -4,6 +4,9 @@ Compiling takes seconds and one processor: the compiler is a Python program. The
 the first, this one from the first to the last. Both keep what they compile in the cache on disk and look there before they compile, so
 they meet somewhere in the middle. It is help, nothing more: whatever becomes of that process, this one compiles what is missing.
 
+The kernel ends the other process when this one dies: a compilation takes seconds, and until it is over the other process would not read
+from its pipe that nobody is left.
+
 ``ASYNCDALI_COMPILE_AHEAD=0`` switches it off.
 """
 
@@ -13,6 +16,7 @@ import contextlib
 import enum
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -20,11 +24,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.interrupts import uninterrupted
 
+from .._processes import python_command
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from asyncdali.runtime import compiling; compiling.serve(sys.stdin.buffer)"
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
+_PROGRAM = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)  # the parent died before the signal was asked for
+from asyncdali.runtime import compiling
+compiling.serve(sys.stdin.buffer)
+"""
+"""Its argument is this process's id. The death signal comes first: importing Numba takes a second."""
 _FIRST_MISSES = 2  # one kernel may always be new
 _PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
 
@@ -38,12 +53,14 @@ def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
         return
     from ..compiled.cache import missed
 
-    missed.append(helper.miss)
     try:
+        missed.append(helper.miss)
         yield
     finally:
-        missed.remove(helper.miss)
-        helper.close()
+        with uninterrupted():
+            while helper.miss in missed:
+                missed.remove(helper.miss)
+            helper.close()
 
 
 class Helper:
@@ -64,13 +81,16 @@ class Helper:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError):  # no process can be started
+            with contextlib.suppress(OSError), uninterrupted():  # no process can be started; or one that nobody would end
                 self._start()
 
     def _start(self) -> None:
+        from ..compiled.cache import for_child
+
         process = self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+            python_command(_PROGRAM, str(os.getpid())),
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
+        )  # fmt: skip
         assert process.stdin is not None
         process.stdin.write(described(self._operators))
         process.stdin.flush()

@@ -134,7 +134,7 @@ class PipelineCounters:
         """Counters for a segment (a ``BuiltSegment``) and its operators, which take them from here on."""
         for item in built.operators:
             if item.counters is None:
-                item.counters = OperatorCounters(item.planned)
+                item.counters = OperatorCounters(item.planned, item.operator.counted)
         built.counters = SegmentCounters(built, [item.counters for item in built.operators])
         self.segments.append(built.counters)
         return built.counters

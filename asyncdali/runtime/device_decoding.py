@@ -64,13 +64,18 @@ class SplitDecode:
     @property
     def failed(self) -> bool:
         """Whether a lane could not decode its part: a broken file fails all that are decoded with it. Raises what no file can cause."""
-        errors = [images.error for images in self.images if images.error is not None]
-        for error in errors:
-            if not isinstance(error, NvjpegError):
-                raise error
-            if error.status == ALLOCATOR_FAILURE:
-                raise self._device.pool.exhausted(str(error)) from error
-        return bool(errors)
+        failed = [images for images in self.images if images.error is not None]
+        for images in failed:
+            if not isinstance(images.error, NvjpegError):
+                error, images.error = images.error, None
+                assert error is not None
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback holds this frame, and memory of the GPU with it
+            if images.error.status == ALLOCATOR_FAILURE:
+                raise self._device.pool.exhausted(str(images.error)) from images.error
+        return bool(failed)
 
     def judge(self) -> None:
         """After the CPU has decoded all that a lane could not: no file was broken. RuntimeError if only the lane was to decode it."""

@@ -23,13 +23,10 @@ from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import AllDecoded
 from ..device.cuda.place_kernels import lay_out
 from ..device.launch import Launch
-from ..graph.plan import TRANSFER
-from ..operators.base import Arguments, Iteration, Planned, Step
+from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
-
-_EXTERNAL = "external_source"
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -62,7 +59,7 @@ class DeviceSegmentRun(SegmentRun):
     # --- planning
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
-        if built.planned.spec.schema.name == TRANSFER:
+        if built.planned.is_transfer:
             return Planned([self._moved(inputs[0], built.operator.output_device)])
         planned = super()._plan(built, inputs, arguments, iteration)
         if built.operator.hands_out_samples:
@@ -82,7 +79,7 @@ class DeviceSegmentRun(SegmentRun):
         for batch in planned.outputs:
             if batch.owner is None and batch.alias_of is None:
                 self._find_place(batch)
-        if built.planned.spec.schema.name == _EXTERNAL:
+        if built.planned.spec.schema.role is Role.INPUT:
             self._order(planned.outputs[0])
         return planned
 
@@ -95,7 +92,7 @@ class DeviceSegmentRun(SegmentRun):
             self._to_device(moved)
         else:
             self._downloads.append((moved, source))
-            moved.place(self._device.staging.allocate(int(source.sizes().sum())))
+            moved.reserve(self._device.staging.allocate)
         return moved
 
     def _on_device(self, batch: Batch) -> Batch:
@@ -106,8 +103,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _find_place(self, batch: Batch) -> None:
         if any(batch is made for made in self._by_host):
-            sizes = batch.sizes()
-            batch.place(self._device.staging.allocate(int(sizes.sum())), sizes=sizes)
+            batch.reserve(self._device.staging.allocate)
         else:
             self._to_device(batch)
 
@@ -116,6 +112,7 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch, whose addresses are written where they stand."""
+        batch.checked_sizes()
         shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
         size = lay_out(address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize, address_of(addresses))
         buffer = self._device.pool.allocate(size, self._commands)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..access import Access
 from ..batch import Batch
 from ..device.base import Device, Stream
 from ..device.buffers import BufferPool
@@ -47,7 +48,7 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "index", "outputs", "place", "positions", "weight",
+        "finished", "finished_at", "index", "outputs", "place", "positions", "sources", "weight",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -57,6 +58,7 @@ class Record:
         self.fed: dict[str, Any] = {}  # what external inputs were fed
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: dict[str, Any] = {}
+        self.sources: dict[str, Any] = {}  # positions of the sources before it
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
@@ -228,6 +230,8 @@ class Executor:
         self._stream_policy = stream_policy
         self._concurrency = concurrency
         self._name = name
+        self.threads = f"{name}-"
+        """How the names of its threads begin."""
         self._cpu_stage = HostStream(f"{name}-cpu", affinity)
         self._streams: dict[Any, Stream] = {}
         self._segments: list[BuiltSegment] = []
@@ -251,10 +255,11 @@ class Executor:
         checkpointing: bool,
         calling: Callable[[], AbstractContextManager[None]],
         depth: int,
+        access: Access,
     ) -> Environment:
         if self.gpu is not None:
             self.gpu.expect(depth)
-        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth)
+        return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
         """The program to run; called once, before the first launch."""
@@ -268,6 +273,11 @@ class Executor:
             self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
         self._loop = shared_loop()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it knows the operators, and closes them."""
+        return bool(self._segments)
 
     def _count(self, counters: PipelineCounters) -> None:
         names = {id(stream): str(key) for key, stream in [("cpu", self._cpu_stage), *self._streams.items()]}
@@ -407,6 +417,8 @@ class Executor:
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
             return
+        finally:
+            error = None  # it may be what failed: then its traceback holds this frame
         self._run_job(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
@@ -485,11 +497,27 @@ class Executor:
         deadline = time.monotonic() + timeout
         for part in closing:
             part.join(max(0.0, deadline - time.monotonic()))
-        for record in list(self._open_records):
-            record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
-            record.finish()
+        self._abandon_records(timeout)
         for operator in operators:
             operator.close()
+
+    def _abandon_records(self, timeout: float) -> None:
+        """On the loop's thread, which alone knows what is open; what is admitted after this fails at once."""
+
+        def abandon() -> None:
+            for record in self._open_records:
+                record.error = record.error or PipelineClosed("the pipeline was closed while this iteration was in flight")
+                record.finish()
+            done.set()
+
+        done = threading.Event()
+        if self._loop is None:
+            return
+        if self._loop.is_current():
+            abandon()
+            return
+        self._loop.call(abandon)
+        done.wait(timeout)
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:

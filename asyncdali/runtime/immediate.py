@@ -154,7 +154,7 @@ class Immediate:
         if engine.counters is not None:
             for segment in self._segments:
                 engine.counters.segment(segment).stream = "caller"
-        self._before: list[tuple[Any, Any]] = []
+        self._before: list[tuple[BuiltOperator, Any]] = []
 
     def _make(self, planned: PlannedOperator) -> Any:
         try:
@@ -171,7 +171,7 @@ class Immediate:
 
     def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
         """The output batches for `fed`; `index` is the iteration, for messages. Raises the operator's error."""
-        self._before = [(built.operator, built.operator.position) for segment in self._segments for built in segment.stateful]
+        self._before = [(built, built.position) for segment in self._segments for built in segment.stateful]
         record = Record(index, batch_size, self.plan.edge_count)
         record.weight = 1
         record.fed = dict(fed)
@@ -200,8 +200,8 @@ class Immediate:
 
     def take_back(self) -> None:
         """Return to the position before the last run."""
-        for operator, position in self._before:
-            operator.position = position
+        for built, position in self._before:
+            built.position = position
 
     def close(self) -> None:
         """Release what the operators hold."""

@@ -102,9 +102,13 @@ class Job:
         """Take no further sample (the pipeline is being closed)."""
 
     def raise_error(self) -> None:
-        """Raise the first sample's error, if any."""
-        if self._failure is not None:
-            raise self._failure
+        """Raise the first sample's error, if any; once, for a job that keeps it would keep what its traceback refers to."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure
 
 
 @functools.cache
@@ -190,9 +194,7 @@ class CompiledSamples(Job):
         message = self.steps[index].explain(code, text, sample)
         if len(failed) > 1:
             message += f" ({len(failed) - 1} more samples of this batch failed)"
-        error = SampleError(sample, message)
-        error.owner = self.owners[index]  # type: ignore[attr-defined]
-        raise error
+        raise SampleError(sample, message, self.owners[index])
 
 
 class Waiting(Job):
@@ -202,9 +204,13 @@ class Waiting(Job):
         super().__init__()
         self._event = event
 
-    def begin(self, submit: Callable[[Callable[[WorkerState], None]], None]) -> None:
+    def begin(self, submit: Callable[[Callable[[WorkerState], None]], object]) -> None:
         """Have the thread that waits called by `submit`, when there is little left to wait for."""
-        self._event.when_done(lambda: submit(self.work))
+
+        def over() -> None:
+            submit(self.work)
+
+        self._event.when_done(over)
 
     def _run(self, thread: WorkerState) -> None:
         self._event.wait()
@@ -255,9 +261,13 @@ class PythonSamples(Job):
 
     def raise_error(self) -> None:
         super().raise_error()
-        if self._errors:
-            sample, error = min(self._errors, key=lambda item: item[0])
-            if isinstance(error, SampleError) or not isinstance(error, Exception):
-                raise error
-            raise SampleError(sample, str(error) or type(error).__name__) from error
+        errors, self._errors = self._errors, []
+        if errors:
+            sample, error = min(errors, key=lambda item: item[0])
+            try:
+                if isinstance(error, SampleError) or not isinstance(error, Exception):
+                    raise error
+                raise SampleError(sample, str(error) or type(error).__name__) from error
+            finally:
+                del error, errors
 

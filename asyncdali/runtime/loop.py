@@ -12,8 +12,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from asyncdali_workers.interrupts import uninterrupted
+
+from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
+
 
 def _new_loop() -> asyncio.AbstractEventLoop:
+    require_descriptors(LOOP_DESCRIPTORS, "the event loop cannot be started")
     wish = os.environ.get("ASYNCDALI_LOOP", "")
     if wish not in ("", "asyncio", "uvloop"):
         raise ValueError(f"ASYNCDALI_LOOP={wish!r}: expected 'asyncio' or 'uvloop'")
@@ -39,6 +44,10 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+
+    def is_current(self) -> bool:
+        """Whether the caller is on the loop's thread."""
+        return threading.current_thread() is self._thread
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Run `function` on the loop's thread, soon; callable from any thread."""
@@ -67,5 +76,6 @@ def shared_loop() -> LoopThread:
     global _shared
     with _lock:
         if _shared is None:
-            _shared = LoopThread()
+            with uninterrupted():  # else its thread and descriptors would be lost
+                _shared = LoopThread()
         return _shared

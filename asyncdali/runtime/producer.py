@@ -9,10 +9,31 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
+
+
+class Place(NamedTuple):
+    """Where a consumer is, between two iterations.
+
+    Attributes:
+        epoch, iteration: of the next batch; `iteration` is its number in the epoch.
+        sources: positions of the sources that have a state, by node.
+        ended: "here": the epoch has no more batches. "ahead": the sources have ended it already, but some of its batches are still to be
+            returned. "": not known.
+        resets: ends to come after which the next epoch begins at once: they were reset before the consumer came there.
+        more: with `ended` or `resets`: iterations in flight beyond what the first call of a fresh pipeline leaves there.
+    """
+
+    epoch: int
+    iteration: int
+    sources: dict[str, Any]
+    ended: str = ""
+    resets: int = 0
+    more: int = 0
 
 
 class Producer:
@@ -24,6 +45,10 @@ class Producer:
         failure: the error of a source that the consumer has not seen yet.
     """
 
+    # Resets take effect where the sources end, which may be some batches ahead of the consumer. A checkpoint is about the consumer. So a
+    # restored producer knows what has been decided ahead of that place: whether the end of the epoch was met, and how many ends were
+    # followed by a reset before the consumer came there.
+
     def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
         self.sources = sources
         self.in_flight: deque[Record] = deque()
@@ -34,10 +59,25 @@ class Producer:
         self._depth = depth
         self._batch_size = batch_size
         self._started = False
+        self._resets = 0  # ends to come that were reset before they were saved
+        self._end_is_near = False  # the end of the epoch was met when this place was saved
+        self._more = 0  # iterations to be queued at first, beyond `depth`
+        self._longer = False  # more iterations are in flight than the queue is deep
         self._behind = 0  # iterations that could not be queued in their time
         self._lock = threading.RLock()
+        self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
+        self._closed = False
+
+    def asks_here(self, hook: bool) -> bool:
+        """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
+        return self._lock._is_owned() and (hook or self._pulling)  # type: ignore[attr-defined]
+
+    @property
+    def started(self) -> bool:
+        """Whether the queue of this epoch was filled for the first time."""
+        return self._started
 
     # --- queueing
 
@@ -52,7 +92,8 @@ class Producer:
                 return
             if not self._started:
                 self._started = True
-                self._behind = self._depth - 1
+                self._behind = max(0, self._depth - 1 + self._more)
+                self._more = 0
                 self.sources.start()
             before, burst = self.launched, 1 + self._behind
             try:
@@ -65,14 +106,21 @@ class Producer:
 
     def _advance(self, hook: Callable[[], None]) -> bool:
         try:
+            self._pulling = True
             pulled = self.sources.pull(self.launched)
+            self._pulling = False
             hook()
         except StopIteration:
             self.sources.drop()
-            self.ended = True
+            if self._resets > 0:
+                self._resets -= 1
+                self._next_epoch()
+                return True
+            self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
-            self.failure = error
+            # Batches in flight come first: then the error waits, and its traceback would hold the pipeline, whose caller may drop it.
+            self.failure = set_aside(error) if self.in_flight else error
             return False
         self._launch(pulled)
         return True
@@ -82,7 +130,7 @@ class Producer:
         record = self._executor.new_record(self.launched, self._batch_size)
         record.place = (self.sources.epoch, self.sources.iteration)
         record.fed = pulled
-        record.positions.update(self.sources.positions())
+        record.sources = self.sources.before()
         try:
             self._queue(record)
         except BaseException:
@@ -106,12 +154,20 @@ class Producer:
     def _feed_waiting(self) -> None:
         """Give fed data to the iterations that have none yet, as far as it goes."""
         with self._feeding:
+            if self._closed:
+                self._fail_unfed()
             while self._unfed and not self.sources.waits():
                 record = self._unfed[0]
                 record.fed = self.sources.take_fed(record.fed)
                 record.batch_size = batch_size_of(record.fed, self._batch_size)
                 self._unfed.popleft()
                 self._executor.submit(record)
+
+    def wait_without_frames(self) -> None:
+        """The call that queued iterations returns, and the error of a source waits for another call: its traceback goes."""
+        with self._lock:
+            if self.failure is not None:
+                set_aside(self.failure)
 
     # --- feeding
 
@@ -131,31 +187,69 @@ class Producer:
         """The pending error of a source, if any; the consumer raises it, and the next iteration asks again."""
         error, self.failure = self.failure, None
         if error is not None:
+            self.sources.settle()
             self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
         return error
 
-    def place(self) -> tuple[int, int]:
-        """Epoch, and iteration in it, of the next batch to be returned."""
+    def place(self, queues_after: bool = False) -> Place:
+        """Where the consumer is: before the next batch to be returned.
+
+        `queues_after`: this consumer queues an iteration after it has fetched one, not before, so that one more is in flight.
+        """
+        near = self.ended or self._end_is_near
         if self.in_flight:
-            return self.in_flight[0].place
+            record = self.in_flight[0]
+            epoch, iteration = record.place
+            resets = self.sources.epoch - epoch + self._resets
+            # A reset restarts the queue: what is in flight then is beyond what is queued next, until an end is met.
+            more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
+            more = more if near or resets or self._longer else 0
+            return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
         self.sources.commit(self.launched)
-        return self.sources.epoch, self.sources.iteration
+        if self.ended:
+            self.sources.settle()
+        ended = "here" if self.ended else "ahead" if near else ""
+        return Place(self.sources.epoch, self.sources.iteration, self.sources.positions(), ended, self._resets, self._more)
+
+    def restore(self, place: Place) -> None:
+        """Be at a saved place. Before anything was queued, and after the sources that have a state were brought to their positions."""
+        self.sources.seek(place.iteration, place.epoch)
+        self.ended = place.ended == "here"
+        self._end_is_near = place.ended == "ahead"
+        self._resets, self._more, self._longer = place.resets, place.more, place.more > 0
 
     def reset(self) -> None:
         """After the end of the data: the next epoch. Does nothing otherwise."""
         with self._lock:
+            if self._end_is_near:  # it had its effect when the end was met, and has it where the end will be met again
+                self._end_is_near = False
+                self._resets += 1
+                self._longer = True
+                if not self._started:
+                    self._more += self._depth - 1
+                return
             if not self.ended:
                 return
-            self.sources.commit(self.launched)
-            self.sources.next_epoch()
-            self.ended = self._started = False
+            self._longer = bool(self.in_flight)
+            self._next_epoch()
+            self._started = False
             self._behind = 0
 
-    def close(self, error: BaseException) -> None:
-        """Nothing more will be queued; whoever waits for an iteration that was never fed gets `error`."""
+    def _next_epoch(self) -> None:
+        self.sources.commit(self.launched)
+        self.sources.settle()
+        self.sources.next_epoch()
+        self.ended = False
+
+    def close(self) -> None:
+        """Nothing more will be queued; whoever waits for an iteration that was never fed gets PipelineClosed."""
         with self._feeding:
-            for record in self._unfed:
-                record.fail(0, error)
-                record.finish()
-            self._unfed.clear()
+            self._closed = True
+            self._fail_unfed()
         self.sources.close()
+
+    def _fail_unfed(self) -> None:
+        while self._unfed:
+            record = self._unfed.popleft()
+            record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
+            record.finish()

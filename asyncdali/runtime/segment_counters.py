@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now
 from typing import Any, Protocol
 
@@ -111,10 +111,12 @@ class OutputCounters:
 class OperatorCounters:
     """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
 
-    __slots__ = ("jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
+    __slots__ = ("counted", "jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
 
-    def __init__(self, planned: Any) -> None:
+    def __init__(self, planned: Any, counted: Callable[[], tuple[tuple[str, int], ...]]) -> None:
         self.planned = planned
+        self.counted = counted
+        """What the operator counts itself."""
         self.outputs = [OutputCounters(edge) for edge in planned.outputs]
         self.jobs = self.steps = 0
         self.jobs_processor = Estimate()

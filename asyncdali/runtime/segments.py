@@ -6,17 +6,19 @@ stage thread (before the pixels) or on the worker that finished last (after them
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
+from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..compiled.memory import address_of
-from ..errors import operator_error
+from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
-from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
+from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Step
 from . import branches
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
@@ -30,7 +32,7 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "inputs", "operator", "output_device", "outputs", "planned", "sources")
+    __slots__ = ("arguments", "counters", "inputs", "operator", "output_device", "outputs", "planned", "position", "sources")
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -43,6 +45,20 @@ class BuiltOperator:
         self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
         """Edges that tell in which branch of a conditional it is."""
         self.counters: OperatorCounters | None = None
+        self.position: Any = operator.start if operator.stateful else None
+        """Where a stateful operator is; moved on when an iteration has been planned."""
+
+    def save(self, position: Any) -> Any:
+        """A position as JSON data; see :meth:`Operator.save`."""
+        return self.operator.save(position)
+
+    def load(self, data: Any) -> Any:
+        """The position saved as `data`; see :meth:`Operator.load`."""
+        return self.operator.load(data)
+
+    def move_on(self, samples: int) -> None:
+        """Go on behind an iteration of `samples` samples."""
+        self.position = self.operator.after(self.position, samples)
 
 
 class BuiltSegment:
@@ -68,13 +84,11 @@ class BuiltSegment:
         operator that cannot tell (a reader that finds no data) stays where it is.
         """
         for built in self.stateful:
-            operator = built.operator
-            samples = produced.get(id(operator), record.batch_size)
             try:
-                operator.position = operator.advanced(samples)
+                built.move_on(produced.get(id(built.operator), record.batch_size))
             except Exception as error:
                 log.debug("operator %s keeps its position: %s", built.planned.spec.name, error)
-            record.positions[built.planned.spec.name] = operator.position
+            record.positions[built.planned.spec.name] = built.position
 
 
 class SegmentRun:
@@ -87,7 +101,7 @@ class SegmentRun:
         self.committed = False
         self.told = False  # the scheduler, that it is planned
         self.started = 0  # for statistics: when
-        self._iteration = Iteration(record.index, record.batch_size, record.fed, stream)
+        self._issue_on = stream
         self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
 
     def phases(self) -> Iterator[Job]:
@@ -132,7 +146,7 @@ class SegmentRun:
             try:
                 yield job
             except SampleError as error:
-                raise self._wrap(error.owner, error, whole=True) from error  # type: ignore[attr-defined]
+                raise self._wrap(error.owner, error, whole=True) from error
             for _, batch in fresh:
                 if batch.links:
                     batch.settle()
@@ -152,14 +166,8 @@ class SegmentRun:
             self._skip(built, produced, rows)
             return
         arguments = Arguments(built.planned.spec, named, count)
-        iteration = self._iteration
-        for wanted in operator.prepare(inputs, arguments, iteration):
-            job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
-            if lap is not None:
-                lap.yields(job, built.counters)  # type: ignore[arg-type]
-            yield job
-            if lap is not None:
-                lap.resumes(job, built.counters)  # type: ignore[arg-type]
+        iteration = Iteration(record.index, record.batch_size, record.fed, self._issue_on, built.position)
+        iteration.prepared = yield from self._prepare(built, operator.prepare(inputs, arguments, iteration), lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
@@ -175,6 +183,23 @@ class SegmentRun:
         produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
         for step in planned.steps:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
+
+    def _prepare(self, built: BuiltOperator, preparation: Preparation, lap: Lap | None) -> Generator[Job, None, Any]:
+        """The jobs of a preparation; returns what the operator returned."""
+        if not isinstance(preparation, Generator):
+            return None
+        with contextlib.closing(preparation):
+            while True:
+                try:
+                    wanted = next(preparation)
+                except StopIteration as end:
+                    return end.value
+                job = _as_job(wanted, built, Timed.NO if lap is None else lap.timed)
+                if lap is not None:
+                    lap.yields(job, built.counters)  # type: ignore[arg-type]
+                yield job
+                if lap is not None:
+                    lap.resumes(job, built.counters)  # type: ignore[arg-type]
 
     def _plan(self, built: BuiltOperator, inputs: list[Any], arguments: Arguments, iteration: Iteration) -> Planned:
         return built.operator.plan(inputs, arguments, iteration)
@@ -197,14 +222,19 @@ class SegmentRun:
                 kept.update(id(source.alias_of or source) for source in root.links)
         slots: list[tuple[int, int]] = []
         offset = 0
-        for _, batch in fresh:
+        for edge, batch in fresh:
             if batch.owner is not None or batch.alias_of is not None or batch.links:
                 continue
-            sizes = batch.sizes()
-            largest = int(sizes.max()) if len(sizes) else 0
-            if id(batch) in kept or offset + largest > MAX_SCRATCH:
-                batch.place(self.executor.allocate(int(sizes.sum())), sizes=sizes)
-            else:
+            try:
+                sizes = batch.checked_sizes()
+                largest = int(sizes.max()) if len(sizes) else 0
+                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH
+                if elsewhere:
+                    batch.place(batch.granted(self.executor.allocate, int(sizes.sum()), sizes), sizes=sizes)
+            except TooLarge as error:
+                built = next(item for item in self.segment.operators if edge in item.outputs)
+                raise self._wrap(built, error) from error
+            if not elsewhere:
                 if batch.rows is None:
                     slots.append((address_of(batch.addresses), offset))
                 else:
@@ -233,6 +263,8 @@ class SegmentRun:
         if not isinstance(error, Exception):
             return error
         source = None
+        if isinstance(error, TooLarge) and error.sample is not None:
+            error = because(SampleError(error.sample, str(error)), error)
         if isinstance(error, SampleError):
             rows = self._rows(built)
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)

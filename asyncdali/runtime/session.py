@@ -12,7 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.limits import TooLarge
+
 from .. import checkpoint as checkpoints
+from ..access import Access
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.host import HostDevice
@@ -21,7 +25,7 @@ from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
 from ..graph.plan import PlannedOperator, build_plan, cut_for_gpu
-from ..operators.base import Environment
+from ..operators.base import Environment, Role, check_access
 from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
@@ -32,7 +36,7 @@ from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
 from .memory import MemoryStatistics
-from .producer import Producer
+from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import NO_STATISTICS, Statistics, take
 from .turns import Turn, Turns
@@ -47,8 +51,7 @@ class Mark(NamedTuple):
     """Where a consumer is: what a checkpoint says besides the graph. Cheap to make and to keep."""
 
     positions: dict[str, Any]
-    iteration: int
-    epoch: int
+    place: Place
 
 
 class Session:
@@ -62,8 +65,18 @@ class Session:
         instances: Sequence[OperatorInstance],
         pipeline: Any,
         parallel: Parallel | None = None,
+        opened: Callable[[Callable[[], None]], None] | None = None,
     ):
+        """`opened` is called first, with what closes this session while it is made: an interrupt may come at any instant."""
         self.options = options
+        self.closed = False
+        self.operators: list[BuiltOperator] = []
+        self._fetching = threading.Lock()
+        self.owed = 0
+        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
+        self._turns = Turns()
+        if opened is not None:
+            opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
@@ -83,32 +96,26 @@ class Session:
         self.expected_layout = options.expected("output_layout", count)
         self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
-        self.executor = Executor(
-            num_threads=options.num_threads,
-            concurrency=options.concurrency or OperatorConcurrency.BACKEND,
-            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
-            affinity=options.affinity(),
-            name=f"asyncdali-{id(pipeline):x}",
-            gpu=self.gpu,
-        )
+        with uninterrupted():  # it starts threads, and nobody else knows them
+            self.executor = Executor(
+                num_threads=options.num_threads,
+                concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+                stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
+                affinity=options.affinity(),
+                name=f"asyncdali-{id(pipeline):x}",
+                gpu=self.gpu,
+            )
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.memory = MemoryStatistics()
         if options.enable_statistics:
             self.executor.counters = PipelineCounters()
         self.counters = self.executor.counters
-        self.operators: list[BuiltOperator] = []
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(pipeline._calling(self.seed))
+            self._instantiate(pipeline._calling(self.seed), pipeline._access)
         except BaseException:
-            for item in self.operators:
-                item.operator.close()
-            self.executor.close()
+            self.close(workers=False)
             raise
-        self._fetching = threading.Lock()
-        self.owed = 0
-        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
-        self._turns = Turns()
 
     def _check_kernels(self) -> None:
         """NotImplementedError that names the GPU operators which a CUDA device cannot run."""
@@ -136,24 +143,25 @@ class Session:
 
     # --- build
 
-    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]]) -> None:
+    def _instantiate(self, calling: Callable[[], AbstractContextManager[None]], access: Access) -> None:
         options = self.options
         environment = self.executor.environment(
-            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), calling, self.depth,
+            access,
         )
         with compiling_ahead(self.plan.operators):
             built = self._make_operators(environment)
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
-        inputs = [planned for planned in self.plan.operators if planned.spec.schema.name == "external_source"]
+        inputs = [planned for planned in self.plan.operators if planned.spec.schema.role is Role.INPUT]
         sources = Sources(
             inputs, int(options.batch_size), self.executor.allocate, bool(options.enable_checkpointing), self.parallel, self.gpu
         )
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
         self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
-        self.stateful = {item.planned.spec.name: item.operator for item in self.operators if item.operator.stateful}
+        self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
         self.restored = False
@@ -161,10 +169,14 @@ class Session:
         self._graph_json: str | None = None
         if options.checkpoint is not None:
             self._restore(options.checkpoint)
-        self._positions: dict[str, Any] = {name: operator.position for name, operator in self.stateful.items()}
+        self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if options.bytes_per_sample:
-            self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            try:
+                self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
+            except TooLarge as error:
+                given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
+                raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
 
     def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
         """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""
@@ -175,8 +187,8 @@ class Session:
         dtypes: dict[int, Any] = {}
         for planned in self.plan.operators:
             operator = self._make(planned, environment)
-            built[id(planned)] = BuiltOperator(planned, operator)
-            self.operators.append(built[id(planned)])
+            self.operators.append(BuiltOperator(planned, operator))
+            built[id(planned)] = self.operators[-1]
             inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
             dtypes.update(zip(planned.outputs, inferred, strict=True))
         return built
@@ -184,11 +196,19 @@ class Session:
     @staticmethod
     def _make(planned: PlannedOperator, environment: Environment) -> Any:
         try:
+            check_access(planned.spec, environment.access)
             return planned.kind(planned.spec, environment)
         except Exception as error:
             raise operator_error(planned, error, None) from error
 
     # --- running
+
+    def calls_here(self, hook: bool) -> bool:
+        """Whether the caller is a function that this pipeline calls: on a thread of its own, a source on whatever thread asks it, or a
+        coroutine of a source. With `hook` the legacy hook ``iter_setup`` counts, too."""
+        if threading.current_thread().name.startswith(self.executor.threads):
+            return True
+        return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
 
     @property
     def in_flight(self) -> deque[Any]:
@@ -198,7 +218,7 @@ class Session:
     @property
     def iteration(self) -> int:
         """Iterations of this epoch that were returned to the user."""
-        return self.producer.place()[1]
+        return self.producer.place().iteration
 
     def nothing_left(self) -> BaseException:
         """What to raise when no iteration is in flight: a source's error, or StopIteration."""
@@ -240,6 +260,7 @@ class Session:
                     popped = record
                     queue.popleft()
         except BaseException as error:
+            self.check_open(error)
             if record is not None and error is record.error:
                 record.error = None  # which would keep alive whatever its traceback refers to
             elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
@@ -343,36 +364,39 @@ class Session:
     def skip(self, iterations: int) -> None:
         """Before anything has run: go `iterations` full batches ahead without computing them."""
         batch = int(self.options.batch_size)
-        for operator in self.stateful.values():
+        for item in self.stateful.values():
             for _ in range(iterations):
-                operator.position = operator.advanced(batch)
-        self._positions = {name: operator.position for name, operator in self.stateful.items()}
+                item.move_on(batch)
+        self._positions = {name: item.position for name, item in self.stateful.items()}
         self.producer.sources.seek(self.producer.sources.iteration + iterations, self.producer.sources.epoch)
 
     # --- checkpoints
 
     def _describe(self) -> dict[str, Any]:
-        sizes = {name: meta["epoch_size"] for name, meta in self.reader_metas().items()}
-        return checkpoints.describe_graph(self.plan, sizes)
+        readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
+        data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
+        return checkpoints.describe_graph(self.plan, data)
 
-    def mark(self) -> Mark:
-        """Where the consumer is: after the last iteration returned to it."""
-        epoch, iteration = self.producer.place()
-        positions = self._positions
-        if not self.in_flight:  # a reset may have moved the sources on
-            positions = {**positions, **{name: state.position for name, state in self.producer.sources.stateful.items()}}
-        return Mark(positions, iteration, epoch)
+    def mark(self, queues_after: bool = False) -> Mark:
+        """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told.
+
+        `queues_after`: see :meth:`Producer.place`.
+        """
+        place = self.producer.place(queues_after)
+        return Mark({**self._positions, **place.sources} if place.sources else self._positions, place)
 
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
         if self._graph_json is None:
             self._graph_json = checkpoints.graph_json(self._describe())
-        positions, iteration, epoch = self.mark() if mark is None else mark
-        states = {name: operator.save(positions[name]) for name, operator in self.stateful.items()}
+        positions, place = self.mark() if mark is None else mark
+        states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
         settings = {item.planned.spec.name: item.operator.settings() for item in self.operators}
         settings = {**self._settings, **{name: value for name, value in settings.items() if value is not None}}
-        return checkpoints.encode(self._graph_json, states, iteration, epoch, iterator, library, settings)
+        ahead = {"ended": place.ended, "resets": place.resets, "more": place.more}
+        ahead = {name: value for name, value in ahead.items() if value}
+        return checkpoints.encode(self._graph_json, states, place.iteration, place.epoch, iterator, library, settings, ahead)
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
@@ -387,24 +411,25 @@ class Session:
             log.warning("the checkpoint does not fit this pipeline exactly:\n  %s", text)
         self._load_positions(body)
         self._load_settings(body)
-        self.producer.sources.seek(body["iteration"], body["epoch"])
+        self.producer.restore(Place(body["epoch"], body["iteration"], {}, **body.get("ahead", {})))
         self.iterator_data = body.get("iterator")
         self.restored = True
 
     def _load_positions(self, body: dict[str, Any]) -> None:
         states = body.get("operators", {})
-        for name, operator in self.stateful.items():
+        for name, item in self.stateful.items():
             if name not in states:
                 if self.options.strict:
                     raise checkpoints.CheckpointError(f'There\'s no checkpoint for operator "{name}".')
                 continue
             try:
-                operator.position = operator.load(states[name])
-            except (ValueError, TypeError) as error:
-                message = f'the checkpoint of operator "{name}" cannot be restored: {error}'
+                item.position = item.load(states[name])
+            except Exception as error:  # a position may be anything, and the sources that are given one are the user's
+                what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
+                message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
                     raise checkpoints.CheckpointError(message) from error
-                log.warning("%s; it starts from the beginning", message)
+                log.warning("%s; it goes on as it is", message)
 
     def _load_settings(self, body: dict[str, Any]) -> None:
         """What the saved pipeline decided in ``build()`` holds here, too; what has no meaning here (no GPU) is handed on."""
@@ -419,16 +444,29 @@ class Session:
 
     # --- the end
 
+    def check_open(self, error: BaseException | None = None) -> None:
+        """PipelineClosed when the pipeline was closed: in place of the `error` that a caller met amid what is being closed."""
+        if self.closed and not isinstance(error, PipelineClosed) and (error is None or isinstance(error, Exception)):
+            raise PipelineClosed("the pipeline was closed") from error
+
     @users_device()
-    def close(self) -> None:
-        if self.executor.inherited:
-            return  # a forked child: threads, worker processes and what waits in their queues are the parent's
-        self.producer.close(PipelineClosed("the pipeline was closed while this iteration was in flight"))
-        if "source_thread" in self.__dict__:
-            self.source_thread.close()
-        self.executor.close()
-        if self.parallel is not None:
-            self.parallel.close()
+    def close(self, workers: bool = True) -> None:
+        """Stop all threads and, unless told otherwise, the worker processes. Any part of it may not be there yet. Idempotent."""
+        with uninterrupted():
+            self.closed = True
+            made = self.__dict__
+            if "executor" not in made or self.executor.inherited:
+                return  # in a forked child threads, worker processes and what waits in their queues are the parent's
+            if "producer" in made:
+                self.producer.close()
+            if "source_thread" in made:
+                self.source_thread.close()
+            if not self.executor.loaded:
+                for item in self.operators:
+                    item.operator.close()
+            self.executor.close()
+            if self.parallel is not None and workers:
+                self.parallel.close()
 
 
 class _Seeds:

@@ -38,6 +38,7 @@ class OperatorStatistics:
         steps_seconds: on worker threads, in its compiled steps among the segment's pixels, summed over threads.
         prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration of sixteen; much less than that means
             waiting (for a disk, for other threads).
+        counted: what the operator itself counts, as (name, number) pairs: decoders how many JPEGs which decoder decoded.
     """
 
     name: str
@@ -50,6 +51,7 @@ class OperatorStatistics:
     prepare_seconds: float
     steps_seconds: float
     prepare_processor_seconds: float
+    counted: tuple[tuple[str, int], ...] = ()
 
     @property
     def busy_seconds(self) -> float:
@@ -311,7 +313,7 @@ def _operator(item: OperatorCounters, segment: SegmentCounters) -> OperatorStati
     spec, iterations = item.planned.spec, segment.iterations
     return OperatorStatistics(
         spec.name, spec.schema.name, spec.device, iterations, *item.totals(iterations), item.planning.of(segment.planning) / 1e9,
-        item.jobs / 1e9, item.steps / 1e9, item.jobs_processor.of(item.jobs) / 1e9,
+        item.jobs / 1e9, item.steps / 1e9, item.jobs_processor.of(item.jobs) / 1e9, item.counted(),
     )  # fmt: skip
 
 

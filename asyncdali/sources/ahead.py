@@ -22,6 +22,9 @@ class AheadPuller(Puller):
         super().__init__(group, ports, batch_size)
         self._asked: dict[int, Any] = {}
         self._turn = 0
+        self._round = 0
+        """Ends that were answered. What goes on after an end belongs to the next round, and is not asked before the end was answered: what
+        is asked then is forgotten. The pipeline's epoch would not do, as another source may end that."""
         self._got: dict[str, Batch] | None = None  # the answer to what was asked first
 
     # --- to be written
@@ -91,6 +94,7 @@ class AheadPuller(Puller):
 
     def ended(self) -> None:
         super().ended()
+        self._round += 1
         self._forget()
 
     def restart(self, epoch: int) -> None:

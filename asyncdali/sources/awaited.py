@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import os
 import threading
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.states import replay
 
+from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
 from .ahead import AheadPuller
 from .group import Group
 from .ports import Port
-from .pullers import enter_again
-from .snapshots import load_snapshot
+from .snapshots import Position, load_snapshot
 
 
 class SourceLoop:
     """The event loop on which users' coroutines run: one per process, on a thread of its own, so that they cannot delay the executor's."""
 
     def __init__(self) -> None:
+        require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True).start()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="asyncdali-source-loop", daemon=True)
+        self.thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
         """Run a coroutine; callable from any thread."""
@@ -42,12 +45,17 @@ def source_loop() -> SourceLoop:
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():
-            _shared = (os.getpid(), SourceLoop())
+            with uninterrupted():  # else its thread and descriptors would be lost
+                _shared = (os.getpid(), SourceLoop())
         return _shared[1]
 
 
 class _End:
     """What a coroutine returns at the end of the data: StopIteration cannot leave one."""
+
+
+_callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
+"""Of the running coroutine: the keys of the sources whose callbacks it is, a source that runs another pipeline first."""
 
 
 class AwaitedPuller(AheadPuller):
@@ -57,14 +65,19 @@ class AwaitedPuller(AheadPuller):
         super().__init__(group, ports, batch_size)
         self._places = asyncio.Semaphore(group.max_concurrency)
         self._in_turn = asyncio.Lock()
+        self._key_of_calls = object()
         self._partial: list[Any] = []
-        self._ended_epoch: int | None = None  # the epoch that has ended
+        self._kept: list[Any] = []  # a batch that was got before it was asked for
+        self._ended_round: int | None = None  # the round that has ended
 
     def _ask(self, iteration: int) -> Any:
-        return Awaited(self._guarded(iteration, self.epoch))
+        return Awaited(self._guarded(iteration, self.epoch, self._round))
 
     def _answer(self, asked: Awaited) -> dict[str, Batch]:
-        result = asked.result()
+        try:
+            result = asked.result()
+        finally:
+            del asked
         if result is _End:
             raise StopIteration
         data, state = result
@@ -77,20 +90,26 @@ class AwaitedPuller(AheadPuller):
 
     # --- on the source loop
 
-    async def _guarded(self, iteration: int, epoch: int) -> Any:
+    def awaited_here(self) -> bool:
+        return self._key_of_calls in _callers.get()
+
+    async def _guarded(self, iteration: int, epoch: int, number: int) -> Any:
+        _callers.set((*_callers.get(), self._key_of_calls))  # each task has a context of its own
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
-                if self._ended_epoch == epoch:
+                if self._ended_round == number:
                     return _End  # asked for before the end was known
-                result = await self._next()
+                result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
         except Exception as error:
+            if self.snapshots is not None:
+                self.snapshots.interrupted()
             if not is_end(error):
                 raise
             self._partial = []
-            self._ended_epoch = epoch
+            self._ended_round = number
             return _End
 
     async def _at(self, iteration: int, epoch: int) -> Any:
@@ -105,7 +124,10 @@ class AwaitedPuller(AheadPuller):
             for task in tasks:
                 task.cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
-            _raise_first(done)
+            try:
+                _raise_first(done)
+            finally:
+                del task, tasks, done  # they keep the error, whose traceback holds this frame
             raise
 
     async def _placed(self, callback: Any, info: SampleInfo) -> Any:
@@ -122,27 +144,35 @@ class AwaitedPuller(AheadPuller):
 
     # --- snapshots
 
-    def _resume(self, state: Any, discard: int, ended: bool) -> None:
-        if state is not None:
-            load_snapshot(self.description.source, state)
-            enter_again(self.group.callback)
+    def _resume(self, position: Position) -> None:
+        if position.state is not None:
+            load_snapshot(self.group, position.state)
+        self._kept = replay(position.asks, self._asked_again, self.group.name)
 
-        async def skip() -> None:
-            for _ in range(discard):
-                await self._next()
-            if ended:
-                with contextlib.suppress(StopAsyncIteration):
-                    await self._next()
+    def _asked_again(self) -> Any:
+        async def ask() -> Any:
+            try:
+                return await self._next()
+            except Exception as error:
+                if not is_end(error):
+                    raise
+                self._partial = []
+                return _End
 
-        Awaited(skip()).result()
+        result = Awaited(ask()).result()
+        if result is _End:
+            raise StopIteration
+        return result
 
 
 def _raise_first(results: list[Any]) -> None:
     """Of several failures of a batch the real ones count before an end, then the first."""
-    errors = [item for item in results if isinstance(item, Exception)]
-    for error in errors:
-        if not is_end(error):
+    error = next((item for item in results if isinstance(item, Exception) and not is_end(item)), None)
+    try:
+        if error is not None:
             raise error
+    finally:
+        del results, error
 
 
 def is_end(error: BaseException) -> bool:
@@ -155,25 +185,35 @@ class Awaited:
     """A coroutine at work on the source loop."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]):
-        self._done = False
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._future = source_loop().submit(work)
-        self._future.add_done_callback(self._wake)
+        done: list[bool] = []
+        self._done = done
+        gate = self._gate = threading.Lock()
+        gate.acquire()
 
-    def _wake(self, _: object) -> None:
-        self._done = True
-        self._gate.release()
+        def wake(_: object) -> None:  # not a method: the future keeps its callbacks, and would keep this object with its error
+            done.append(True)
+            gate.release()
+
+        self._future = source_loop().submit(work)
+        self._future.add_done_callback(wake)
 
     def result(self) -> Any:
         """Its result or error; the wait is interruptible by signals, and may be repeated.
 
         ``Future.result`` is not: an interrupt inside it can leave its lock held, or replace itself by another error.
         """
+        if not self._done and threading.current_thread() is source_loop().thread:
+            raise RuntimeError(
+                "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: it would "
+                "block the event loop that both need. Use `await pipeline.run_async()` there."
+            )
         while not self._done:
             self._gate.acquire(timeout=0.5)
         with uninterrupted():
-            return self._future.result()
+            try:
+                return self._future.result()
+            finally:
+                del self  # the future keeps its error, whose traceback holds this frame
 
     def cancel(self) -> None:
         with uninterrupted():

@@ -55,11 +55,9 @@ class Group:
     def start_over(self) -> None:
         """Bring a source with a state back to where it was before anything was asked."""
         if self.first_state is not None:
-            from .pullers import enter_again
             from .snapshots import load_snapshot
 
-            load_snapshot(self.description.source, self.first_state)
-            enter_again(self.callback)
+            load_snapshot(self, self.first_state)
 
     @property
     def name(self) -> str:

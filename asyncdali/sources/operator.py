@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..batch import Batch
-from ..operators.base import Arg, Arguments, Iteration, Operator, Planned, Schema, register
+from ..operators.base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, register
 from ..types import DALIDataType
 
 
@@ -19,6 +19,7 @@ class ExternalInput(Operator):
         inputs=(0, 0),
         devices=("cpu", "gpu"),
         hand_written="external_source",
+        role=Role.INPUT,
         args=(
             Arg("blocking", "bool", False, "Push mode: wait for data instead of failing."),
             Arg("dtype", "dtype", None, "Element type; other data is refused."),

@@ -16,7 +16,7 @@ from .ahead import AheadPuller
 from .group import Group
 from .kinds import SourceKind
 from .ports import Port
-from .snapshots import checked_position
+from .snapshots import START, Position, checked_position
 from .state import decode_state, encode_state
 
 log = logging.getLogger("asyncdali")
@@ -26,7 +26,7 @@ _GATHERED = 64 * 1024
 
 
 class Parallel:
-    """The worker processes of one pipeline.
+    """The worker processes of one pipeline, to be started.
 
     `positions` maps nodes to saved positions (from a checkpoint), for sources that have a state: theirs is loaded in their worker.
     """
@@ -49,6 +49,9 @@ class Parallel:
             max_retries=options.max_retries,
             seed=options.seed,
         )
+
+    def start(self) -> None:
+        """Start the workers; returns when all are ready."""
         self.pool.start()
 
     def number(self, group: Group) -> int:
@@ -69,7 +72,7 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
     what = group.description
     stream = what.kind is not SourceKind.CALLABLE
     stateful = stream and what.snapshots and options.enable_checkpointing
-    state, discard, ended = (checked_position(positions.get(group.name)) if stateful else None) or (None, 0, False)
+    state, asks = _position(group, positions) if stateful else START
     callback = what.source
     if what.is_async:
         callback = Awaiting(callback)
@@ -84,11 +87,19 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
         bytes_per_sample_hint=group.bytes_per_sample_hint,
         name=group.name,
         snapshot_every=group.snapshot_every if stateful else 0,
-        state=None if state is None else decode_state(state),
-        discard=discard,
-        ended=ended,
+        state=state,
+        asks=asks,
         encode_state=_state_bytes if stateful else None,
     )
+
+
+def _position(group: Group, positions: dict[str, Any]) -> Position:
+    """Where a source is to begin, with its state decoded. What is no position is refused by the session, as for other operators."""
+    try:
+        saved = checked_position(positions.get(group.name), group.snapshot_every)
+        return saved._replace(state=None if saved.state is None else decode_state(saved.state))
+    except ValueError:
+        return START
 
 
 def _state_bytes(state: Any) -> bytes:
@@ -131,7 +142,7 @@ class ParallelPuller(AheadPuller):
         self._number = parallel.number(group)
 
     def _ask(self, iteration: int) -> Any:
-        return self._pool.submit(self._number, iteration, self.epoch)
+        return self._pool.submit(self._number, iteration, self.epoch if self.description.resumable else self._round)
 
     def _answer(self, asked: Any) -> dict[str, Batch]:
         answer = self._pool.receive(asked)
@@ -146,13 +157,9 @@ class ParallelPuller(AheadPuller):
     def _cancel(self, asked: Any) -> None:
         self._pool.cancel(asked)
 
-    def _begin_round(self) -> None:
-        """The state is in the worker and comes with batches only."""
-        if self.snapshots is not None:
-            self.snapshots.met_end()
-
-    def _resume(self, state: Any, discard: int, ended: bool) -> None:
-        """Its worker was started with that state."""
+    def _resume(self, position: Position) -> None:
+        """Its worker was started at that position, and will go there when the first batch is asked for."""
+        decode_state(position.state)
 
 
 def _batch(output: PoolOutput) -> Batch:

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
 from ..tensors.data import Allocate, Converter
@@ -115,7 +116,10 @@ class Port:
             batch = self._device_data.batch(data, whole, stream)
             if batch is not None:
                 return batch
-        return self._host_data.batch(data) if whole else self._host_data.samples(data)
+        try:
+            return self._host_data.batch(data) if whole else self._host_data.samples(data)
+        except TooLarge as error:
+            raise TooLarge(f"the data of the external input {self.name!r} are too large: {error}", error.sample) from None
 
     # --- push mode
 
@@ -130,7 +134,7 @@ class Port:
             try:
                 self.check(batch)
             except RuntimeError as error:
-                item = error
+                item = error.with_traceback(None)  # it waits in the queue: the caller's frames shall not
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)

@@ -7,17 +7,17 @@ is asked again. Interrupts (Ctrl-C) come at any instant, so the steps of each ma
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from asyncdali_workers import BatchInfo, SampleInfo
+from asyncdali_workers.states import replay
 
 from ..batch import Batch
 from .group import Group
 from .kinds import SourceDescription
 from .ports import Port
-from .snapshots import Snapshots, load_snapshot
+from .snapshots import Position, Snapshots, load_snapshot
 
 
 class Puller:
@@ -29,7 +29,6 @@ class Puller:
         self.iteration = 0
         self.epoch = 0
         self.snapshots: Snapshots | None = None
-        self._over = False  # the source has ended this epoch
         self._ports = [ports.get(name) for name in group.nodes]
 
     @property
@@ -42,9 +41,10 @@ class Puller:
         """The first node that is used, for messages."""
         return next(port for port in self._ports if port is not None)
 
-    def keep_snapshots(self) -> None:
+    def keep_snapshots(self) -> Snapshots:
         """The pipeline is checkpointed and the source has a state: keep track of it."""
         self.snapshots = Snapshots(self.group, self._resume)
+        return self.snapshots
 
     def start(self) -> None:
         """The pipeline is about to ask for the first batch of an epoch."""
@@ -60,31 +60,34 @@ class Puller:
             self.snapshots.advance()
 
     def drop(self) -> None:
-        """What was pulled, if anything was, will not be used; also after an error of :meth:`pull`."""
+        """What was pulled, if anything was, will not be used."""
         if self.snapshots is not None:
             self.snapshots.drop()
 
+    def failed(self) -> None:
+        """:meth:`pull` raised an error: the next one asks the source again."""
+        if self.snapshots is not None:
+            self.snapshots.failed()
+        self.drop()
+
     def ended(self) -> None:
         """The source raised StopIteration."""
-        self._over = True
+        if self.snapshots is not None:
+            self.snapshots.ended()
 
     def restart(self, epoch: int) -> None:
         """Position: the start of `epoch`."""
         self.iteration, self.epoch = 0, epoch
-        if self._over:
-            self._over = False
-            self._begin_round()
-
-    def _begin_round(self) -> None:
-        """The pipeline was reset after the source's end: what it gives now is the next epoch's."""
-        if self.snapshots is not None:
-            self.snapshots.begin()
 
     def seek(self, iteration: int, epoch: int) -> None:
         """Position: batch `iteration` of `epoch` (restored from a checkpoint); only what is asked by position can go there."""
         if self.description.resumable:
             self.iteration = iteration
         self.epoch = epoch
+
+    def awaited_here(self) -> bool:
+        """Whether the running coroutine is a callback of this source."""
+        return False
 
     def close(self) -> None:
         """Nothing more will be pulled."""
@@ -104,7 +107,8 @@ class Puller:
                 batches[port.name] = port.take_in(batch)
         return batches
 
-    def _resume(self, state: Any, discard: int, ended: bool) -> None:
+    def _resume(self, position: Position) -> None:
+        """Bring the source to `position`; ValueError if it does not get there."""
         raise TypeError("abstract")
 
 
@@ -155,19 +159,15 @@ class DirectPuller(Puller):
         super().ended()
         self._partial = []
 
-    def _resume(self, state: Any, discard: int, ended: bool) -> None:
-        if state is not None:
-            load_snapshot(self.description.source, state)
-            enter_again(self.group.callback)
-        for _ in range(discard):
-            self._ask()
-        if ended:
-            with contextlib.suppress(StopIteration):
-                self._ask()
+    def _resume(self, position: Position) -> None:
+        if position.state is not None:
+            load_snapshot(self.group, position.state)
+        for result in replay(position.asks, self._asked_again, self.group.name):
+            self._result = result
 
-
-def enter_again(callback: Any) -> None:
-    """An iterable whose state was loaded is entered again: its iterator is older than the state."""
-    rounds: Any = getattr(callback, "__self__", None)
-    if hasattr(rounds, "enter_again"):
-        rounds.enter_again()
+    def _asked_again(self) -> Any:
+        try:
+            return self._ask()
+        except StopIteration:
+            self._partial = []
+            raise

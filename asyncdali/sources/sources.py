@@ -18,6 +18,7 @@ from .awaited import AwaitedPuller
 from .group import Group
 from .ports import Port
 from .pullers import DirectPuller, Puller
+from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice
@@ -60,6 +61,8 @@ class Sources:
         self._stopped = False
         self.counters: Sequence[Any] = ()
         """For statistics: one per puller, whose ``pull(ask)`` times the call; empty: nothing is counted."""
+        self.stateful: dict[str, Snapshots] = {}
+        """Of sources with a state of their own, by node."""
         self._warn_unused()
         if checkpointing:
             self._prepare_checkpoints()
@@ -89,7 +92,7 @@ class Sources:
             if what.resumable:
                 continue
             if what.snapshots:
-                puller.keep_snapshots()
+                self.stateful[puller.group.name] = puller.keep_snapshots()
                 continue
             warn(
                 f"The pipeline has checkpointing enabled, but the source of {puller.group.name!r} is an {what}: its state is not part of a "
@@ -98,10 +101,6 @@ class Sources:
                 UserWarning,
             )
 
-    @property
-    def stateful(self) -> dict[str, Any]:
-        """Sources with a state of their own, by node: objects with `position`, `save` and `load`."""
-        return {puller.group.name: puller.snapshots for puller in self.pullers if puller.snapshots is not None}
 
     # --- position
 
@@ -144,11 +143,14 @@ class Sources:
                 self._stopped = True
                 puller.ended()
             except Exception as failure:
-                puller.drop()
+                puller.failed()
                 error = error or failure
         self._held_for = index
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         if self._stopped:
             self.drop()
             raise StopIteration
@@ -189,9 +191,18 @@ class Sources:
             puller.drop()
         self._held, self._held_for, self._stopped = {}, -1, False
 
+    def settle(self) -> None:
+        """The consumer was told of all errors and ends so far."""
+        for snapshots in self.stateful.values():
+            snapshots.settle()
+
     def positions(self) -> dict[str, Any]:
-        """Where the sources with a state are after what is held."""
-        return {puller.group.name: puller.snapshots.ahead for puller in self.pullers if puller.snapshots is not None}
+        """Where the sources with a state are for the consumer, who has all that was queued."""
+        return {name: snapshots.position for name, snapshots in self.stateful.items()}
+
+    def before(self) -> dict[str, Any]:
+        """Where the sources with a state were before what is held."""
+        return {name: snapshots.before for name, snapshots in self.stateful.items()}
 
     # --- push
 
@@ -217,8 +228,12 @@ class Sources:
         try:
             check_sizes(fed)
         except RuntimeError as error:
-            return dict.fromkeys(fed, error)
+            return dict.fromkeys(fed, error.with_traceback(None))  # it waits with its iteration: no frame shall wait with it
         return fed
+
+    def awaited_here(self) -> bool:
+        """Whether the running coroutine is a callback of one of these sources."""
+        return any(puller.awaited_here() for puller in self.pullers)
 
     # --- the end
 

@@ -44,7 +44,7 @@ def decode_state(data: Any) -> Any:
         return data
     try:
         return _tagged(data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"the state of a source is damaged: {error}") from error
 
 

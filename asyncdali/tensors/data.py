@@ -6,10 +6,12 @@ into memory of the pipeline unless `no_copy`; either way it is one dense block w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..batch import Batch, from_numpy_dtype, storage_dtype
 from ..types import DALIDataType
@@ -42,6 +44,8 @@ def sample_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
         array = _python_numbers(value, dtype)
     elif isinstance(value, (bytes, bytearray)):
         array = np.frombuffer(value, np.uint8)
+    elif isinstance(value, type):
+        raise InvalidData(f"the class {value.__module__}.{value.__qualname__} is no sample: was an object of it meant?")
     else:
         array = _foreign_array(value)
     return array if array.dtype in _KNOWN else _converted(array)
@@ -54,6 +58,7 @@ def _converted(array: np.ndarray) -> np.ndarray:
     """An array of foreign byte order in native order; others have no DALIDataType."""
     native = array.dtype.newbyteorder("=")
     if native in _KNOWN:
+        limits.check_array(array, "a sample in another byte order")
         return array.astype(native)
     raise UnsupportedTypeError(
         f"elements of numpy dtype {array.dtype} are not supported (supported: bool, integers of 8 to 64 bits, float16, float32, float64)"
@@ -180,7 +185,7 @@ class Converter:
     def _dense(self, array: np.ndarray, kind: DALIDataType | None) -> Batch:
         if self._no_copy and array.flags.c_contiguous:
             return _shared(Batch.from_values(array, dtype=kind))
-        values = self._new(array.nbytes, array.dtype, array.shape)
+        values = self._new(array.dtype, array.shape)
         np.copyto(values, array)
         return Batch.from_values(values, dtype=kind)
 
@@ -190,7 +195,7 @@ class Converter:
             return _shared(Batch.from_values(first[None]))
         if self._no_copy and first.nbytes * len(arrays) >= _WORTH_SHARING:
             return self._where_they_lie(arrays)
-        values = self._new(first.nbytes * len(arrays), first.dtype, (len(arrays), *first.shape))
+        values = self._new(first.dtype, (len(arrays), *first.shape))
         if first.ndim:
             np.concatenate(arrays, out=values.reshape(len(arrays) * first.shape[0], *first.shape[1:]))
         else:
@@ -202,8 +207,8 @@ class Converter:
             return self._where_they_lie(arrays)
         shapes = np.array([array.shape for array in arrays], np.int64)
         batch = Batch(shapes, from_numpy_dtype(arrays[0].dtype))
-        memory = self._allocate(int(batch.sizes().sum()))
-        batch.place(memory)
+        batch.reserve(self._allocate)
+        memory = batch.owner
         flat = memory.view(arrays[0].dtype) if memory.nbytes % arrays[0].itemsize == 0 else memory
         end = 0
         for array in arrays:
@@ -228,8 +233,19 @@ class Converter:
         copy.layout = source.layout
         return copy
 
-    def _new(self, size: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        return self._allocate(size)[:size].view(dtype).reshape(shape)
+    def _new(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """An array for equal samples."""
+        size = math.prod(shape) * dtype.itemsize
+        if size >= limits.CHECKED:
+            sample = limits.check_cap(shape[1:], dtype.itemsize, "a sample")
+            try:
+                memory = self._allocate(size)
+            except limits.TooLarge as error:
+                text = f"a sample of shape {shape[1:]} has {sample:,} bytes, the batch of {shape[0]} has {size:,}"
+                raise limits.TooLarge(f"{text}: {error}") from None
+        else:
+            memory = self._allocate(size)
+        return memory[:size].view(dtype).reshape(shape)
 
 
 _WORTH_SHARING = 64 * 1024
@@ -245,8 +261,7 @@ def _shared(batch: Batch) -> Batch:
 def _gathered(source: Batch, allocate: Allocate) -> Batch:
     """A copy of a batch in one piece."""
     copy = Batch(source.shapes, source.dtype)
-    memory = allocate(int(source.sizes().sum()))
-    copy.place(memory)
+    copy.reserve(allocate)
     for k in range(len(source)):
         copy.sample(k)[...] = source.sample(k)
     return copy

@@ -9,10 +9,11 @@ import statistics
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
+from .._processes import python_command
+from ..errors import lines_of
 from . import program, report, rival
 from .consumer import Step
 from .measure import Measurement, measure
@@ -136,7 +137,7 @@ def _told(error: Exception, target: str) -> str:
     else:
         found = f"{type(error).__name__}: {error}"
     file = Path(target.rpartition(":")[0]).resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file]
+    lines = [line for name, line in lines_of(error) if Path(name).resolve() == file]
     return f"{found} ({file.name}, line {lines[-1]})" if lines else found
 
 
@@ -226,7 +227,7 @@ def versus(made: Any, target: str, settings: dict[str, Any], iterations: int) ->
     file, _, name = target.rpartition(":")
     source = Path(rival.__file__).read_text(encoding="utf-8")
     child = subprocess.Popen(
-        [sys.executable, "-c", source, file, name, json.dumps(settings)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python_command(source, file, name, json.dumps(settings)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     pipeline = program.make(made, settings)
     try:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._processes import python_command
 from . import machine
 from .setup import Setup
 
@@ -236,16 +237,20 @@ def _file_system(place: Path, proc: Path) -> str:
 
 def kernel_cache(setup: Setup) -> Finding | None:
     """Compiled kernels cannot be kept."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        places = [Path(chosen)]
-    else:
-        places = [Path(__file__).resolve().parent.parent, Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
-    if any(_writable(place) for place in places):
+    from ..compiled import kernel_store
+
+    try:
+        root = kernel_store.chosen_root(os.environ.get("NUMBA_CACHE_DIR"))
+        reason = None if _writable(root) else f"{root} cannot be written"
+        if reason is None and kernel_store.store_in(root).folder.exists():
+            kernel_store.store_in(root).check()
+    except kernel_store.Refused as refusal:
+        reason = str(refusal)
+    if reason is None:
         return None
     return Finding(
-        "kernel_cache", f"compiled kernels cannot be kept ({' and '.join(map(str, places))} cannot be written): every process compiles "
-        "them anew, which takes seconds", "Set NUMBA_CACHE_DIR to a folder that can be written",
+        "kernel_cache", f"compiled kernels cannot be kept ({reason}): every process compiles them anew, which takes seconds",
+        "Set NUMBA_CACHE_DIR to a folder that belongs to you and that only you can write",
     )  # fmt: skip
 
 
@@ -343,7 +348,7 @@ def _probe() -> dict[str, Any] | None:
     import subprocess
 
     try:
-        done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=3, check=False)
+        done = subprocess.run(python_command(_PROBE), capture_output=True, text=True, timeout=3, check=False)
         return json.loads(done.stdout)
     except (subprocess.TimeoutExpired, OSError, ValueError):
         return None

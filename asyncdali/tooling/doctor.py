@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ..operators.decode import jpeg_library
 from . import checks, machine, setup
 from .checks import Finding
 
@@ -80,4 +81,5 @@ def run(options: argparse.Namespace) -> int:
             f"{machine.cores()} usable CPUs (affinity {machine.allowed_cores()}, quota {'none' if quota is None else f'{quota:g}'}), "
             f"{open_now} of {limit} file descriptors open; {len(checks.ALL)} checks, {len(found) or 'nothing'} found"
         )
+        print(f"JPEG decoding: {jpeg_library.described()}")
     return 1 if found else 0

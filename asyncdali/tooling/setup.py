@@ -56,8 +56,7 @@ def setup_of(pipeline: Any) -> Setup:
     made.sources = {group.name: group.description.source for group in groups}
     for instance in order:
         made.gpu = made.gpu or instance.device in ("gpu", "mixed")
-        if instance.schema.name.startswith(("readers.", "experimental.readers.")):
-            made.places += _places(instance.constants)
+        made.places += _places(instance.constants)
     return made
 
 

@@ -92,3 +92,103 @@ CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaite
 def test_interrupts_at_any_instant_of_run(seconds):
     done = run_script(RAIN, seconds, *CASES, timeout=60 + len(CASES) * seconds)
     assert done.stdout == "nothing lost\n", done.stderr
+
+
+BUILDS = """
+    import re, sys, threading, time
+    import numpy as np
+    from pathlib import Path
+    from helpers.images import encode, picture
+    from helpers.interrupts import Interrupts
+    from helpers.pipelines import pipeline_of
+    from helpers.processes import children, descriptors
+    from helpers.sources import Positions
+    from asyncdali import Pipeline, fn
+
+    folder, seconds, name = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+    interrupts = Interrupts(Pipeline.build)
+    files = [str(Path(folder) / f"{k}.jpg") for k in range(8)]
+    for k, file in enumerate(files):
+        Path(file).write_bytes(encode(picture(20, 30, seed=k), "JPEG"))
+
+    def batches():
+        while True:
+            yield np.zeros((4, 2), np.float32)
+
+    async def awaited(k):
+        return np.zeros((4, 2), np.float32)
+
+    def decoded():
+        data, labels = fn.readers.file(files=files)
+        return fn.resize(fn.decoders.image(data), size=[8, 8]), labels
+
+    def called():
+        return fn.external_source(lambda k: np.zeros((4, 2), np.float32))
+
+    GRAPHS = {
+        "random": lambda: fn.random.uniform(range=(0, 1), shape=[2]),
+        "called": called,
+        "awaited": lambda: fn.external_source(awaited),
+        "decoded": decoded,
+        "fork": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
+        "spawn": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
+        "forkserver": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
+        "iterator": lambda: fn.external_source(batches, parallel=True),
+    }
+
+    def threads():
+        return sorted(thread.name for thread in threading.enumerate() if re.match("asyncdali-[0-9a-f]+-", thread.name))
+
+    def loops():
+        return sum(thread.name.endswith("loop") for thread in threading.enumerate())
+
+    def made():
+        method = name if name in ("spawn", "forkserver") else "fork"
+        workers = 1 if name == "iterator" else 2
+        return pipeline_of(GRAPHS[name], batch_size=4, py_num_workers=workers, py_start_method=method)
+
+    began = time.monotonic()
+    for _ in range(2):  # what is there once in a process comes now
+        pipe = made()
+        began = time.monotonic()
+        pipe.build()
+        duration = time.monotonic() - began
+        pipe.run()
+        pipe.close()
+        del pipe
+    before, open_before = threads(), descriptors()
+    assert not before and not children()
+    limit, step, interrupted, rounds = time.monotonic() + seconds, 0, 0, 0
+    while time.monotonic() < limit:
+        step, rounds = (step + 1) % 97, rounds + 1
+        pipe = made()
+        interrupts.after(max(1e-6, 1.2 * duration * step / 97))
+        try:
+            pipe.build()
+            interrupts.rain(0)
+        except KeyboardInterrupt:
+            interrupted += 1
+            interrupts.rain(0)
+            if pipe._session is None:  # else the build was over
+                assert not children(), (step, children())
+                assert threads() == before, (step, threads())
+                assert descriptors().keys() == open_before.keys(), (step, descriptors(), open_before)
+            if rounds % 8 == 0:
+                pipe.run()
+        pipe.close()
+        assert not children() and threads() == before, (step, children(), threads())
+        del pipe
+    assert descriptors().keys() == open_before.keys(), (descriptors(), open_before)
+    assert loops() <= 2
+    assert interrupted > rounds // 4, (interrupted, rounds)
+    print("nothing left")
+    print(name, interrupted, "interrupts in", rounds, "builds", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("name", ["random", "called", "awaited", "decoded", "fork", "iterator", "forkserver", "spawn"])
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(20, marks=pytest.mark.slow)])
+def test_interrupts_at_any_instant_of_build(name, seconds, tmp_path):
+    done = run_script(BUILDS, tmp_path, seconds, name, timeout=90 + 2 * seconds, PYTHONWARNINGS="ignore")
+    assert done.stdout == "nothing left\n", done.stderr
+    print(done.stderr)

@@ -281,3 +281,35 @@ def test_libraries_get_one_thread(make_pool, monkeypatch):
     for iteration in range(4):
         assert ask(pool, iteration).outputs[0].sample(0).tolist() == [1, 1, 3]
     assert cv2.getNumThreads() == 4
+
+
+@pytest.mark.parametrize(
+    ("result", "kind", "what"),
+    [
+        (np.float32, "samples", "sample 0 of iteration 0, epoch 0.*the class numpy.float32 is not accepted as a sample"),
+        (int, "samples", "sample 0 of iteration 0, epoch 0.*the class int is not accepted as a sample"),
+        (None, "samples", "sample 0 of iteration 0, epoch 0.*a sample of type NoneType is not accepted"),
+        (np.float32, "batch", "batch 0, epoch 0.*the class numpy.float32 is not accepted as a batch"),
+        (None, "batch", "batch 0, epoch 0.*a batch of type NoneType is not accepted"),
+        ([np.zeros(2), np.float32], "batch", "sample 1 of batch 0, epoch 0.*the class numpy.float32 is not accepted as a sample"),
+        ([np.float32, np.zeros(2)], "batch", "sample 0 of batch 0, epoch 0.*the class numpy.float32 is not accepted as a sample"),
+        ([np.zeros(1 << 20), None], "batch", "sample 1 of batch 0, epoch 0.*a sample of type NoneType is not accepted"),
+    ],
+)
+def test_a_class_or_nothing_in_place_of_data(make_pool, result, kind, what):
+    pool = make_pool(lambda position: result, kind, workers=1, batch_size=2)
+    with pytest.raises(TypeError, match=rf"(?s)\(worker 0, process \d+\), {what}"):
+        pool.receive(pool.submit(0, 0, 0), timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("result", "what"),
+    [
+        ((np.zeros(2), np.float32), "sample 0 of iteration 0, epoch 0, output 1.*the class numpy.float32"),
+        (np.float32, r"sample 0 of iteration 0, epoch 0.*2 components are expected \(num_outputs\), not the class numpy.float32"),
+    ],
+)
+def test_a_class_where_several_outputs_are_expected(result, what):
+    source = Source(lambda info: result, "samples", 2, name="pictures", num_outputs=2)
+    with WorkerPool([source], num_workers=1) as pool, pytest.raises(TypeError, match=rf"(?s)pictures \(worker 0, process \d+\), {what}"):
+        pool.receive(pool.submit(0, 0, 0), timeout=60)

@@ -439,3 +439,63 @@ def test_an_iterator_cannot_be_walked_again(make_pool):
         with pytest.raises(WorkerDied, match=r"lines: worker 0.*SIGKILL.*list_iterator.*state_dict"):
             ask(pool, 2)
     assert ask(pool, 5, source=1).count == 4
+
+
+SLOW_START = '''
+import os, sys, time
+import numpy as np
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+while os.path.exists(os.path.join(FOLDER, "wait")):
+    open(os.path.join(FOLDER, f"importing-{os.getpid()}"), "w").close()
+    time.sleep(0.01)
+
+def sample(info):
+    return np.int32([info.idx_in_epoch])
+'''
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_kills_of_a_worker_that_starts_are_not_for_good(make_pool, tmp_path, monkeypatch, workers):
+    """Of one worker: what waits for it fails, and the next request tries again. Of two: the other one works, the place is filled later."""
+    (tmp_path / "slow_start_of_a_worker.py").write_text(SLOW_START)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import slow_start_of_a_worker
+
+    monkeypatch.setattr(crew, "LONGEST_PAUSE", 0.0)
+    pool = make_pool(Source(slow_start_of_a_worker.sample, "samples", 4), workers=workers, start_method="spawn")
+    ask(pool)
+    (tmp_path / "wait").touch()
+    kill_and_wait(pool.pids[0])
+    for number in range(crew.FAILED_STARTS):
+        for _ in range(2000):  # until a new one imports
+            importing = [pid for pid in pool.pids if (tmp_path / f"importing-{pid}").exists()]
+            if importing:
+                break
+            look(pool, number)
+            time.sleep(0.01)
+        (tmp_path / f"importing-{importing[0]}").unlink()
+        kill_and_wait(importing[0])
+    if workers == 1:
+        with pytest.raises(WorkerDied, match="before it was ready, 3 times in a row"):
+            ask(pool, 10)
+            ask(pool, 11)
+    else:
+        assert ask(pool, 10).outputs[0].sample(0)[0] == 40
+    (tmp_path / "wait").unlink()
+    for _ in range(2000):
+        try:
+            batch = ask(pool, 12)
+        except WorkerDied:
+            assert workers == 1
+            continue
+        if len(pool.pids) == workers:
+            break
+    assert len(pool.pids) == workers
+    assert [int(batch.outputs[0].sample(k)[0]) for k in range(4)] == [48, 49, 50, 51]
+
+
+def look(pool, number):
+    """Give the pool a chance to see who died."""
+    ticket = pool.submit(0, number, 0)
+    pool.ready(ticket)
+    pool.cancel(ticket)

@@ -37,6 +37,11 @@ class Interrupts:
         if not self._over and signal.getitimer(signal.ITIMER_REAL) == (0, 0):
             signal.setitimer(signal.ITIMER_REAL, 2e-5)
 
+    def after(self, seconds: float) -> None:
+        """One, at the first chance after so many seconds."""
+        self._over = False
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
     def rain(self, seconds: float) -> None:
         """One after another, so many seconds apart; 0: no more."""
         self._over = seconds == 0

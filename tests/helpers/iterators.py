@@ -74,6 +74,6 @@ def walk(iterator: Any, steps: int) -> list[Any]:
             found.append(numbers(next(iterator)))
         except StopIteration:
             found.append(None)
-            if not iterator._auto_reset:
+            if iterator._auto_reset == "no":
                 iterator.reset()
     return found

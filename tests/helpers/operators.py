@@ -7,6 +7,7 @@ and so also prepares (decoders).
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators import load_registry
-from asyncdali.operators.base import Arguments, Environment, Iteration, Operator, PythonJob, Spec, Step
+from asyncdali.operators.base import Arguments, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec, Step
 from asyncdali.runtime.jobs import CompiledSamples, PythonSamples
 from asyncdali.types import DALIDataType
 
@@ -53,6 +54,28 @@ def run_step(step: Step, count: int) -> None:
     assert (scratch[:first] == 0xA5).all() and (scratch[first + step.scratch_bytes :] == 0xA5).all(), "a step left its scratch"
 
 
+def first_iteration(operator: Operator, count: int) -> Iteration:
+    """What an operator knows of the first iteration of a fresh pipeline."""
+    return Iteration(0, count, position=operator.start)
+
+
+def prepare(operator: Operator, inputs: list[Batch], arguments: Arguments, iteration: Iteration, work: Callable[[Any], None]) -> None:
+    """Prepare an iteration: `work` does each job."""
+
+    def jobs():
+        iteration.prepared = yield from operator.prepare(inputs, arguments, iteration)
+
+    for job in jobs():
+        work(job)
+
+
+def run_compiled(job: Any) -> None:
+    """Do a job of compiled steps."""
+    assert isinstance(job, CompiledJob)
+    for step in job.steps:
+        run_step(step, job.count)
+
+
 def run(
     name: str, samples: list[np.ndarray], layout: str = "", per_sample: dict[str, Any] | None = None, **constants: Any
 ) -> list[np.ndarray]:
@@ -67,7 +90,7 @@ def run_all(
     source = batch_of(samples, layout)
     inputs = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
     operator = make(name, len(samples), constants, inputs)
-    planned = operator.plan([source], Arguments(operator.spec, inputs, len(samples)), Iteration(0, len(samples)))
+    planned = operator.plan([source], Arguments(operator.spec, inputs, len(samples)), first_iteration(operator, len(samples)))
     memories = []
     for output in planned.outputs:
         if output.values is None and output.alias_of is None:
@@ -98,14 +121,16 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
     named = {key: _batch_of_data(value.samples) for key, value in arguments.items() if isinstance(value, PerSample)}
     constants = {key: value for key, value in arguments.items() if key not in named}
     operator = make(name, count, constants, named, len(inputs))
-    bound, iteration, thread = Arguments(operator.spec, named, count), Iteration(0, count), WorkerState()
+    bound, iteration, thread = Arguments(operator.spec, named, count), first_iteration(operator, count), WorkerState()
 
     def run_job(job: PythonSamples | CompiledSamples) -> None:
         job.work(thread)
         job.raise_error()
 
-    for job in operator.prepare(batches, bound, iteration):
+    def do(job: PythonJob | CompiledJob) -> None:
         run_job(PythonSamples(job) if isinstance(job, PythonJob) else CompiledSamples(job.count, [(None, step) for step in job.steps]))
+
+    prepare(operator, batches, bound, iteration, do)
     planned = operator.plan(batches, bound, iteration)
     output = planned.outputs[0]
     if not output.is_placed:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncdali import fn
 from asyncdali.errors import SampleError
 
 from . import operators
+from .pipelines import pipeline_of
 
 _ENUMS = ("DALIDataType", "DALIInterpType", "DALIImageType")
 
@@ -41,6 +43,24 @@ def dali_outputs(
     built = pipeline()
     built.build()
     return [[np.array(output.at(i)) for i in range(count)] for output in built.run()]
+
+
+def our_outputs(
+    name: str, inputs: Sequence[Sequence[np.ndarray]], layouts: Sequence[str], per_sample: dict[str, Any] | None = None, **constants: Any
+) -> list[list[np.ndarray]]:
+    """The same from asyncdali: through a pipeline, as :func:`dali_outputs` asks DALI."""
+    count = len(inputs[0]) if inputs else len(next(iter((per_sample or {}).values())))
+    operator: Any = fn
+    for part in name.split("."):
+        operator = getattr(operator, part)
+
+    def graph() -> Any:
+        nodes = [fn.external_source(_feeder(samples), layout=layout or None) for samples, layout in zip(inputs, layouts, strict=True)]
+        made = operator(*nodes, **{key: fn.external_source(_feeder(values)) for key, values in (per_sample or {}).items()}, **constants)
+        return tuple(made) if isinstance(made, (list, tuple)) else made
+
+    with pipeline_of(graph, batch_size=count) as pipeline:
+        return [[np.array(output.at(i)) for i in range(count)] for output in pipeline.run()]
 
 
 def dali_output(name: str, samples: Sequence[np.ndarray], layout: str = "", per_sample: Any = None, **constants: Any) -> list[np.ndarray]:

@@ -78,12 +78,10 @@ class CounterProbe(Operator):
     eager = True
     stateful = True
 
-    def __init__(self, spec, environment):
-        super().__init__(spec, environment)
-        self.position = 0
+    start = 0
 
-    def advanced(self, samples):
-        return self.position + samples
+    def after(self, position, samples):
+        return position + samples
 
     def save(self, position):
         return position
@@ -97,7 +95,7 @@ class CounterProbe(Operator):
         hook = self.spec.constant("hook")
         if hook is not None:
             hook(iteration.index, arguments.count)
-        return Planned([Batch.from_values(self.position + np.arange(arguments.count))])
+        return Planned([Batch.from_values(iteration.position + np.arange(arguments.count))])
 
 
 @register

@@ -241,7 +241,8 @@ def _write_named(folder: Path) -> dict[str, Any]:
 def _call_named(lib: Any, arguments: dict[str, Any]) -> Any:
     """io.file.read of four files, again and again."""
     names = [np.frombuffer(f"{arguments['folder']}/{k}.bin".encode(), np.uint8) for k in range(4)]
-    return lib.fn.io.file.read(lib.fn.external_source(lambda: names))
+    more = {"allow_remote_entries": True} if "://" in arguments["folder"] else {}
+    return lib.fn.io.file.read(lib.fn.external_source(lambda: names), **more)
 
 
 EVERY_KIND = {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.errors import SampleError
-from asyncdali.operators.base import Arguments, CompiledJob, Iteration
+from asyncdali.operators.base import Arguments
 
 from . import operators as harness
 
@@ -60,11 +60,8 @@ def plan(name: str, inputs: list[Batch], named: dict[str, Batch], constants: dic
     count = len(inputs[0]) if inputs else len(next(iter(named.values()))) if named else count or 0
     operator = harness.make(name, count, constants, named, len(inputs))
     operator.infer([item.dtype for item in inputs])
-    arguments, iteration = Arguments(operator.spec, named, count), Iteration(0, count)
-    for job in operator.prepare(inputs, arguments, iteration):
-        assert isinstance(job, CompiledJob)
-        for step in job.steps:
-            harness.run_step(step, job.count)
+    arguments, iteration = Arguments(operator.spec, named, count), harness.first_iteration(operator, count)
+    harness.prepare(operator, inputs, arguments, iteration, harness.run_compiled)
     return operator.plan(inputs, arguments, iteration)
 
 

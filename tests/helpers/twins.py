@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from asyncdali.batch import Batch
-from asyncdali.operators.base import Arguments, CompiledJob, Iteration
+from asyncdali.operators.base import Arguments
 
 from . import kernels
-from .operators import batch_of, make, run_step
+from .operators import batch_of, first_iteration, make, prepare, run_compiled, run_step
 
 GUARD = 64
 
@@ -40,11 +40,8 @@ def outputs_of(
     operator = make(name, count, constants, named, len(sources))
     if gpu:
         operator = type(operator)(replace(operator.spec, device="gpu"), replace(operator.environment, gpu=cast(Any, object())))
-    arguments, iteration = Arguments(operator.spec, named, count), Iteration(0, count)
-    for job in operator.prepare(sources, arguments, iteration):
-        assert isinstance(job, CompiledJob)
-        for step in job.steps:
-            run_step(step, count)
+    arguments, iteration = Arguments(operator.spec, named, count), first_iteration(operator, count)
+    prepare(operator, sources, arguments, iteration, run_compiled)
     planned = operator.plan(sources, arguments, iteration)
     memories = []
     for output in planned.outputs:

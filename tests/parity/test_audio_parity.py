@@ -107,6 +107,32 @@ def test_nonsilent_region(dtype):
     assert equal >= total - (3 if dtype == "float32" else 0), (equal, total)
 
 
+def loud_then_quiet(rng):
+    """A second or more of noise, the rest of it some 100 dB below."""
+    length = int(rng.integers(16000, 60000))
+    signal, loud = rng.standard_normal(length), int(length * rng.uniform(0.1, 0.5))
+    signal[:loud] *= 10 ** rng.uniform(-1, 1)
+    signal[loud:] *= 10 ** rng.uniform(-5, -2)
+    return signal.astype(np.float32)
+
+
+@pytest.mark.parametrize("reset", [8192, -1])
+def test_nonsilent_region_after_something_loud(reset):
+    """Ours is what double precision gives for every window; DALI's running FLOAT sums keep the errors of the loud part."""
+    rng, window = np.random.default_rng(1), 2048
+    signals = [loud_then_quiet(rng) for _ in range(24)]
+    constants = {"cutoff_db": -60.0, "window_length": window, "reset_interval": reset}
+    theirs = dali_outputs("nonsilent_region", [signals], [""], **constants)
+    ours = harness.run_all("nonsilent_region", signals, **constants)
+    ends = np.zeros((2, len(signals)), int)
+    for i, signal in enumerate(signals):
+        power = np.convolve(signal.astype(np.float64) ** 2, np.ones(window), "valid")
+        loud = np.flatnonzero(power >= power.max() * 1e-6)
+        assert (int(ours[0][i]), int(ours[1][i])) == (loud[0], loud[-1] + window - loud[0])
+        ends[:, i] = [int(begin[i]) + int(length[i]) for begin, length in (theirs, ours)]
+    assert np.abs(ends[0] - ends[1]).max() > 1000
+
+
 @pytest.mark.parametrize(
     "name, shape, dtype, constants", [
         ("spectrogram", (100,), "float32", {"center_windows": False}), ("spectrogram", (100,), "float32", {"nfft": 100}),

@@ -90,7 +90,8 @@ def test_box_layouts(layout):
 @pytest.mark.parametrize(
     "constants", [
         {"scaling": [0.5]}, {"aspect_ratio": [1.0]}, {"threshold_type": "area"}, {"num_attempts": 0}, {"crop_shape": [5, 5]},
-        {"crop_shape": [5, 5], "input_shape": [9, 9], "scaling": [0.5, 1.0]}, {"bbox_layout": "xyzXYZ"},
+        {"crop_shape": [5, 5], "input_shape": [9, 9], "scaling": [0.5, 1.0]},
+        {"crop_shape": [5, 5], "input_shape": [9, 9], "allow_no_crop": True}, {"bbox_layout": "xyzXYZ"},
     ],
 )  # fmt: skip
 def test_both_refuse(constants):

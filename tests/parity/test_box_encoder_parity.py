@@ -25,6 +25,53 @@ def random_boxes(rng, count):
     return corners.reshape(count, 4).astype(np.float32)
 
 
+def grid_boxes(rng, count, steps):
+    """Boxes with corners on a coarse grid: many are equal, and many overlaps tie."""
+    corner, extent = rng.integers(0, steps, (count, 2)), rng.integers(1, steps, (count, 2))
+    return (np.concatenate([corner, np.minimum(corner + extent, steps)], axis=1) / steps).astype(np.float32)
+
+
+def targets(boxes, anchors, **constants):
+    """(ours, DALI's) outputs; labels count the boxes from 1."""
+    labels = [np.arange(1, len(rows) + 1, dtype=np.int32) for rows in boxes]
+    named = {"anchors": [float(x) for x in np.ravel(anchors)], **constants}
+    return ours(boxes, labels, **named), dali_outputs("box_encoder", [boxes, labels], ["", ""], **named)
+
+
+def boxes_of(*rows):
+    return [np.array(rows, np.float32)]
+
+
+TIES = {
+    "equal boxes": (boxes_of((0.2, 0.2, 0.5, 0.5), (0.2, 0.2, 0.5, 0.5)), [(0.2, 0.2, 0.5, 0.5), (0.2, 0.2, 0.5, 0.51)], [2, 2]),
+    "a small box in two anchors of one size": (boxes_of((0.5, 0.5, 0.6, 0.6)), [(0, 0, 0.75, 0.75), (0.25, 0.25, 1, 1)], [0, 1]),
+    "a box that meets no anchor": (boxes_of((0.8, 0.8, 0.9, 0.9)), [(0, 0, 0.1, 0.1), (0.1, 0, 0.2, 0.1), (0.2, 0, 0.3, 0.1)], [0, 0, 1]),
+    "equal anchors": (boxes_of((0, 0, 0.5, 0.5), (0.5, 0.5, 1, 1)), [(0, 0, 0.5, 0.5)] * 3, [1, 1, 2]),
+    "an overlap that equals the criterion": (boxes_of((0, 0, 0.5, 1), (0.5, 0, 1, 1)), [(0, 0, 1, 1), (0, 0, 1, 1)], [0, 2]),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_the_last_of_equal_overlaps_wins(name):
+    boxes, anchors, expected = TIES[name]
+    mine, theirs = targets(boxes, anchors, criteria=0.5)
+    assert theirs[1][0].tolist() == expected
+    np.testing.assert_array_equal(mine[1][0], theirs[1][0])
+    np.testing.assert_array_equal(mine[0][0], theirs[0][0])
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("criteria", [0.0, 0.25, 1 / 3, 0.5, 1.0])
+def test_boxes_and_anchors_on_a_grid(criteria, offset):
+    rng = np.random.default_rng(5)
+    for steps in (2, 3, 5):
+        anchors = grid_boxes(rng, 10, steps)
+        mine, theirs = targets([grid_boxes(rng, n, steps) for n in rng.integers(0, 8, 64)], anchors, criteria=criteria, offset=offset)
+        for i in range(64):
+            np.testing.assert_array_equal(mine[1][i], theirs[1][i])
+            np.testing.assert_allclose(mine[0][i], theirs[0][i], rtol=1e-5, atol=3e-5 if offset else 1e-7)
+
+
 FULL = {"offset": True, "scale": 300.0, "means": [0.1, 0.2, 0.3, 0.4], "stds": [0.1, 0.1, 0.2, 0.2]}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import random
 import warnings
 
 import numpy as np
@@ -507,3 +508,25 @@ def test_serialized_source_becomes_an_input():
         copy.feed_input("__ExternalSource_0", np.int32([5, 6]))
         found.append(content(copy.run()[0]))
     assert found[0] == found[1] == [5, 6]
+
+
+def drawn(info):
+    return np.array([np.random.rand(), random.random()])
+
+
+def test_generators_in_worker_processes():
+    """DALI's forked workers inherit numpy's state, so all of them draw the same numbers; ours are seeded, each differently."""
+    np.random.seed(3)
+    inherited = set(np.random.rand(64).tolist())
+    found = []
+    for library in LIBRARIES:
+        np.random.seed(3)
+        pipe = make(
+            library, lambda lib: lib.fn.external_source(drawn, parallel=True, batch=False), py_num_workers=2, py_start_method="fork"
+        )
+        found.append(np.array([np.array(sample) for _ in range(3) for sample in pipe.run()[0]]))
+        del pipe
+    ours, theirs = found
+    assert set(theirs[:, 0].tolist()) <= inherited
+    assert not set(ours[:, 0].tolist()) & inherited
+    assert len(set(ours.ravel().tolist())) == ours.size

@@ -7,8 +7,7 @@ import tarfile
 
 import numpy as np
 import pytest
-
-from asyncdali.readers.order import SampleOrder
+from helpers.orders import Cursor
 
 pytest.importorskip("nvidia.dali", reason="compares with NVIDIA DALI, which is not installed")
 
@@ -59,7 +58,7 @@ def test_file_reader(one_file, case):
     batch, count, checkpointing = rng.randint(1, 7), rng.choice([rng.randint(2, 17), rng.randint(2, 120)]), rng.random() < 0.5
     options = random_options(rng, count)
     pipeline = build(batch, file_reader(one_file, count, options), checkpointing)
-    order = SampleOrder(count, batch, checkpointing=checkpointing, **options)
+    order = Cursor(count, batch, checkpointing=checkpointing, **options)
     assert {key: int(value) for key, value in pipeline.reader_meta("R").items() if key in order.meta()} == order.meta()
     for _ in range(rng.randint(3, 14)):
         assert order.next_batch().tolist() == next_indices(pipeline), options
@@ -89,7 +88,7 @@ def test_snapshots_and_restoring(one_file, case):
     batch, count = rng.randint(1, 7), rng.randint(2, 100)
     options = random_options(rng, count)
     make = file_reader(one_file, count, options)
-    pipeline, order = build(batch, make, True), SampleOrder(count, batch, checkpointing=True, **options)
+    pipeline, order = build(batch, make, True), Cursor(count, batch, checkpointing=True, **options)
     for _ in range(rng.randint(1, 9)):
         theirs = snapshot(pipeline.checkpoint())
         if options.get("seed") is not None:
@@ -100,7 +99,7 @@ def test_snapshots_and_restoring(one_file, case):
         order.next_batch()
     payload = pipeline.checkpoint()
     resumed = build(batch, make, True, checkpoint=payload)
-    ours = SampleOrder(count, batch, checkpointing=True, **options)
+    ours = Cursor(count, batch, checkpointing=True, **options)
     ours.restore(snapshot(payload))
     for _ in range(6):
         assert ours.next_batch().tolist() == next_indices(resumed), options
@@ -126,7 +125,7 @@ def test_webdataset_reader(tmp_path, case):
     batch, checkpointing = rng.randint(1, 7), rng.random() < 0.5
     options = random_options(rng, sum(sizes), containers=True)
     pipeline = build(batch, lambda: fn.readers.webdataset(paths=paths, ext=["cls"], dtypes=[types.INT32], **options)[0], checkpointing)
-    order = SampleOrder(sum(sizes), batch, containers=sizes, pre_permute=False, checkpointing=checkpointing, **options)
+    order = Cursor(sum(sizes), batch, containers=sizes, pre_permute=False, checkpointing=checkpointing, **options)
     for _ in range(rng.randint(3, 12)):
         assert order.next_batch().tolist() == next_indices(pipeline), options
 
@@ -134,6 +133,6 @@ def test_webdataset_reader(tmp_path, case):
 def test_a_long_list_takes_one_draw_per_element(one_file):
     options = {"random_shuffle": True, "initial_fill": 100, "seed": 3}
     pipeline = build(10_000, file_reader(one_file, 70_000, options), False)
-    order = SampleOrder(70_000, 10_000, **options)
+    order = Cursor(70_000, 10_000, **options)
     for _ in range(8):
         assert order.next_batch().tolist() == next_indices(pipeline)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, run_script, values
 from helpers.probes import CounterProbe, Probe, call, fail_at
+from helpers.rewriting import rewritten
+from helpers.stateful import Counted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -362,16 +364,6 @@ def test_random_bytes_are_refused(data):
         decode(data)
 
 
-def resealed(state, change):
-    """A checkpoint whose body was changed by `change` and whose digest is right."""
-    import hashlib
-
-    body = json.loads(state)["body"]
-    change(body)
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return json.dumps({"body": body, "digest": hashlib.sha256(text.encode()).hexdigest()}).encode()
-
-
 @pytest.mark.parametrize("value", [None, 3, "Philox", [], {}, "Philox_00_00:00_9", [1, 2, 3], [1, "x", 3], True])
 def test_a_state_of_another_kind(files, value):
     """Row 20."""
@@ -380,7 +372,7 @@ def test_a_state_of_another_kind(files, value):
     for name in ("U", "R"):
         if (name, value) == ("R", [1, 2, 3]):
             continue  # that one is a position
-        data = resealed(state, lambda body, name=name: body["operators"].update({name: value}))
+        data = rewritten(state, lambda body, name=name: body["operators"].update({name: value}))
         with pytest.raises(CheckpointError, match=rf'"{name}" cannot be restored'):
             make(graph, state=data).build()
 
@@ -390,11 +382,11 @@ def test_missing_parts():
     for key in ("operators", "graph", "iteration", "epoch", "version", "format"):
         for change in (lambda body, key=key: body.pop(key), lambda body, key=key: body.update({key: [1]})):
             with pytest.raises(CheckpointError):
-                make(draws, state=resealed(state, change)).build()
+                make(draws, state=rewritten(state, change)).build()
     with pytest.raises(CheckpointError, match=r"There's no checkpoint for operator \"U\""):
-        make(draws, state=resealed(state, lambda body: body["operators"].pop("U"))).build()
+        make(draws, state=rewritten(state, lambda body: body["operators"].pop("U"))).build()
     with pytest.raises(CheckpointError, match=r"version 2"):
-        make(draws, state=resealed(state, lambda body: body.update(version=2))).build()
+        make(draws, state=rewritten(state, lambda body: body.update(version=2))).build()
 
 
 def test_format(files):
@@ -476,3 +468,123 @@ def test_arrays_are_unchanged_by_checkpoints():
     copy = kept.copy()
     pipe.checkpoint()
     np.testing.assert_array_equal(kept, copy)
+
+
+# --- the data set is the same
+
+
+def test_a_renamed_file_is_refused(tmp_path):
+    from helpers.iterators import numbered_files
+
+    numbered_files(tmp_path, 5)
+    graph = lambda: fn.readers.file(file_root=str(tmp_path.parent), dir_filters=[tmp_path.name], file_filters=["*.bin"], name="R")[1]  # noqa: E731
+    state = make(graph).checkpoint()
+    make(graph, state=state).build()
+    os.rename(tmp_path / "002.bin", tmp_path / "0020.bin")  # the order is the same
+    with pytest.raises(CheckpointError, match=r"R: the names of its files"):
+        make(graph, state=state).build()
+    make(graph, state=state, strict=False).build()
+
+
+def test_a_moved_data_set_is_the_same(files, tmp_path):
+    import shutil
+
+    graph = lambda paths: lambda: fn.readers.file(files=paths, name="R")[1]  # noqa: E731
+    state = make(graph(files)).checkpoint()
+    moved = [shutil.copy(path, tmp_path) for path in files]
+    make(graph(moved), state=state).build()
+    make(graph([os.path.relpath(path) for path in moved]), state=state).build()
+    with pytest.raises(CheckpointError, match=r"R: the names of its files, or their order"):
+        make(graph([moved[1], moved[0], *moved[2:]]), state=state).build()
+
+
+def test_a_checkpoint_without_names(files):
+    """Earlier releases did not store them."""
+    graph = lambda: fn.readers.file(files=files, name="R")[1]  # noqa: E731
+    state = rewritten(make(graph).checkpoint(), lambda body: body["graph"]["operators"]["R"].pop("names"))
+    make(graph, state=state).build()
+
+
+# --- hostile: a digest that fits, and anything inside
+
+HOSTILE = [None, True, -1, 0, 3, 2**63, 10**30, 1.5, "", "x", [], [1], [[]], {}, {"x": 1}, [["batch", 10**18]],
+           [["end", -1]], "ahead", "here"]  # fmt: skip
+
+
+def places(data, path=()):
+    """Paths of all that is in JSON data."""
+    yield path
+    if isinstance(data, dict):
+        for key in data:
+            yield from places(data[key], (*path, key))
+    elif isinstance(data, list):
+        for k, item in enumerate(data):
+            yield from places(item, (*path, k))
+
+
+def put(body, path, value):
+    """Put `value` at a place of the body; None as a value removes what is there."""
+    *way, last = path
+    for key in way:
+        body = body[key]
+    if value is None and isinstance(body, dict):
+        del body[last]
+    else:
+        body[last] = value
+
+
+def hostile_graph(files, parallel):
+    def source(position):
+        if position >= 3:
+            raise StopIteration
+        return [np.int64([position])]
+
+    return lambda: (
+        fn.readers.file(files=files, name="R", random_shuffle=True)[1], fn.random.uniform(name="U"),
+        fn.external_source(Counted(9), snapshot_every=3, name="S", cycle="raise", parallel=parallel), fn.external_source(source, name="P"),
+    )  # fmt: skip
+
+
+def check_hostile(files, parallel, strides):
+    graph = hostile_graph(files, parallel)
+    pipe = make(graph, batch_size=1, prefetch_queue_depth=3)
+    for _ in range(2):
+        pipe.run()
+    state = pipe.checkpoint()
+    body = json.loads(state)["body"]
+    assert body["ahead"]["ended"] == "ahead" and body["operators"]["S"]["asks"] == [["batch", 2]]
+    tried, step = 0, 0
+    for path in list(places(body))[1:]:
+        for value in HOSTILE:
+            step += 1
+            if step % strides:
+                continue
+            data = rewritten(state, lambda body, path=path, value=value: put(body, path, value))
+            restored = make(graph, state=data, batch_size=1)
+            try:
+                restored.build()
+            except CheckpointError:
+                pass
+            else:
+                if path[:1] in (("epoch",), ("iteration",)):
+                    assert value is not True and 0 <= value < 2**62
+                for _ in range(2):  # what is accepted has a meaning
+                    try:
+                        restored.run()
+                    except StopIteration:
+                        restored.reset()
+                    except ValueError as error:  # a worker is given its state when the first batch is asked for
+                        assert parallel and "'S'" in str(error)
+            restored.close()
+            tried += 1
+    return tried
+
+
+def test_hostile_contents_are_refused_or_have_a_meaning(files):
+    assert check_hostile(files, False, 3) > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", [False, True])
+def test_hostile_contents_everywhere(files, parallel):
+    assert check_hostile(files, parallel, 1) > 500

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numba import config, njit
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import CompileResultCacheImpl
 
-from asyncdali.compiled import cache, step
+from asyncdali.compiled import kernel_store, step
 from asyncdali.compiled.intrinsics import float_of_bits, larger, load_i64, local_array, smaller, store_f32, store_i64
 
 
@@ -28,11 +27,16 @@ def made(number):
     return add
 
 
+def _nothing(value):
+    pass
+
+
 @pytest.fixture
-def nowhere_to_write(monkeypatch):
-    """No folder for Numba's cache: read-only packages and home."""
-    monkeypatch.setattr(CompileResultCacheImpl, "_locator_classes", [])
-    monkeypatch.setattr(cache, "_warned", False)
+def nowhere_to_write(monkeypatch, tmp_path):
+    """No folder for kernels, not even a temporary one."""
+    monkeypatch.setattr(config, "CACHE_DIR", "/proc/none")
+    monkeypatch.setattr(kernel_store, "_temporary_root", lambda: Path("/proc/none"))
+    monkeypatch.setattr(kernel_store, "_notified", False)
 
 
 def test_compiles_without_a_cache_and_says_so_once(nowhere_to_write):
@@ -43,34 +47,15 @@ def test_compiles_without_a_cache_and_says_so_once(nowhere_to_write):
     assert len(caught) == 1
 
 
-def _nothing(value):
-    pass
-
-
-def test_a_full_disk_does_not_stop_the_compilation(monkeypatch):
+def test_a_full_disk_does_not_stop_the_compilation(monkeypatch, tmp_path):
     def full(*_args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(CompileResultCacheImpl, "reduce", lambda *_: full())
-    monkeypatch.setattr(cache, "_warned", False)
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_store.Store, "_write", full)
+    monkeypatch.setattr(kernel_store, "_notified", False)
     with pytest.warns(RuntimeWarning, match="No space left"):
         assert step.Compiled(made(11), 1, ("full disk", 11))(1) == 12
-
-
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("size", [0, 20])
-def test_damaged_cache_files_are_replaced(monkeypatch, tmp_path, kind, size):
-    """After a crash of the machine, say; Numba raises at every start until someone deletes them."""
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-    variant = ("damaged", kind, size)
-    assert step.Compiled(made(2), 1, variant)(1) == 3
-    for path in tmp_path.rglob(f"*.{kind}"):
-        os.truncate(path, size)
-    assert step.Compiled(made(2), 1, variant)(1) == 3
-    assert all(path.stat().st_size > size for path in tmp_path.rglob(f"*.{kind}"))
-    again: Any = step.Compiled(made(2), 1, variant)
-    assert again(1) == 3
-    assert again._keep.cache_hits == 1
 
 
 def test_symbols_are_unique_over_processes(monkeypatch, tmp_path):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from numba import config
 
 from asyncdali import fn, pipeline_def, types
+from asyncdali.compiled import cache
 from asyncdali.graph.plan import PlannedOperator, build_plan
 from asyncdali.runtime import compiling
 
@@ -59,8 +63,8 @@ def test_more_than_a_pipe_holds_is_left_out(monkeypatch):
     assert _told(_operators()) == ["flip", "random.coin_flip", "flip"]
 
 
-def _misses(text: bytes, cache: Path) -> int:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+def _misses(text: bytes, folder: Path) -> int:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
     done = subprocess.run([sys.executable, "-c", _PROGRAM], input=text, capture_output=True, env=environment, check=True)
     return int(done.stdout)
 
@@ -69,6 +73,22 @@ def test_what_it_compiled_is_found(tmp_path):
     text = compiling.described([item for item in _operators() if item.spec.schema.name == "random.coin_flip"])
     assert _misses(text, tmp_path) > 0
     assert _misses(text, tmp_path) == 0
+
+
+def test_it_uses_the_folder_of_this_process(monkeypatch, tmp_path):
+    """Also where that is a temporary one, because the user's cannot be written."""
+    from asyncdali.compiled import kernel_store
+
+    (tmp_path / "asyncdali").mkdir(mode=0o777)
+    (tmp_path / "asyncdali").chmod(0o777)
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_store, "_stores", {})
+    monkeypatch.setattr(kernel_store, "_notified", True)
+    monkeypatch.setattr(compiling, "_PROGRAM", "import os, sys; print(os.environ['NUMBA_CACHE_DIR'], file=sys.stderr)")
+    helper, original = compiling.Helper(_operators()), subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **options: original(*given, **{**options, "stderr": subprocess.PIPE}))
+    helper._start()
+    assert helper._process.communicate()[1].decode().strip() == str(cache.folder()[0]) == str(kernel_store._temporary_root())
 
 
 def test_broken_operators_do_not_end_it():
@@ -110,3 +130,43 @@ def test_a_process_that_cannot_be_started_is_done_without(monkeypatch):
     helper.miss()
     helper.miss()
     helper.close()
+
+
+KILLED = """
+import os, signal, sys, time
+from asyncdali.runtime import compiling
+compiling._PROGRAM = compiling._PROGRAM.replace("from asyncdali", sys.argv[1] + "; from asyncdali")
+helper = compiling.Helper([])
+helper._start()
+print(helper._process.pid, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+BUSY = "pathlib = __import__('pathlib'); pathlib.Path({ready!r}).touch(); exec('while True: pass')"
+
+
+def test_it_dies_with_its_parent(tmp_path):
+    """Killed while the other process is busy: until it reads its pipe again, seconds may pass."""
+    ready = tmp_path / "ready"
+    command = [sys.executable, "-c", KILLED, BUSY.format(ready=str(ready))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        helper = int(parent.stdout.readline())
+        watch = os.pidfd_open(helper)
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        while not ready.exists():
+            assert not poll.poll(10), "the other process ended by itself"
+        parent.communicate("now\n", timeout=30)
+        assert parent.returncode == -signal.SIGKILL
+    ended = poll.poll(30_000)  # it would run for ever
+    if not ended:
+        signal.pidfd_send_signal(watch, signal.SIGKILL)
+    os.close(watch)
+    assert ended, "the other process outlived its parent"
+
+
+def test_it_ends_when_its_parent_died_before_it_asked_for_the_signal():
+    done = subprocess.run([sys.executable, "-c", compiling._PROGRAM, str(os.getpid() + 1), *sys.path], input=b"", timeout=30, check=False)
+    assert done.returncode == 1
+    done = subprocess.run([sys.executable, "-c", compiling._PROGRAM, str(os.getpid()), *sys.path], input=b"", timeout=60, check=False)
+    assert done.returncode == 0

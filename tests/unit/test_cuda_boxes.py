@@ -33,6 +33,17 @@ def test_encoded(constants):
     assert sum((classes != 0).any() for classes in by_step[1]) >= 4
 
 
+def test_the_last_of_equal_overlaps_wins():
+    anchors = [(0.2, 0.2, 0.5, 0.5), (0.2, 0.2, 0.5, 0.51), (0, 0, 0.1, 0.1)]
+    boxes = [np.array(rows, np.float32) for rows in ([(0.2, 0.2, 0.5, 0.5)] * 2, [(0.8, 0.8, 0.9, 0.9)], [(0.3, 0.3, 0.4, 0.4)] * 3)]
+    labels = [np.arange(1, len(rows) + 1, dtype=np.int32) for rows in boxes]
+    named = {"anchors": [float(x) for x in np.ravel(anchors)]}
+    by_step, by_kernels = (outputs_of("box_encoder", [boxes, labels], "", None, gpu, **named) for gpu in (False, True))
+    assert [row.tolist() for row in by_step[1]] == [[2, 2, 0], [0, 0, 1], [3, 0, 0]]
+    assert_near(by_step[0], by_kernels[0])
+    assert_near(by_step[1], by_kernels[1])
+
+
 def test_in_a_pipeline(cuda):
     """On the device and on the CPU."""
 

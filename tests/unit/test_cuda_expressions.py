@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.operators import batch_of, make
+from helpers.operators import batch_of, first_iteration, make
 from helpers.twins import both
 
 from asyncdali import fn, math, pipeline_def
 from asyncdali.batch import storage_dtype
-from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.base import Arguments
 from asyncdali.operators.expressions.cuda_code import make_kernel
 from asyncdali.operators.expressions.programs import Input, Instruction, Literal, Operand, Program, Result
 from asyncdali.operators.expressions.types import FLOATS, FUNCTIONS, OPERANDS, OPERATIONS
@@ -174,7 +174,7 @@ def planned(what, inputs):
     """The output batch with memory, and the step."""
     sources = [batch_of(samples) for samples in inputs]
     operator = make(NAME, 1, {"program": what}, {}, len(sources))
-    made = operator.plan(sources, Arguments(operator.spec, {}, 1), Iteration(0, 1))
+    made = operator.plan(sources, Arguments(operator.spec, {}, 1), first_iteration(operator, 1))
     made.outputs[0].place(np.zeros(int(made.outputs[0].sizes().sum()), np.uint8))
     return made.outputs[0], made.steps[0]
 

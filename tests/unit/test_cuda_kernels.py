@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.operators import batch_of, make, run_step
+from helpers.operators import batch_of, first_iteration, make, run_step
 
 from asyncdali import types
 from asyncdali.batch import Batch
-from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.base import Arguments
 
 pytestmark = pytest.mark.skipif(kernels.COMPILER is None, reason="no C++ compiler to build kernels for the host")
 GUARD = 64
@@ -35,7 +35,7 @@ def both(
         inputs = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
         sources = [batch_of(samples, layout), *[batch_of(other, layout) for other in more]]
         operator = make(name, len(samples), constants, inputs, len(sources))
-        planned = operator.plan(sources, Arguments(operator.spec, inputs, len(samples)), Iteration(0, len(samples)))
+        planned = operator.plan(sources, Arguments(operator.spec, inputs, len(samples)), first_iteration(operator, len(samples)))
         output = planned.outputs[0]
         memory = np.full(int(output.sizes().sum()) + 2 * GUARD, 0xA5, np.uint8)
         output.place(memory[GUARD:-GUARD])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 from helpers.images import encode, encode_cv, exif, jpeg_blocks, picture, png, png_16, png_with_exif, with_orientation
 from helpers.operators import PerSample, run_operator
+from helpers.pipelines import pipeline_of
 from PIL import Image
 
 from asyncdali import fn, pipeline_def, types
@@ -23,6 +26,18 @@ TURNS = {
 
 def decode(data: bytes, **arguments) -> np.ndarray:
     return run_operator("decoders.image", [data], **arguments)[0]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("shape", [(1, -1), (-1, 1), (1, 1, -1)])
+def test_bytes_of_any_shape(kind, shape):
+    """A row [1, N], as a slice of a larger array is, holds the bytes as [N] does."""
+    data = encode(RGB, kind)
+    reshaped = np.frombuffer(data, np.uint8).reshape(shape)
+    assert np.array_equal(run_operator("decoders.image", [reshaped])[0], decode(data))
+    window = {"crop": [8.0, 9.0]}
+    expected = run_operator("decoders.image_crop", [data], **window)[0]
+    assert np.array_equal(run_operator("decoders.image_crop", [reshaped], **window)[0], expected)
 
 
 LOSSLESS = {
@@ -296,3 +311,15 @@ def test_an_error_names_operator_iteration_sample_and_file(files, tmp_path):
         with pytest.raises(RuntimeError, match=r"(?s)decoders\.image.*iteration 1, sample 1.*bad\.jpg.*Premature end"):
             pipe.run()
         assert np.array_equal(np.asarray(pipe.run()[0].at(0)), RGB)
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**63, 2**63 - 1, 2**62, 1 << 40])
+def test_a_jp2_box_of_an_absurd_length_is_a_broken_picture(length):
+    """The length of a box may have 64 bits; offsets that Python's struct cannot look at were an OverflowError without a word."""
+    signature = bytes.fromhex("0000000c6a5020200d0a870a")
+    data = signature + struct.pack(">I4sQ", 1, b"ftyp", length) + bytes(64)
+    pictures = [np.frombuffer(picture, np.uint8) for picture in (encode(RGB, "JPEG2000"), data)]
+    pipe = pipeline_of(lambda: fn.decoders.image(fn.external_source(lambda k: pictures)), batch_size=2)
+    with pytest.raises(RuntimeError, match=r"(?s)fn\.decoders\.image` .*sample 1.*JPEG2000"):
+        pipe.run()
+    pipe.close()

@@ -216,6 +216,13 @@ def test_kernels_that_cannot_be_kept():
     assert elsewhere("kernel_cache")["check"] is None
 
 
+def test_a_kernel_folder_that_others_can_write(tmp_path):
+    (tmp_path / "asyncdali" / "kernels").mkdir(parents=True)
+    (tmp_path / "asyncdali").chmod(0o775)
+    found = elsewhere("kernel_cache", NUMBA_CACHE_DIR=str(tmp_path))
+    expect(found, "kernel_cache", f"{tmp_path}/asyncdali can be written by other users (mode 0775; chmod go-w mends that)")
+
+
 # ------------------------------------------------------------------------------------------------------------------ 10, 11, 12: libraries
 
 

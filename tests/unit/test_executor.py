@@ -456,6 +456,58 @@ print(type(shared_loop().loop).__module__.split(".")[0], sum(sum(row) for row in
     assert done.stdout.split()[0] == ("uvloop" if loop == "uvloop" else "asyncio") and done.stderr == ""
 
 
+FULL = """
+import resource
+pipeline = make()
+taken = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+while True:
+    try:
+        taken.append(os.dup(0))
+    except OSError:
+        break
+for _ in range(int(sys.argv[1])):
+    os.close(taken.pop())
+try:
+    pipeline.build()
+    print("built")
+except RuntimeError as error:
+    print(error)
+while taken:
+    os.close(taken.pop())
+print(len(make().run()))
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("free", [1, 3, 15])
+def test_a_loop_without_descriptors(loop, free):
+    """uvloop aborts the process if it cannot open what it needs."""
+    done = run_script(SCRIPT + FULL, free, ASYNCDALI_LOOP=loop)
+    assert done.returncode == 0, done.stderr
+    said, later = done.stdout.splitlines()
+    assert said.startswith(f"the event loop cannot be started: {free} file descriptors are free, at least 16 are needed (this process may")
+    assert "256" in said and "ulimit -n" in said and later == "1"  # it can be built when there are some again
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_as_many_descriptors_as_a_loop_needs(loop):
+    done = run_script(SCRIPT + FULL, 16, ASYNCDALI_LOOP=loop)
+    assert done.returncode == 0 and done.stdout.split() == ["built", "1"], done.stderr
+
+
+def test_an_async_source_without_descriptors(monkeypatch):
+    from asyncdali.sources import awaited
+
+    def fail():
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(awaited, "LOOP_DESCRIPTORS", 1 << 20)
+    monkeypatch.setattr(os, "open", lambda *_: fail())
+    with pytest.raises(RuntimeError, match=r"`async def` sources cannot be started: 0 file descriptors are free, at least 1048576 are"):
+        awaited.SourceLoop()
+
+
 def test_an_unknown_loop_is_refused():
     done = run_script(SCRIPT + "make().run()", ASYNCDALI_LOOP="twisted")
     assert done.returncode == 1 and "ASYNCDALI_LOOP='twisted'" in done.stderr
@@ -602,7 +654,7 @@ def test_two_threads_on_one_pipeline_get_every_batch_once():
     assert sorted(got) == list(range(300))
 
 
-def test_callbacks_may_close_their_pipeline_and_run_others():
+def test_callbacks_may_run_other_pipelines_and_may_not_close_their_own():
     inner = []
 
     def nested(index, count):
@@ -613,8 +665,9 @@ def test_callbacks_may_close_their_pipeline_and_run_others():
     pipeline_of(lambda: call(BarrierProbe, hook=nested), exec_pipelined=False).run()
     assert inner == [0]
     pipeline = pipeline_of(lambda: call(BarrierProbe, hook=lambda k, n: pipeline.close()))
-    with pytest.raises(RuntimeError, match=r"closed"):
+    with pytest.raises(RuntimeError, match=r"close\(\) was called from a function that this very pipeline calls"):
         pipeline.run()
+    pipeline.close()
 
 
 def test_two_pipelines_interleaved():

@@ -488,7 +488,7 @@ def test_fed_too_little_then_enough():
     seen = drain(pipe, 2)
     for k in range(1, 7):
         pipe.feed_input("in", np.int32([k]))
-    assert seen + drain(pipe, 4) == [[0], "IndexError", "IndexError", [1], [2], [3]]
+    assert seen + drain(pipe, 4) == [[0], "OperatorIndexError", "OperatorIndexError", [1], [2], [3]]
 
 
 def test_a_bad_batch_fails_its_own_iteration():
@@ -496,7 +496,7 @@ def test_a_bad_batch_fails_its_own_iteration():
     for data in (np.int32([1]), np.float32([2]), np.int32([3])):
         pipe.feed_input("in", data)
     pipe.feed_input("in", np.int32([4]))
-    assert drain(pipe, 3) == [[1], "RuntimeError", [3]]
+    assert drain(pipe, 3) == [[1], "OperatorError", [3]]
 
 
 def test_blocking_waits_for_one_feed_per_batch():

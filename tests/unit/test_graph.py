@@ -7,6 +7,7 @@ import collections.abc
 import functools
 import json
 import pickle
+import warnings
 import xml.etree.ElementTree
 from collections.abc import Iterable
 
@@ -16,6 +17,7 @@ from helpers import pipelines
 from helpers.pipelines import values
 from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, call
 
+import asyncdali
 from asyncdali import DataNode, Pipeline, fn, ops, pipeline_def, types
 from asyncdali.graph.plan import build_plan
 
@@ -375,7 +377,9 @@ def test_deep_and_wide_graphs():
     first = pipeline.run()
     assert len(first) == 501 and values(first[:1]) == run(fn.random.uniform)
     data = pipeline.serialize()
-    assert len(Pipeline.deserialize(data)._session.plan.operators) == 3501
+    again = Pipeline.deserialize(data)
+    again.build()
+    assert len(again._session.plan.operators) == 3501
 
 
 # --- user lines
@@ -423,7 +427,7 @@ def test_serialization_round_trip(tmp_path):
     wanted = [values(pipeline.run()) for _ in range(3)]
     from_file = Pipeline.deserialize(filename=tmp_path / "pipe.json")
     for again in (Pipeline.deserialize(data), from_file, Pipeline.deserialize(data, num_threads=2)):
-        assert again._session is not None and again.prefetch_queue_depth == 3 and again.seed == 7
+        assert again._session is None and again.prefetch_queue_depth == 3 and again.seed == 7
         assert [values(again.run()) for _ in range(3)] == wanted
         assert again.serialize() == data or again.num_threads == 2
     own = Pipeline(3, 2, seed=7, prefetch_queue_depth=1)
@@ -433,13 +437,47 @@ def test_serialization_round_trip(tmp_path):
         own.deserialize_and_build(data)
 
 
+def test_what_a_pipeline_lacks_comes_from_the_stored_one():
+    """Rows D1, D2."""
+    stored = pipeline_of(fn.random.uniform, batch_size=3, num_threads=2, seed=11)
+    data, wanted = stored.serialize(), values(stored.run())
+    for given in ({}, {"batch_size": 3}, {"num_threads": 1}, {"batch_size": 3, "num_threads": 1, "seed": 11}, {"seed": -1}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a negative seed
+            own = Pipeline(**given)
+        own.deserialize_and_build(data)
+        assert (own.max_batch_size, own.num_threads, own.seed) == (3, given.get("num_threads", 2), 11)
+        assert values(own.run()) == wanted
+    other = Pipeline(seed=12)
+    other.deserialize_and_build(data)
+    assert values(other.run()) == values(pipeline_of(fn.random.uniform, batch_size=3, seed=12).run()) != wanted
+    unseeded = pipeline_of(fn.random.uniform, seed=None).serialize()
+    first, second = Pipeline(), Pipeline()
+    first.deserialize_and_build(unseeded), second.deserialize_and_build(unseeded)
+    assert values(first.run()) != values(second.run())  # as in DALI: no seed is no seed
+
+
+@pytest.mark.parametrize("name", ["num_threads", "batch_size", "prefetch_queue_depth", "bytes_per_sample", "seed"])
+@pytest.mark.parametrize("value", [2**63, -(2**63), 10**30, 1.5, "x"])
+def test_stored_options_that_cannot_be(name, value):
+    document = json.loads(pipeline_of(fn.random.uniform).serialize())
+    document["options"][name] = value
+    if name == "seed" and type(value) is int and value < 0:
+        return  # that is none
+    with pytest.raises((ValueError, TypeError), match=name):
+        Pipeline.deserialize(json.dumps(document).encode()).build()
+    if name in ("num_threads", "batch_size", "seed"):
+        with pytest.raises((ValueError, TypeError), match=name):
+            Pipeline().deserialize_and_build(json.dumps(document).encode())
+
+
 def test_serialization_does_not_check_options():
     pipeline = pipeline_of(fn.random.uniform, num_threads=0)
     data = pipeline.serialize()
     with pytest.raises(ValueError, match=r"num_threads"):
         pipeline.build()
     with pytest.raises(ValueError, match=r"num_threads"):
-        Pipeline.deserialize(data)
+        Pipeline.deserialize(data).build()
     assert values(Pipeline.deserialize(data, num_threads=1).run()) == run(fn.random.uniform)
 
 
@@ -450,6 +488,7 @@ def test_serialization_keeps_the_checkpointing_flag_but_no_state():
     state = pipeline.checkpoint()
     assert pipeline.serialize() == before
     again = Pipeline.deserialize(before, checkpoint=state)  # unlike in DALI, the checkpoint acts
+    again.build()
     assert again.is_restored_from_checkpoint and values(again.run()) == values(pipeline.run())
 
 
@@ -494,7 +533,18 @@ def test_stateful_operators_are_serialized_without_state():
     assert values(Pipeline.deserialize(pipeline.serialize()).run()) == [[0, 1, 2]]
 
 
+def test_operator_objects_tell_their_device():
+    made = [
+        ops.Resize(size=3), ops.Resize(size=3, device="gpu"), ops.decoders.Image(device="mixed"), ops.random.Uniform(),
+        ops.ExternalSource(), ops.ExternalSource(device="gpu"), ops.PythonFunction(len), ops.readers.File(files=["a"]),
+    ]  # fmt: skip
+    assert [operator.device for operator in made] == ["cpu", "gpu", "mixed", "cpu", "cpu", "gpu", "cpu", "cpu"]
+    with pytest.raises(AttributeError):
+        made[0].device = "gpu"
+
+
 def test_data_nodes_are_exported():
+    assert asyncdali.pipeline.DataNode is asyncdali.DataNode
     assert isinstance(fn.random.uniform(), DataNode)
 
 

@@ -120,7 +120,7 @@ def test_steps_write_nothing_but_their_window():
             geometry = np.array([kernels.JPEG, x, y, w, h, 131, 67, orientation, 16, 3, 3], np.int64)
             pointers = np.array([data.ctypes.data, data.size, out.ctypes.data + 64], np.int64)
             at = pointers.ctypes.data
-            context = np.array([table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, 2, 0, 0, offset], np.int64)
+            context = kernels.context_of(table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, turned=offset)
             thread = np.array([scratch.ctypes.data, size, text.ctypes.data, text.size], np.int64)
             assert kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0
             assert (out[:64] == 0x5A).all() and (out[-64:] == 0x5A).all() and (scratch[size:] == 0x5A).all()

@@ -13,43 +13,50 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
-LEAVES = {"_version", "_notices", "types", "batch", "errors", "checkpoint", "compiled"}
+LEAVES = {
+    "_version", "_notices", "_descriptors", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled",
+}
 """Units of the house that stand on their own: at most on one another."""
 
 ALLOWED = {
-    "batch": {"compiled.memory", "types"},
-    "checkpoint": set(),
-    "compiled": {"_notices"},
+    "batch": {"compiled.memory", "types", "workers"},
+    "checkpoint": {"_files"},
+    "compiled": {"_notices", "_version"},
     "types": {"workers", "graph.constants"},  # types.Constant may make a node
-    "tensors": {"batch", "types"},
+    "tensors": {"batch", "types", "workers"},
     "options": {"types", "_notices"},
     "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
-    "device": {"batch", "compiled", "types", "_notices"},
-    "operators": {"batch", "compiled", "device", "errors", "tensors.data", "types", "_notices"},
+    "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
+    "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
-        "batch", "compiled", "errors", "operators.base", "operators.random.random_streams", "operators.geometry.window_rules",
+        "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams",
+        "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_headers", "operators.decode.video_formats",
         "operators.decode.video_padding", "types", "_notices",
     },
-    "graph": {"batch", "data_node", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
-    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_notices"},
+    "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
+    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
     "pickling": {"workers"},
     "external_source": {"data_node", "graph.node", "sources", "types"},
     "runtime": {
-        "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node", "graph.plan", "operators.base",
-        "operators.random.random_streams", "options", "sources", "tensors", "types", "_notices",
+        "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
+        "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
+        "_descriptors", "_notices",
     },
     "pipeline": {
-        "_version", "_notices", "checkpoint", "data_node", "errors", "fn", "graph", "options", "runtime", "sources", "tensors",
-        "tooling.doctor", "types",
+        "_version", "_notices", "access", "checkpoint", "data_node", "errors", "fn", "graph", "operators.base", "options", "runtime",
+        "sources", "tensors", "tooling.doctor", "types", "workers",
     },
     "fn": {"external_source", "graph", "operators"},
     "ops": {"external_source", "graph", "operators"},
     "tfrecord": {"readers"},
     "math": {"data_node", "graph.arithmetic"},
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
-    "tooling": {"compiled.step", "graph.plan", "sources.group", "workers"},  # and the public names
+    "tooling": {
+        "_processes", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library", "sources.group",
+        "workers",
+    },  # and the public names
     "plugin": None,
     "__init__": None,
     "__main__": None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import kernels
-from helpers.operators import batch_of, make, run_step
+from helpers.operators import batch_of, first_iteration, make, run_step
 from helpers.pipelines import pipeline_of, values
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.batch import Batch
-from asyncdali.operators.base import Arguments, Iteration
+from asyncdali.operators.base import Arguments
 
 F32 = np.float32
 FRAMES = (3, 1, 2)
@@ -136,7 +136,8 @@ def plans(name, samples, layout, named, **constants):
     """The output by the compiled steps, and by the kernels of the same plan, built for the host."""
     for gpu in (False, True):
         operator = make(name, len(samples), constants, named, 1)
-        planned = operator.plan([batch_of(samples, layout)], Arguments(operator.spec, named, len(samples)), Iteration(0, len(samples)))
+        arguments = Arguments(operator.spec, named, len(samples))
+        planned = operator.plan([batch_of(samples, layout)], arguments, first_iteration(operator, len(samples)))
         (output,) = planned.outputs
         output.place(np.zeros(int(output.sizes().sum()), np.uint8))
         for step in planned.steps:

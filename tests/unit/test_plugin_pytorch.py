@@ -127,6 +127,24 @@ def test_ragged_refuses():
         next(DALIRaggedIterator(pipe, ["x"], output_types=[DALIRaggedIterator.SPARSE_COO_TAG]))
 
 
+def test_torch_utils():
+    """DALI's module for what converts; `copy` decides whose memory the tensor is."""
+    from asyncdali.plugin.pytorch import torch_utils
+
+    assert torch_utils.to_torch_type is plugin.to_torch_type and torch_utils.feed_ndarray is plugin.feed_ndarray
+    arrays = np.arange(6, dtype=np.int32).reshape(2, 3)
+    (output,) = pipeline_of(lambda: fn.external_source(lambda: arrays), batch_size=2).run()
+    for tensor, expected in ((output[1], [3, 4, 5]), (output.as_tensor(), arrays.tolist()), (output, arrays.tolist())):
+        shared, copied = torch_utils.to_torch_tensor(tensor, copy=False), torch_utils.to_torch_tensor(tensor, True)
+        assert shared.tolist() == copied.tolist() == expected
+        assert shared.data_ptr() == torch_utils.to_torch_tensor(tensor, False).data_ptr() != copied.data_ptr()
+    with pytest.raises(TypeError, match="tensors and tensor lists"):
+        torch_utils.to_torch_tensor(arrays, False)
+    (ragged,) = pipeline_of(lambda: fn.external_source(lambda: [np.zeros(1), np.zeros(2)]), batch_size=2).run()
+    with pytest.raises(RuntimeError, match="different shapes"):
+        torch_utils.to_torch_tensor(ragged, False)
+
+
 def test_feed_ndarray():
     output = pipeline_of(lambda: fn.external_source(lambda i: np.arange(6, dtype=np.int32).reshape(2, 3)), batch_size=2).run()[0]
     target = torch.empty(2, 3, dtype=torch.int32)

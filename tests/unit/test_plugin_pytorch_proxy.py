@@ -6,6 +6,7 @@ import collections
 import os
 import pickle
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -125,6 +126,30 @@ def test_an_error_fails_its_batch():
         assert server.produce_data(made[2])[0].tolist() == expected(range(4))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pin_memory_is_accepted(workers):
+    """Programs pass it as to torch's loader; without a GPU nothing is pinned, and torch does not warn."""
+    with dali_proxy.DALIServer(doubling()) as server, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader = dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=4, num_workers=workers, pin_memory=True)
+        found = [(x.tolist(), k.tolist()) for x, k in loader]
+    assert found == [(expected(range(i, min(i + 4, 10))), list(range(i, min(i + 4, 10)))) for i in (0, 4, 8)]
+
+
+def test_pin_memory_with_a_gpu_is_torchs(monkeypatch):
+    """torch's thread pins what the data set returns, and leaves references to outputs alone."""
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with dali_proxy.DALIServer(doubling()) as server:
+        assert dali_proxy.DataLoader(server, [1], pin_memory=True).pin_memory
+        assert not dali_proxy.DataLoader(server, [1]).pin_memory
+        data = Samples(server.proxy)
+        batch = torch.utils.data.default_collate([data[0], data[1]])
+        reference, _ = pin_memory([batch[0], 7])
+        assert reference is batch[0]
+
+
 def test_refused():
     plain = Pipeline(batch_size=1, num_threads=1)
     with plain:
@@ -140,8 +165,6 @@ def test_refused():
         next(iter(dali_proxy.DataLoader(server, Samples(server.proxy), batch_size=2)))
     with pytest.raises(TypeError, match="DALIServer"):
         dali_proxy.DataLoader([1, 2])
-    with pytest.raises(ValueError, match="pin_memory"):
-        dali_proxy.DataLoader(server, [1], pin_memory=True)
     with server:
         with pytest.raises(RuntimeError, match="already"):
             server.start_thread()

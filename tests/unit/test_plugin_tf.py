@@ -111,6 +111,56 @@ def test_outputs_on_a_gpu(tmp_path):
         tf.train.Checkpoint(it=iterator).save(str(tmp_path / "x"))
 
 
+@pytest.mark.parametrize("device", ["/gpu:0", "/device:GPU:1", "/job:localhost/replica:0/task:0/device:GPU:0"])
+def test_outputs_on_a_gpu_under_a_device(device):
+    """As programs for TF2 are written; without a GPU the batches come from the host device."""
+    make = lambda: pipeline_of(lambda: (fn.random.uniform(shape=[2]).gpu(), fn.random.uniform()))  # noqa: E731
+    with tf.device(device):
+        dataset = DALIDataset(make(), (tf.float32, tf.float32), ((3, 2), (3,)), device_id=0)
+        found = taken(iter(dataset), 3)
+        mapped = dataset.map(lambda a, b: (a + 1, b)).prefetch(2)
+        assert next(iter(mapped))[0].numpy().tolist() == (np.float32(found[0][0]) + 1).tolist()
+    assert found == [[np.asarray(output.as_cpu()).tolist() for output in outputs] for outputs in runs(make(), 3)]
+    with tf.device("/cpu:0"), pytest.raises(ValueError, match="on a GPU"):
+        DALIDataset(make())
+
+
+def runs(pipe, count):
+    return [pipe.run() for _ in range(count)]
+
+
+def test_outputs_on_a_gpu_in_a_graph_of_tensorflows():
+    pipe = pipeline_of(lambda: fn.random.uniform(shape=[2]).gpu())
+    with tf.Graph().as_default():
+        with tf.device("/gpu:0"):
+            assert DALIDataset(pipe, tf.float32, (3, 2)).element_spec == tf.TensorSpec([3, 2], tf.float32)
+        with pytest.raises(ValueError, match="on a GPU"):
+            DALIDataset(pipe, tf.float32, (3, 2))
+
+
+def test_training_under_a_gpu_device():
+    pipe = pipeline_of(lambda: (fn.random.uniform(shape=[2]).gpu(), fn.random.uniform(shape=[1]).gpu()))
+    with tf.device("/gpu:0"):
+        dataset = DALIDataset(pipe, (tf.float32, tf.float32), ((3, 2), (3, 1)))
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        history = model.fit(dataset, steps_per_epoch=2, epochs=2, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+def test_inputs_with_outputs_on_a_gpu_under_a_device():
+    def graph():
+        return fn.external_source(name="x", dtype=types.INT64, ndim=1).gpu()
+
+    inputs = {"x": tf.data.Dataset.from_tensor_slices(np.arange(6).reshape(6, 1))}
+    pipe = pipeline_of(graph, batch_size=3)
+    with pytest.raises(ValueError, match="on a GPU"):
+        DALIDatasetWithInputs(pipe, tf.int64, (None, 1), input_datasets=inputs)
+    with tf.device("/gpu:0"):
+        dataset = DALIDatasetWithInputs(pipe, tf.int64, (None, 1), input_datasets=inputs)
+        assert [batch.numpy().ravel().tolist() for batch in dataset] == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_iterators_are_independent(tmp_path):
     files = numbered_files(tmp_path, 10)
     dataset = DALIDataset(reader(files))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
+from helpers.orders import Cursor
 from helpers.readers import COUNT, EVERY_KIND, MATRIX, PARTS, delivered, pipeline
-
-from asyncdali.readers.order import SampleOrder
 
 BATCH = 4
 MODES = [
@@ -33,7 +33,7 @@ def arguments_of(kind, mode, shards, stick, pad):
 
 def expected(kind, arguments, batches):
     containers = PARTS if kind.contained and kind.after_epoch else None
-    order = SampleOrder(COUNT, BATCH, seed=42, checkpointing=True, pre_permute=kind.pre_permute, containers=containers, **arguments)
+    order = Cursor(COUNT, BATCH, seed=42, checkpointing=True, pre_permute=kind.pre_permute, containers=containers, **arguments)
     return [order.next_batch().tolist() for _ in range(batches)]
 
 
@@ -84,7 +84,7 @@ def test_skipping_reads_nothing(data, monkeypatch):
     first.close(), state.close()  # nothing else draws from here on
     drawn = []
     real = ReaderOperator.draw
-    monkeypatch.setattr(ReaderOperator, "draw", lambda self, count: drawn.append(count) or real(self, count))
+    monkeypatch.setattr(ReaderOperator, "draw", lambda self, *given: drawn.append(given) or real(self, *given))
     options = {"checkpoint": saved, "enable_checkpointing": True, "exec_pipelined": False, "exec_async": False}
     second = pipeline(kind, {**files, "random_shuffle": True}, **options)
     assert not drawn
@@ -113,11 +113,19 @@ def test_hints_reach_the_system(data, monkeypatch):
     kind, files = data
     asked, drawn = [], []
     ahead, draw = ReaderOperator.ahead, ReaderOperator.draw
-    monkeypatch.setattr(ReaderOperator, "ahead", lambda self, count: asked.append(ahead(self, count)) or asked[-1])
-    monkeypatch.setattr(ReaderOperator, "draw", lambda self, count: drawn.append(draw(self, count)) or drawn[-1])
+    monkeypatch.setattr(ReaderOperator, "ahead", lambda self, given: asked.append(ahead(self, given)) or asked[-1])
+    monkeypatch.setattr(ReaderOperator, "draw", lambda self, *given: drawn.append(draw(self, *given)) or drawn[-1])
     options = {"exec_pipelined": False, "exec_async": False}
     pipe = pipeline(kind, {**files, "random_shuffle": True, "prefetch_queue_depth": 3, "read_ahead": True}, batch=2, **options)
     for _ in range(5):
         pipe.run()
-    assert asked[0].tolist() == [*drawn[1].tolist(), *drawn[2].tolist()]
-    assert [batch.tolist() for batch in asked[1:3]] == [batch.tolist() for batch in drawn[3:5]]
+    assert asked[0].tolist() == [*drawn[1].indices.tolist(), *drawn[2].indices.tolist()]
+    assert [batch.tolist() for batch in asked[1:3]] == [draw.indices.tolist() for draw in drawn[3:5]]
+
+
+def test_every_reader_says_what_it_reads(data):
+    """The digest in a checkpoint."""
+    kind, files = data
+    saved = [pipeline(kind, files, enable_checkpointing=True).checkpoint() for _ in range(2)]
+    entries = [json.loads(item)["body"]["graph"]["operators"]["R"] for item in saved]
+    assert entries[0] == entries[1] and len(entries[0]["names"]) == 32

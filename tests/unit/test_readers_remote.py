@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("fsspec", reason="reading URLs takes fsspec")
 
 import fsspec
+from helpers.orders import Cursor
 from helpers.readers import KINDS, delivered, pipeline
 from helpers.web import Server, moved, upload
 
 from asyncdali import Pipeline, fn
 from asyncdali.readers import remote
 from asyncdali.readers.ahead import BatchesAhead, Fetches
-from asyncdali.readers.order import SampleOrder
 from asyncdali.readers.remote import Range, RemoteError, read_ranges
 
 pytestmark = pytest.mark.usefixtures("waits")
@@ -73,7 +73,7 @@ def test_more_ways_to_name_files(tmp_path, memory):
     store.pipe_file(f"{memory}/tree/list.txt", f"b/x.jpg 7\n{tmp_path}/local.jpg 8\nmemory://data/tree/a/x.jpg 9\n".encode())
     for given, expected in (
         ({"file_root": f"{memory}/tree"}, [("1", 0), ("0", 1)]),
-        ({"file_list": f"{memory}/tree/list.txt"}, [("0", 7), ("local", 8), ("1", 9)]),
+        ({"file_list": f"{memory}/tree/list.txt", "allow_outside_root": True}, [("0", 7), ("local", 8), ("1", 9)]),
         ({"files": [str(tmp_path / "local.jpg"), f"{memory}/tree/a/x.jpg"]}, [("local", 0), ("1", 1)]),
     ):  # fmt: skip
         pipe = Pipeline(batch_size=len(expected), num_threads=1)
@@ -172,10 +172,9 @@ def test_resuming_with_batches_ahead(tmp_path, memory):
 
 def test_a_guess_that_was_wrong(tmp_path):
     """Batches ahead are a guess: what is asked for is what comes."""
-    order = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
-    reader = SampleOrder(100, 4, 1, 0, False, False, False, 1, 0)
+    reader = Cursor(100, 4)
     fetched = []
-    batches = BatchesAhead(order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
+    batches = BatchesAhead(reader.order, 3, lambda indices: fetched.append(indices.tolist()) or indices.tolist(), Fetches())
     asked = []
     for size in (4, 4, 3, 3, 4, 4):
         indices = reader.take(size)
@@ -190,7 +189,8 @@ def test_named_files_and_back_off(tmp_path, web, waits):
     with Server(tmp_path, 3, False) as server:
         pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)  # nothing is read ahead
         with pipe:
-            pipe.set_outputs(fn.io.file.read(fn.external_source(lambda: [np.frombuffer(f"{server.url}/a.bin".encode(), np.uint8)])))
+            names = fn.external_source(lambda: [np.frombuffer(f"{server.url}/a.bin".encode(), np.uint8)])
+            pipe.set_outputs(fn.io.file.read(names, allow_remote_entries=True))
         pipe.build()
         [contents] = pipe.run()
         assert np.asarray(contents[0]).tobytes() == b"content" and contents[0].source_info() == f"{server.url}/a.bin"

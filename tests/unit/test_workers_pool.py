@@ -247,7 +247,7 @@ def test_snapshots(make_pool):
     assert [batch.pulls for batch in batches] == [1, 2, 3, 4, 5]
     import pickle
 
-    resumed = make_pool(Source(ws.Resumable(), "stream", 3, state=pickle.loads(batches[3].snapshot), discard=2), workers=1)
+    resumed = make_pool(Source(ws.Resumable(), "stream", 3, state=pickle.loads(batches[3].snapshot), asks=(("batch", 2),)), workers=1)
     assert pulls(resumed, 2) == [6, 7]
 
 

@@ -6,20 +6,17 @@ Everything above this module deals in integers: addresses, stream and event hand
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-import hashlib
 import os
-import threading
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...compiled.memory import address_of
 from ..launch import COMPILE_OPTIONS, Code, Kernel, source_of
+from . import code_cache
 from . import command_kernels as kernels
 
 
@@ -222,19 +219,13 @@ class CupyDriver:
             raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} ({macros}) does not compile: {error}") from error
 
     def _machine_code(self, source: str) -> bytes:
-        """Compiled code, kept in CuPy's folder. Not by RawModule: that flushes small floats to zero, which no option can undo."""
+        """Compiled code, kept on disk. Not by RawModule: that flushes small floats to zero, which no option can undo."""
         nvrtc, capability = self._cupy.cuda.nvrtc, self._cupy.cuda.Device().compute_capability
         key = "\0".join([source, *COMPILE_OPTIONS, str(nvrtc.getVersion()), capability])
-        folder = Path(os.environ.get("CUPY_CACHE_DIR", Path.home() / ".cupy" / "kernel_cache"))
-        file = folder / f"asyncdali-{hashlib.sha256(key.encode()).hexdigest()}.cubin"
-        with contextlib.suppress(OSError):
-            return file.read_bytes()
-        code, _ = self._cupy.cuda.compiler.compile_using_nvrtc(source, COMPILE_OPTIONS)
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-            part.write_bytes(code)
-            part.replace(file)
+        code = code_cache.read(key)
+        if code is None:
+            code, _ = self._cupy.cuda.compiler.compile_using_nvrtc(source, COMPILE_OPTIONS)
+            code_cache.write(key, code)
         return code
 
     def load_code(self, code: Code) -> Any:

@@ -6,5 +6,8 @@ from typing import Any
 from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
-def read(input_0: Any, /, *, dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8."""
+def read(input_0: Any, /, *, allow_remote_entries: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
+
+    The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.
+    """

@@ -9,7 +9,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ...types.saturate import saturated
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 
 class _Repeated(Operator):
@@ -56,6 +56,7 @@ class ArrayConstant(_Repeated):
         inputs=(0, 0),
         devices=("cpu", "gpu"),
         args=(Arg("value", "any"), Arg("dtype", "dtype"), Arg("layout", "layout")),
+        role=Role.CONSTANT,
     )
 
 

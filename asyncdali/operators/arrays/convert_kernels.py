@@ -108,30 +108,31 @@ def _float_to_integer(out_dtype: str, rounding: str, value: Any, in_dtype: str) 
     kind, info, wide = np.dtype(out_dtype).type, np.iinfo(out_dtype), np.dtype(out_dtype).itemsize >= 4
     # Narrow types are computed in the input's own precision, wide ones in float64, where their bounds are distinguishable.
     real = np.float64 if wide else np.dtype(in_dtype).type
-    half, one, nothing = real(0.5), real(1), real(0)
+    # The largest number below a half: added to x, away from zero, and without the fraction it rounds halves away from zero and nothing
+    # else up, since x + half would be rounded up to a whole number for the x below a half, too.
+    almost_half, nothing = np.nextafter(real(0.5), real(0)), real(0)
     low, high = real(info.min), real(info.max)
     above = np.float64(2.0) ** info.bits if info.min == 0 else np.float64(2.0) ** (info.bits - 1)
     smallest, largest = kind(info.min), kind(info.max)
     not_a_number = kind(2**63) if out_dtype == "uint64" else kind(info.min if info.min < 0 else 0)
-    away = rounding == "round"
+    away, unsigned = rounding == "round", info.min == 0
 
     @_inline
     def narrow(element):
         x = real(value(element))
-        whole = np.trunc(x)
+        if not unsigned:
+            x = x if x == x else nothing
+        x = smaller(larger(low, x), high)  # NaN becomes `low`
         if away:
-            whole += np.copysign(one, x) if abs(x - whole) >= half else nothing
-        whole = whole if whole == whole else nothing
-        return kind(smaller(larger(whole, low), high))
+            x = x + (almost_half if unsigned else np.copysign(almost_half, x))
+        return kind(x)
 
     @_inline
     def broad(element):
         x = real(value(element))
-        whole = np.trunc(x)
-        if away:
-            whole += np.copysign(one, x) if abs(x - whole) >= half else nothing
-        if whole != whole:
+        if x != x:
             return not_a_number
+        whole = np.trunc(x + np.copysign(almost_half, x)) if away else np.trunc(x)
         if whole >= above:
             return largest
         if whole <= low:

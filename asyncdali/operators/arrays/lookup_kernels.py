@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, view_i64
+from ...compiled.byte_vectors import has_byte_tables, translator
+from ...compiled.intrinsics import address, load_i64, local_array, view_i64, view_u8
 from ...compiled.step import Compiled, step_variant
 from .convert_kernels import load_value, view
 
@@ -18,6 +19,8 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
     Context: input addresses, output addresses, counts int64[samples], table, its length; the entry after the last is the default.
     """
     view_in, view_out = view(in_dtype), view(out_dtype)
+    if in_dtype == out_dtype == "uint8" and has_byte_tables():
+        return _lookup_of_bytes()
 
     @step_variant("lookup", in_dtype, out_dtype)
     def lookup(context, sample, thread):
@@ -29,6 +32,21 @@ def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
             # What is negative is large without a sign.
             key = np.uint64(np.int64(source[i]))
             out[i] = table[key if key < np.uint64(length) else np.uint64(length)]
+        return 0
+
+    return lookup
+
+
+def _lookup_of_bytes() -> Compiled:
+    new_table, translate = local_array(np.uint8, 256), translator(1)
+
+    @step_variant("lookup of bytes")
+    def lookup(context, sample, thread):
+        count, length = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 32)
+        given, table = view_u8(load_i64(context + 24), length + 1), new_table()
+        for k in range(256):
+            table[k] = given[k if k < length else length]
+        translate(load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample), address(table), count)
         return 0
 
     return lookup

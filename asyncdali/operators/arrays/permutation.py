@@ -23,6 +23,7 @@ class BatchPermutation(StreamOperator):
         Streams are DALI's for the same seed.""",
         inputs=(0, 0),
         seeded=True,
+        looks_across=True,
         args=(
             Arg("allow_repetitions", "bool", False, "Whether indices may occur more than once.", stream=True),
             Arg("no_fixed_points", "bool", False, "Whether no sample stays where it is (in batches of more than one).", stream=True),
@@ -45,7 +46,7 @@ class BatchPermutation(StreamOperator):
         return [DALIDataType.INT32]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        indices, position = np.empty(arguments.count, np.int32), self.position
+        indices, position = np.empty(arguments.count, np.int32), iteration.position
         repeated, moved = arguments.constant("allow_repetitions"), arguments.constant("no_fixed_points")
         self._draw(position.key, position.hi, position.lo, position.phase, len(indices), repeated, moved, indices.ctypes.data)
         return Planned([Batch.from_values(indices)])

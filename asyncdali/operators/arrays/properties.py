@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 
 def text_batch(texts: list[bytes]) -> Batch:
@@ -82,6 +82,7 @@ class Transfer(Operator):
         doc="Moves a batch between CPU and GPU.",
         devices=("cpu", "gpu"),
         args=(Arg("to", "str", "gpu"),),
+        role=Role.TRANSFER,
     )
     eager = True
     reads = (0,)

@@ -1,46 +1,155 @@
-"""A matrix applied along one axis: mel filters, cosine transforms."""
+"""A matrix applied along one axis: mel filters, cosine transforms. Computed in float64, sums in the order of the columns."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from ...batch import Batch
-from ...compiled.intrinsics import load_i64, view_f32, view_f64
-from ...compiled.step import step
+from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32
+from ...compiled.step import inlined, step
+from ...compiled.vectors import I64, function_of, lanes, load_ir, prefetch, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, grid_of
 from ..base import Step, context_table, no_explanation
 
-_BLOCK = 32
 _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
+
+# Context: input and output addresses; outer, inner int64[samples, 2]; matrix float64[rows, columns]; first and last column of each row
+# that is not zero, int64[rows, 2]; offset of the scratch.
+(_INPUTS, _OUTPUTS, _SIZES, _MATRIX, _ROWS, _COLUMNS, _RANGES, _SCRATCH) = range(0, 8 * 8, 8)
+
+_COUNT = widest() // 4  # neighbours that are computed at a time: two registers of float64
+_WIDE = 4 * _COUNT
+_AHEAD = 8  # columns
+_floats, _doubles = lanes("float32", _COUNT), lanes("float64", _COUNT)
+_load, _store, _splat, _zero = _floats.load, _floats.store, _doubles.splat, np.float64(0)
+_widened, _narrowed = _floats.converted(_doubles), _doubles.converted(_floats)
+
+
+@inlined
+def _one(source, stride, weights, begin, end, out):
+    """One vector of a row."""
+    total = _splat(_zero)
+    for c in range(begin, end):
+        total = total + _splat(load_f64(weights + 8 * c)) * _widened(_load(source + c * stride))
+    _store(out, _narrowed(total))
+
+
+@inlined
+def _four(source, stride, weights, begin, end, out):
+    """Four vectors of a row: their sums do not wait for each other."""
+    size = 4 * _COUNT
+    a = b = c = d = _splat(_zero)
+    for column in range(begin, end):
+        at, weight = source + column * stride, _splat(load_f64(weights + 8 * column))
+        # Columns are far apart: the processor does not foresee them.
+        prefetch(at + _AHEAD * stride)
+        prefetch(at + _AHEAD * stride + size)
+        prefetch(at + _AHEAD * stride + 2 * size)
+        prefetch(at + _AHEAD * stride + 3 * size)
+        a = a + weight * _widened(_load(at))
+        b = b + weight * _widened(_load(at + size))
+        c = c + weight * _widened(_load(at + 2 * size))
+        d = d + weight * _widened(_load(at + 3 * size))
+    _store(out, _narrowed(a))
+    _store(out + size, _narrowed(b))
+    _store(out + 2 * size, _narrowed(c))
+    _store(out + 3 * size, _narrowed(d))
+
+
+@inlined
+def _row(context, r):
+    """Weights of a row, its first and last column that is not zero."""
+    ranges = load_i64(context + _RANGES) + 16 * r
+    return load_i64(context + _MATRIX) + 8 * r * load_i64(context + _COLUMNS), load_i64(ranges), load_i64(ranges + 8)
+
+
+@inlined
+def _apply(context, source, out, inner):
+    """The matrix over neighbours: source float32[columns, inner], out float32[rows, inner]."""
+    rows, stride, first = load_i64(context + _ROWS), 4 * inner, 0
+    while first + _WIDE <= inner:
+        for r in range(rows):
+            weights, begin, end = _row(context, r)
+            _four(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
+        first += _WIDE
+    while first < inner and inner >= _COUNT:
+        first = smaller(first, inner - _COUNT)  # the last vector computes some once more
+        for r in range(rows):
+            weights, begin, end = _row(context, r)
+            _one(source + 4 * first, stride, weights, begin, end, out + r * stride + 4 * first)
+        first += _COUNT
+    for r in range(rows):
+        weights, begin, end = _row(context, r)
+        for i in range(first, inner):
+            total = 0.0
+            for c in range(begin, end):
+                total += load_f64(weights + 8 * c) * np.float64(load_f32(source + c * stride + 4 * i))
+            view_f32(out + r * stride + 4 * i, 1)[0] = np.float32(total)
+
+
+def _turn() -> Any:
+    """``turn(source, row, target, column)``: a square of `_COUNT` rows `row` bytes apart becomes rows `column` bytes apart."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.VectorType(ir.FloatType(), _COUNT)
+        rows = [load_ir(builder, builder.add(args[0], builder.mul(args[1], I64(k))), kind) for k in range(_COUNT)]
+        for k, row in enumerate(transposed_ir(builder, rows)):
+            store_ir(builder, row, builder.add(args[2], builder.mul(args[3], I64(k))))
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 4), codegen)
+
+
+_turned_square = _turn()
+
+
+@inlined
+def _transposed(source, row, target, column, rows, columns):
+    """target[c][r] = source[r][c] of float32; `row` and `column` are bytes from row to row of each."""
+    whole = columns - columns % _COUNT if rows == _COUNT else 0
+    for c in range(0, whole, _COUNT):
+        _turned_square(source + 4 * c, row, target + c * column, column)
+    for r in range(rows):
+        for c in range(whole, columns):
+            view_f32(target + c * column + 4 * r, 1)[0] = load_f32(source + r * row + 4 * c)
+
+
+@inlined
+def _apply_across(context, source, out, outer, scratch):
+    """The matrix where nothing is inside the axis: rows of several frames are turned, so that the frames are neighbours."""
+    rows, columns, size = load_i64(context + _ROWS), load_i64(context + _COLUMNS), 4 * _COUNT
+    results = scratch + columns * size
+    for first in range(0, outer, _COUNT):
+        count = smaller(outer - first, _COUNT)
+        _transposed(source + 4 * first * columns, 4 * columns, scratch, size, count, columns)
+        _apply(context, scratch, results, _COUNT)
+        if count == _COUNT:
+            whole = rows - rows % _COUNT
+            for r in range(0, whole, _COUNT):
+                _turned_square(results + r * size, size, out + 4 * (first * rows + r), 4 * rows)
+        else:
+            whole = 0
+        for r in range(whole, rows):
+            for k in range(count):
+                view_f32(out + 4 * ((first + k) * rows + r), 1)[0] = load_f32(results + r * size + 4 * k)
 
 
 @step
 def axis_matrix_step(context, sample, thread):
-    """Context: 0 input addresses, 1 output addresses, 2 outer, inner int64[samples, 2], 3 matrix float64[rows, columns], 4 rows, 5 columns,
-    6 first and last column that is not zero, int64[rows, 2], 7 scratch offset (32 float64)."""
-    sizes = load_i64(context + 16) + 16 * sample
+    """A sample: float32[outer, columns, inner] becomes float32[outer, rows, inner]."""
+    sizes = load_i64(context + _SIZES) + 16 * sample
     outer, inner = load_i64(sizes), load_i64(sizes + 8)
-    rows, columns = load_i64(context + 32), load_i64(context + 40)
-    source = view_f32(load_i64(load_i64(context) + 8 * sample), outer * columns * inner)
-    out = view_f32(load_i64(load_i64(context + 8) + 8 * sample), outer * rows * inner)
-    matrix = view_f64(load_i64(context + 24), rows * columns)
-    sums = view_f64(load_i64(thread) + load_i64(context + 56), _BLOCK)
+    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    if inner == 1 and outer >= 4:
+        _apply_across(context, source, out, outer, load_i64(thread) + load_i64(context + _SCRATCH))
+        return 0
     for o in range(outer):
-        for r in range(rows):
-            begin, end = load_i64(load_i64(context + 48) + 16 * r), load_i64(load_i64(context + 48) + 16 * r + 8)
-            for first in range(0, inner, _BLOCK):
-                count = min(_BLOCK, inner - first)
-                for i in range(count):
-                    sums[i] = 0.0
-                for c in range(begin, end):
-                    weight, at = matrix[r * columns + c], (o * columns + c) * inner + first
-                    for i in range(count):
-                        sums[i] += weight * np.float64(source[at + i])
-                at = (o * rows + r) * inner + first
-                for i in range(count):
-                    out[at + i] = np.float32(sums[i])
+        _apply(context, source + 4 * o * load_i64(context + _COLUMNS) * inner, out + 4 * o * load_i64(context + _ROWS) * inner, inner)
     return 0
 
 
@@ -56,6 +165,6 @@ def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.nd
     values = (source.addresses, output.addresses, sizes, matrix, rows, columns, ranges)
     table, keep = context_table((*values, 0))
     grid = grid_of(int(sizes.prod(axis=1).max(initial=0)) * rows, len(sizes))
-    step = Step(axis_matrix_step.address, table, no_explanation, 8 * _BLOCK, 7, keep)
+    step = Step(axis_matrix_step.address, table, no_explanation, 4 * _COUNT * (rows + columns), _SCRATCH // 8, keep)
     step.launches = lambda: [Launch(Kernel(_SOURCE, "axis_matrix"), (*values, len(sizes)), grid)]
     return step

@@ -1,4 +1,4 @@
-"""Tables of a discrete Fourier transform of any length, for ``fourier_kernels``."""
+"""Tables of discrete Fourier transforms of real numbers, for ``fourier_kernels`` and its CUDA twin."""
 
 from __future__ import annotations
 
@@ -8,36 +8,83 @@ import numpy as np
 
 from ...compiled.memory import address_of
 
+_RADICES = (4, 2, 3, 5)
+
 
 class Transform:
-    """The tables of a transform of length `n`: a power of two directly, other lengths as a convolution (Bluestein).
+    """The tables of a transform of length `n` as a convolution (Bluestein), in float64; for lengths without a :class:`RealTransform`.
 
-    ``table`` int64[5]: n, length of the transforms made, their roots of unity, and for a convolution chirp and transformed kernel (or 0);
-    complex numbers as pairs of float64. ``scratch`` is the float64 numbers a thread needs.
-    A GPU needs ``roots``, ``chirp`` and ``kernel`` (None without a convolution) and ``made``, the length of the transforms made.
+    ``table`` int64[5]: n, length of the transforms made, their roots of unity, chirp and transformed kernel; complex numbers as pairs of
+    float64. ``scratch`` is the float64 numbers a thread needs.
+    A GPU needs ``roots``, ``chirp``, ``kernel`` and ``made``, the length of the transforms made.
     """
 
     def __init__(self, n: int):
-        direct = n & (n - 1) == 0
-        m = n if direct else 1 << (2 * n - 2).bit_length()
+        m = 1 << (2 * n - 2).bit_length()
         self.roots = np.exp(-2j * np.pi * np.arange(max(m // 2, 1)) / m)
-        chirp_at = kernel_at = 0
-        self.chirp: np.ndarray | None = None
-        self.kernel: np.ndarray | None = None
-        if not direct:
-            # k**2 modulo 2n, so that the angles stay small.
-            self.chirp = np.exp(-1j * np.pi * (np.arange(n) ** 2 % (2 * n)) / n)
-            padded = np.zeros(m, complex)
-            padded[:n] = self.chirp.conj()
-            padded[m - n + 1 :] = self.chirp[:0:-1].conj()
-            self.kernel = np.fft.fft(padded)
-            chirp_at, kernel_at = address_of(self.chirp), address_of(self.kernel)
+        # k**2 modulo 2n, so that the angles stay small.
+        self.chirp = np.exp(-1j * np.pi * (np.arange(n) ** 2 % (2 * n)) / n)
+        padded = np.zeros(m, complex)
+        padded[:n] = self.chirp.conj()
+        padded[m - n + 1 :] = self.chirp[:0:-1].conj()
+        self.kernel = np.fft.fft(padded)
         self.length, self.made = n, m
-        self.table = np.array([n, m, address_of(self.roots), chirp_at, kernel_at], np.int64)
+        self.table = np.array([n, m, address_of(self.roots), address_of(self.chirp), address_of(self.kernel)], np.int64)
         self.scratch = 2 * m
 
 
+class RealTransform:
+    """The plan of a transform of `n` real numbers, n even and n / 2 a product of 2, 3 and 5; in float32.
+
+    Numbers 2j and 2j + 1 are taken as one complex number, and n / 2 of these are transformed in place: number j lies at ``places[j]``
+    (int32[n / 2], digits reversed) when the stages begin. Stage s joins ``radices[s]`` (int32[stages]) transforms of length m, the product
+    of the radices before it; ``twiddles`` (complex64, one stage after the other) holds for each k in [0, m) the radix - 1 factors
+    exp(-2 pi i j k / (radix m)). ``turns`` (complex64[n / 4 + 1]) holds exp(-2 pi i k / n), which make the result the spectrum of the real
+    numbers. That needs a factor of 1/2, which belongs into the window function: a power of two rounds nothing.
+    """
+
+    def __init__(self, n: int):
+        self.length, self.half = n, n // 2
+        self.radices = np.array(_factors(self.half), np.int32)
+        places, m = np.zeros(1, np.int64), 1
+        parts = [np.zeros(0, complex)]
+        for radix in self.radices:
+            k, j = np.arange(m)[:, None], np.arange(1, radix)[None]
+            parts.append(_roots(j * k, radix * m).reshape(-1))
+            # Index i of the longer transform is number i // radix of part i % radix.
+            index = np.arange(radix * m)
+            places = index % radix * m + places[index // radix]
+            m *= int(radix)
+        self.places = np.ascontiguousarray(places, np.int32)
+        self.twiddles = np.ascontiguousarray(np.concatenate(parts), np.complex64)
+        self.turns = np.ascontiguousarray(_roots(np.arange(self.half // 2 + 1), n), np.complex64)
+
+
+def _roots(index: np.ndarray, n: int) -> np.ndarray:
+    """exp(-2 pi i index / n), exact where the result is 0, 1 or -1."""
+    quarter = 4 * index % n == 0
+    exact = np.array([1, -1j, -1, 1j])[(4 * index // n) % 4]
+    return np.where(quarter, exact, np.exp(-2j * np.pi * (index % n) / n))
+
+
+def _factors(n: int) -> list[int]:
+    """`n` as a product of the radices, or ValueError."""
+    found = []
+    for radix in _RADICES:
+        while n % radix == 0:
+            found.append(radix)
+            n //= radix
+    if n != 1:
+        raise ValueError("not a product of 2, 3 and 5")
+    return found
+
+
 @lru_cache(64)
-def transform_of(n: int) -> Transform:
+def transform_of(n: int) -> Transform | RealTransform:
     """The transform of length `n`, at least 1; shared."""
+    if n % 2 == 0:
+        try:
+            return RealTransform(n)
+        except ValueError:
+            pass
     return Transform(n)

@@ -1,11 +1,18 @@
-// spectrogram: a block takes a window and transforms it, in float64 and with the operations of fourier_kernels.py in their order.
-// Table: 0 input addresses, 1 output addresses, 2 samples and windows int64[samples, 2], 3 length of the transform, 4 length of those that
-// are made (a power of two), 5 their roots of unity, 6 chirp or 0, 7 transformed kernel or 0, 8 window function float32, 9 its length, 10 step,
-// 11 padding before the signal, 12 whether it is reflected, 13 power, 14 whether time is the outer axis, 15 samples, 16 memory for each block
-// (0: shared memory is enough).
+// spectrogram: a block takes a window and transforms it, with the operations of the compiled steps in their order. Lengths with a plan are
+// transformed as half as many complex numbers in float32 (real_spectrogram), others as convolutions in float64 (spectrogram).
 #include "kernel.cuh"
 
-#define MOST 2048 /* complex numbers in shared memory: 32 KB */
+// Table. Entries of the plan, for `spectrogram`: length of the transforms made (a power of two), their roots of unity, chirp, transformed
+// kernel; for `real_spectrogram`: places, radices, twiddles and turns of fourier.RealTransform, and how many radices there are.
+enum Field {
+    INPUTS, OUTPUTS, SIZES /* samples and windows int64[samples, 2] */, LENGTH /* of the transform */,
+    MADE, ROOTS, CHIRP, CONVOLVED, UNUSED,
+    WEIGHTS /* window function float32 */, WEIGHT_COUNT, HOP, BEFORE /* padding before the signal */, REFLECT, POWER,
+    TIME_MAJOR /* whether time is the outer axis */, SAMPLES, MEMORY /* of each block, or 0: shared memory is enough */,
+    PLACES = MADE, RADICES = ROOTS, TWIDDLES = CHIRP, TURNS = CONVOLVED, STAGES = UNUSED
+};
+
+#define MOST 2048 /* complex numbers of float64 in shared memory: 32 KB */
 
 // In place; `roots` are those of a transform of length `n`.
 DEVICE void radix_two(float64 *data, int32 n, const float64 *roots) {
@@ -47,44 +54,130 @@ DEVICE float64 sample_at(const float32 *source, int64 i, int64 length, bool refl
 
 KERNEL spectrogram(const int64 *context) {
     __shared__ float64 shared[2 * MOST];
-    const int32 n = (int32)context[3], m = (int32)context[4], window_length = (int32)context[9];
+    const int32 n = (int32)context[LENGTH], m = (int32)context[MADE], window_length = (int32)context[WEIGHT_COUNT];
     float64 *data = shared;
-    if (context[16]) data = at<float64>(context[16]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * 2 * m;
-    const float64 *roots = array<float64>(context, 5), *chirp = array<float64>(context, 6), *kernel = array<float64>(context, 7);
-    const float32 *weights = array<float32>(context, 8);
+    if (context[MEMORY]) data = at<float64>(context[MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * 2 * m;
+    const float64 *roots = array<float64>(context, ROOTS), *chirp = array<float64>(context, CHIRP), *kernel = array<float64>(context, CONVOLVED);
+    const float32 *weights = array<float32>(context, WEIGHTS);
     const int32 bins = n / 2 + 1;
-    FOR_SAMPLES(sample, context[15]) {
-        const int64 length = array<int64>(context, 2)[2 * sample], windows = array<int64>(context, 2)[2 * sample + 1];
-        const float32 *source = at<const float32>(address(context, 0, sample));
-        float32 *out = at<float32>(address(context, 1, sample));
+    FOR_SAMPLES(sample, context[SAMPLES]) {
+        const int64 length = array<int64>(context, SIZES)[2 * sample], windows = array<int64>(context, SIZES)[2 * sample + 1];
+        const float32 *source = at<const float32>(address(context, INPUTS, sample));
+        float32 *out = at<float32>(address(context, OUTPUTS, sample));
         for (int64 window = blockIdx.x; window < windows; window += gridDim.x) {
-            const int64 first = window * context[10] - context[11];
+            const int64 first = window * context[HOP] - context[BEFORE];
             for (int32 k = threadIdx.x; k < m; k += blockDim.x) {
-                const float64 x = k < window_length ? sample_at(source, first + k, length, context[12]) * (float64)weights[k] : 0;
-                const bool turned = chirp && k < n;
-                data[2 * k] = turned ? x * chirp[2 * k] : x;
-                data[2 * k + 1] = turned ? x * chirp[2 * k + 1] : 0;
+                const float64 x = k < window_length ? sample_at(source, first + k, length, context[REFLECT]) * (float64)weights[k] : 0;
+                data[2 * k] = k < n ? x * chirp[2 * k] : 0;
+                data[2 * k + 1] = k < n ? x * chirp[2 * k + 1] : 0;
             }
             __syncthreads();
             radix_two(data, m, roots);
-            if (chirp) {
-                for (int32 k = threadIdx.x; k < m; k += blockDim.x) {
-                    const float64 re = data[2 * k], im = data[2 * k + 1], wr = kernel[2 * k], wi = kernel[2 * k + 1];
-                    data[2 * k] = re * wr - im * wi;
-                    data[2 * k + 1] = -(re * wi + im * wr);
-                }
-                __syncthreads();
-                radix_two(data, m, roots);
+            for (int32 k = threadIdx.x; k < m; k += blockDim.x) {
+                const float64 re = data[2 * k], im = data[2 * k + 1], wr = kernel[2 * k], wi = kernel[2 * k + 1];
+                data[2 * k] = re * wr - im * wi;
+                data[2 * k + 1] = -(re * wi + im * wr);
             }
+            __syncthreads();
+            radix_two(data, m, roots);
             for (int32 k = threadIdx.x; k < bins; k += blockDim.x) {
-                float64 re = data[2 * k], im = data[2 * k + 1];
-                if (chirp) {
-                    const float64 a = re / m, b = -im / m, wr = chirp[2 * k], wi = chirp[2 * k + 1];
-                    re = a * wr - b * wi;
-                    im = a * wi + b * wr;
-                }
+                const float64 a = data[2 * k] / m, b = -data[2 * k + 1] / m, wr = chirp[2 * k], wi = chirp[2 * k + 1];
+                const float64 re = a * wr - b * wi, im = a * wi + b * wr;
                 const float64 square = re * re + im * im;
-                out[context[14] ? window * bins + k : k * windows + window] = (float32)(context[13] == 2 ? square : sqrt(square));
+                out[context[TIME_MAJOR] ? window * bins + k : k * windows + window] = (float32)(context[POWER] == 2 ? square : sqrt(square));
+            }
+            __syncthreads();
+        }
+    }
+}
+
+// A complex number of float32, and the operations of real_fourier_kernels.py.
+struct Pair { float32 re, im; };
+DEVICE Pair plus(Pair a, Pair b) { return {a.re + b.re, a.im + b.im}; }
+DEVICE Pair minus(Pair a, Pair b) { return {a.re - b.re, a.im - b.im}; }
+DEVICE Pair times(float32 a, Pair b) { return {a * b.re, a * b.im}; }
+DEVICE Pair turned(Pair a, Pair w) { return {a.re * w.re - a.im * w.im, a.re * w.im + a.im * w.re}; }
+DEVICE Pair minus_i(Pair a, Pair b) { return {a.re + b.im, a.im - b.re}; }  // a - i b
+DEVICE Pair plus_i(Pair a, Pair b) { return {a.re - b.im, a.im + b.re}; }
+
+#define SIN_3 0.8660254037844386f
+#define COS_5 0.30901699437494745f
+#define COS_25 (-0.8090169943749475f)
+#define SIN_5 0.9510565162951535f
+#define SIN_25 0.5877852522924731f
+
+// `radix` numbers that are `stride` apart, in place; `w` are the factors of all but the first, or 0.
+DEVICE void butterfly(int32 radix, Pair *z, int32 stride, const Pair *w) {
+    Pair x[5];
+    for (int32 k = 0; k < radix; ++k) x[k] = w && k > 0 ? turned(z[k * stride], w[k - 1]) : z[k * stride];
+    if (radix == 2) {
+        z[0] = plus(x[0], x[1]);
+        z[stride] = minus(x[0], x[1]);
+    } else if (radix == 3) {
+        const Pair sum = plus(x[1], x[2]), difference = times(SIN_3, minus(x[1], x[2])), middle = minus(x[0], times(0.5f, sum));
+        z[0] = plus(x[0], sum);
+        z[stride] = minus_i(middle, difference);
+        z[2 * stride] = plus_i(middle, difference);
+    } else if (radix == 4) {
+        const Pair p = plus(x[0], x[2]), q = minus(x[0], x[2]), r = plus(x[1], x[3]), s = minus(x[1], x[3]);
+        z[0] = plus(p, r);
+        z[stride] = minus_i(q, s);
+        z[2 * stride] = minus(p, r);
+        z[3 * stride] = plus_i(q, s);
+    } else {
+        const Pair p = plus(x[1], x[4]), q = plus(x[2], x[3]), r = minus(x[1], x[4]), s = minus(x[2], x[3]);
+        const Pair m = plus(x[0], plus(times(COS_5, p), times(COS_25, q))), n = plus(x[0], plus(times(COS_25, p), times(COS_5, q)));
+        const Pair u = plus(times(SIN_5, r), times(SIN_25, s)), v = minus(times(SIN_25, r), times(SIN_5, s));
+        z[0] = plus(x[0], plus(p, q));
+        z[stride] = minus_i(m, u);
+        z[2 * stride] = minus_i(n, v);
+        z[3 * stride] = plus_i(n, v);
+        z[4 * stride] = plus_i(m, u);
+    }
+}
+
+KERNEL real_spectrogram(const int64 *context) {
+    __shared__ float64 shared[2 * MOST];
+    const int32 n = (int32)context[LENGTH], half = n / 2, used = (int32)context[WEIGHT_COUNT], bins = half + 1;
+    Pair *z = reinterpret_cast<Pair *>(shared);
+    if (context[MEMORY]) z = at<Pair>(context[MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * half;
+    const int32 *places = array<int32>(context, PLACES), *radices = array<int32>(context, RADICES);
+    const Pair *twiddles = array<Pair>(context, TWIDDLES), *turns = array<Pair>(context, TURNS);
+    const float32 *weights = array<float32>(context, WEIGHTS);
+    FOR_SAMPLES(sample, context[SAMPLES]) {
+        const int64 length = array<int64>(context, SIZES)[2 * sample], windows = array<int64>(context, SIZES)[2 * sample + 1];
+        const float32 *source = at<const float32>(address(context, INPUTS, sample));
+        float32 *out = at<float32>(address(context, OUTPUTS, sample));
+        for (int64 window = blockIdx.x; window < windows; window += gridDim.x) {
+            const int64 first = window * context[HOP] - context[BEFORE];
+            for (int32 k = threadIdx.x; k < half; k += blockDim.x) {
+                Pair pair = {0, 0};
+                if (2 * k < used) pair.re = (float32)sample_at(source, first + 2 * k, length, context[REFLECT]) * weights[2 * k];
+                if (2 * k + 1 < used) pair.im = (float32)sample_at(source, first + 2 * k + 1, length, context[REFLECT]) * weights[2 * k + 1];
+                z[places[k]] = pair;
+            }
+            __syncthreads();
+            const Pair *w = twiddles;
+            for (int32 stage = 0, m = 1; stage < context[STAGES]; ++stage) {
+                const int32 radix = radices[stage];
+                for (int32 item = threadIdx.x; item < half / radix; item += blockDim.x) {
+                    const int32 group = item / m, k = item - group * m;
+                    butterfly(radix, z + group * radix * m + k, m, m > 1 ? w + (radix - 1) * k : 0);
+                }
+                w += (radix - 1) * m;
+                m *= radix;
+                __syncthreads();
+            }
+            for (int32 k = threadIdx.x; k <= half / 2; k += blockDim.x) {
+                const Pair a = z[k], b = z[k > 0 ? half - k : 0], turn = turns[k];
+                const Pair even = {a.re + b.re, a.im - b.im}, odd = {a.re - b.re, a.im + b.im};
+                const Pair t = {turn.re * odd.im + turn.im * odd.re, turn.im * odd.im - turn.re * odd.re};
+                const Pair one = plus(even, t), other = minus(even, t);
+                const float32 square = one.re * one.re + one.im * one.im, mirrored = other.re * other.re + other.im * other.im;
+                const int64 frequencies = context[TIME_MAJOR] ? 1 : windows;
+                float32 *to = out + (context[TIME_MAJOR] ? window * bins : window);
+                to[k * frequencies] = context[POWER] == 2 ? square : sqrtf(square);
+                to[(half - k) * frequencies] = context[POWER] == 2 ? mirrored : sqrtf(mirrored);
             }
             __syncthreads();
         }

@@ -4,34 +4,59 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import load_f32, load_f64, load_i64, store_i32, view_f32
+from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f64
 from ...compiled.step import Compiled, inlined, step, step_variant
+from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, context_table, no_explanation
+from .logarithm_kernels import log10_of
 
 _SOURCE = Path(__file__).with_name("signal_kernels.cu")
 _PART, _MOST_PARTS = 8192, 64  # of a sample that a block searches for its largest element
 
 
+# Context of decibels_step: input and output addresses, elements int64[samples]; float64[3]: multiplier, reference (0: the largest element),
+# smallest ratio.
+(_INPUTS, _OUTPUTS, _COUNTS, _NUMBERS) = range(0, 4 * 8, 8)
+
+_WIDTH = widest() // 4  # of float32; as float64 two registers
+_f32, _f64 = lanes("float32", _WIDTH), lanes("float64", _WIDTH)
+_load_some, _store_some, _splat, _larger, _largest_lane = _f32.load_some, _f32.store_some, _f32.splat, _f32.larger, _f32.largest
+_real, _larger_real, _widened, _narrowed, _log10 = _f64.splat, _f64.larger, _f32.converted(_f64), _f64.converted(_f32), log10_of(_WIDTH)
+
+
+@inlined
+def _largest(source, count):
+    """The largest of `count` float32, at least 0; what is not a number is not larger."""
+    zero = _splat(np.float32(0))
+    found = zero
+    for i in range(0, count, _WIDTH):
+        found = _larger(_load_some(source + 4 * i, count - i, zero), found)
+    return _largest_lane(found)
+
+
 @step
 def decibels_step(context, sample, thread):
-    """Context: 0 input addresses, 1 output addresses, 2 elements int64[samples], 3 float64[3]: multiplier, reference (0: the largest
-    element), smallest ratio."""
-    count, numbers = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 24)
-    source = view_f32(load_i64(load_i64(context) + 8 * sample), count)
-    out = view_f32(load_i64(load_i64(context + 8) + 8 * sample), count)
+    """Computed in float64."""
+    count, numbers = load_i64(load_i64(context + _COUNTS) + 8 * sample), load_i64(context + _NUMBERS)
+    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
     multiplier, reference, least = load_f64(numbers), load_f64(numbers + 8), load_f64(numbers + 16)
     if reference == 0.0:
-        for i in range(count):
-            reference = max(reference, np.float64(source[i]))
+        reference = np.float64(_largest(source, count))
         reference = 1.0 if reference == 0.0 else reference
-    for i in range(count):
-        out[i] = np.float32(multiplier * np.log10(max(least, np.float64(source[i]) / reference)))
+    by, base, lowest, one = _real(multiplier), _real(reference), _real(least), _splat(np.float32(1))
+    for i in range(0, count, _WIDTH):
+        ratio = _widened(_load_some(source + 4 * i, count - i, one)) / base
+        _store_some(out + 4 * i, _narrowed(by * _log10(_larger_real(ratio, lowest))), count - i)
     return 0
 
 
@@ -39,6 +64,7 @@ def decibels_step(context, sample, thread):
 def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     """Context: 0 input addresses, 1 output addresses, 2 elements int64[samples], 3 coefficients float32[samples], 4 border."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+    in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
     @step_variant(in_dtype, out_dtype)
     def preemphasis(context, sample, thread):
@@ -54,55 +80,218 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
         elif border == 2:
             before = np.float32(source[1])
         out[0] = convert(np.float32(source[0]) - coefficient * before)
-        for i in range(1, count):
-            out[i] = convert(np.float32(source[i]) - coefficient * np.float32(source[i - 1]))
+        # Views that begin one element later: an index i - 1 might be negative, which keeps the loop from being vectorised.
+        after, made = view_in(address(source) + in_size, count - 1), view_out(address(out) + out_size, count - 1)
+        for i in range(count - 1):
+            made[i] = convert(np.float32(after[i]) - coefficient * np.float32(source[i]))
         return 0
 
     return preemphasis
 
 
+# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of them;
+# float64[2]: reference (0: the largest), part of it that is the cut-off; offset of the scratch.
+(_SIGNALS, _STARTS, _LENGTHS, _SAMPLES, _WINDOW, _STRETCH, _CUT, _SCRATCH) = range(0, 8 * 8, 8)
+_LANES = 8  # stretches whose sums go on side by side
+_CHUNK = 256  # windows of a stretch from one note to the next
+# Scratch of nonsilent_step: addresses of the lanes, their sums and the largest of these; then a note per chunk: the sum of its first window
+# and the largest of its sums.
+_POINTERS, _TOTALS, _BEST, _NOTES = range(0, 4 * 8 * _LANES, 8 * _LANES)
+
+
+def _squares_ir(builder: Any, dtype: np.dtype, pointers: Any, offset: Any) -> list[Any]:
+    """The squares of `_LANES` elements of each lane as vectors of float64: one vector per place, one lane per lane."""
+    element = element_ir(from_dtype(dtype))
+    memory, real = ir.VectorType(element, _LANES), ir.VectorType(ir.DoubleType(), _LANES)
+    narrow = ir.VectorType(I32, _LANES)
+    rows = []
+    for k in range(_LANES):
+        begin = builder.load(builder.inttoptr(builder.add(pointers, I64(8 * k)), I64.as_pointer()), align=8)
+        row = load_ir(builder, builder.add(begin, offset), memory)
+        if dtype.kind in "iu" and dtype.itemsize < 4:
+            row = (builder.sext if dtype.kind == "i" else builder.zext)(row, narrow)
+        elif dtype.kind in "iu" and dtype.itemsize == 8:
+            row = (builder.sitofp if dtype.kind == "i" else builder.uitofp)(row, real)
+        rows.append(row)
+    columns = transposed_ir(builder, rows)
+    if columns[0].type == narrow:
+        columns = [(builder.uitofp if dtype == np.uint32 else builder.sitofp)(column, real) for column in columns]
+    elif columns[0].type != real:
+        columns = [builder.fpext(column, real) for column in columns]
+    return [builder.fmul(column, column) for column in columns]
+
+
+def _adder(dtype: np.dtype) -> Any:
+    """``add(pointers, totals, first)``: the lanes' squares of elements first .. first + _LANES - 1 are added to their sums, in order."""
+    real = ir.VectorType(ir.DoubleType(), _LANES)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers, totals, first = args
+        total = load_ir(builder, totals, real)
+        for square in _squares_ir(builder, dtype, pointers, builder.mul(first, I64(dtype.itemsize))):
+            total = builder.fadd(total, square)
+        store_ir(builder, total, totals)
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 3), codegen)
+
+
+def _slider(dtype: np.dtype) -> Any:
+    """``slide(pointers, totals, best, first, window)``: the windows that begin at elements first .. first + _LANES - 1 of each lane.
+
+    Their sums are compared with the best ones; the sums are then those of the next window.
+    """
+    real = ir.VectorType(ir.DoubleType(), _LANES)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointers, totals, best, first, window = args
+        total, largest = load_ir(builder, totals, real), load_ir(builder, best, real)
+        size = I64(dtype.itemsize)
+        old = _squares_ir(builder, dtype, pointers, builder.mul(first, size))
+        new = _squares_ir(builder, dtype, pointers, builder.mul(builder.add(first, window), size))
+        for leaving, coming in zip(old, new):
+            largest = builder.select(builder.fcmp_ordered(">", total, largest), total, largest)
+            total = builder.fsub(builder.fadd(total, coming), leaving)
+        store_ir(builder, total, totals)
+        store_ir(builder, largest, best)
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 5), codegen)
+
+
 @cache
 def nonsilent_step(dtype: str) -> Compiled:
-    """Context: 0 input addresses, 1 and 2 output addresses, 3 samples int64[samples], 4 window, 5 interval between new sums,
-    6 float64[2]: reference (0: the largest), part of it that is the cut-off."""
-    elements, exact = view(dtype), not dtype.startswith("float")
+    """Sums of the squares of each window, from that of the window before it, begun anew with every stretch.
+
+    A sum waits for the one before it, so several stretches go on side by side. Notes of every chunk of windows tell in which the first and
+    the last loud window are; only these chunks are gone through again.
+    """
+    elements, size = view(dtype), np.dtype(dtype).itemsize
+    add, slide = _adder(np.dtype(dtype)), _slider(np.dtype(dtype))
 
     @inlined
-    def power_after(source, total, i, window, interval):
-        """The sum of squares of the window that ends with sample i, from that of the window before it."""
-        if not exact and interval > 0 and (i - window + 1) % interval == 0:
-            total = 0.0
-            for k in range(i - window + 1, i + 1):
-                total += np.float64(source[k]) * np.float64(source[k])
-            return total
-        new, old = np.float64(source[i]), np.float64(source[i - window])
-        return total + new * new - old * old
+    def squared(source, i):
+        x = np.float64(source[i])
+        return x * x
+
+    @inlined
+    def sums_of(source, window, pointers, totals):
+        """The sum of the first window of each lane."""
+        sums = view_f64(totals, _LANES)
+        for k in range(_LANES):
+            sums[k] = 0.0
+        whole = window - window % _LANES
+        for first in range(0, whole, _LANES):
+            add(pointers, totals, first)
+        for k in range(_LANES):
+            begin = (load_i64(pointers + 8 * k) - source) // size
+            lane = elements(source, begin + window)
+            for i in range(begin + whole, begin + window):
+                sums[k] += squared(lane, i)
+
+    @inlined
+    def go_on(source, length, window, begin, windows, totals, best, k):
+        """One lane, window by window: `windows` that begin with element `begin`."""
+        sums, largest, signal = view_f64(totals, _LANES), view_f64(best, _LANES), elements(source, length)
+        total, found = sums[k], largest[k]
+        for i in range(begin, begin + windows):
+            found = total if total > found else found
+            if i + window < length:
+                total = total + squared(signal, i + window) - squared(signal, i)
+        sums[k], largest[k] = total, found
+
+    @inlined
+    def chunk_of(source, length, window, first, valid, stretch, begun, windows, scratch):
+        """Windows begun .. begun + windows - 1 of the `valid` stretches from `first` on."""
+        pointers, totals, best = scratch + _POINTERS, scratch + _TOTALS, scratch + _BEST
+        all_windows = length - window + 1
+        together = windows - windows % _LANES
+        for k in range(valid):
+            at = (first + k) * stretch + begun
+            if at < all_windows and at + together + window > length:
+                together = 0  # the end of the signal is near
+        done = 0
+        if together > 0:
+            last = source
+            for k in range(_LANES):
+                at = (first + smaller(k, valid - 1)) * stretch + begun
+                if at < all_windows:
+                    last = source + size * at
+                store_i64(pointers + 8 * k, last)  # lanes without windows repeat others
+            while done < together:
+                slide(pointers, totals, best, done, window)
+                done += _LANES
+        for k in range(valid):
+            at = (first + k) * stretch + begun + done
+            go_on(source, length, window, at, smaller(windows - done, all_windows - at), totals, best, k)
+
+    @inlined
+    def note_all(source, length, window, stretch, scratch):
+        """Goes through all windows; gives the number of notes."""
+        windows = length - window + 1
+        stretches = (windows + stretch - 1) // stretch
+        per_stretch = (stretch + _CHUNK - 1) // _CHUNK
+        totals, best = view_f64(scratch + _TOTALS, _LANES), view_f64(scratch + _BEST, _LANES)
+        for first in range(0, stretches, _LANES):
+            valid = smaller(stretches - first, _LANES)
+            for k in range(_LANES):
+                store_i64(scratch + _POINTERS + 8 * k, source + size * stretch * (first + smaller(k, valid - 1)))
+            sums_of(source, window, scratch + _POINTERS, scratch + _TOTALS)
+            for chunk in range(per_stretch):
+                begun = chunk * _CHUNK
+                for k in range(valid):
+                    notes = view_f64(scratch + _NOTES + 16 * ((first + k) * per_stretch + chunk), 2)
+                    notes[0] = totals[k]
+                for k in range(_LANES):
+                    best[k] = -np.inf
+                chunk_of(source, length, window, first, valid, stretch, begun, smaller(stretch - begun, _CHUNK), scratch)
+                for k in range(valid):
+                    there = (first + k) * stretch + begun < windows
+                    notes = view_f64(scratch + _NOTES + 16 * ((first + k) * per_stretch + chunk), 2)
+                    notes[1] = best[k] if there else -np.inf
+        return stretches * per_stretch
+
+    @inlined
+    def loud_in(source, length, window, stretch, scratch, note, cut_off, last):
+        """The first (or last) loud window of a chunk."""
+        per_stretch = (stretch + _CHUNK - 1) // _CHUNK
+        begun = note % per_stretch * _CHUNK
+        begin = note // per_stretch * stretch + begun
+        signal, total, found = elements(source, length), view_f64(scratch + _NOTES + 16 * note, 2)[0], np.int64(-1)
+        for i in range(begin, begin + smaller(smaller(stretch - begun, _CHUNK), length - window + 1 - begin)):
+            if total / window >= cut_off:
+                found = np.int64(i)
+                if not last:
+                    break
+            if i + window < length:
+                total = total + squared(signal, i + window) - squared(signal, i)
+        return found
 
     @step_variant(dtype)
     def nonsilent(context, sample, thread):
-        length = load_i64(load_i64(context + 24) + 8 * sample)
-        source = elements(load_i64(load_i64(context) + 8 * sample), length)
-        window, interval, numbers = min(load_i64(context + 32), length), load_i64(context + 40), load_i64(context + 48)
-        reference, part = load_f64(numbers), load_f64(numbers + 8)
-        begun = 0.0
-        for i in range(window):
-            begun += np.float64(source[i]) * np.float64(source[i])
+        length = load_i64(load_i64(context + _SAMPLES) + 8 * sample)
+        source, scratch = load_i64(load_i64(context + _SIGNALS) + 8 * sample), load_i64(thread) + load_i64(context + _SCRATCH)
+        window, stretch, cut = smaller(load_i64(context + _WINDOW), length), load_i64(context + _STRETCH), load_i64(context + _CUT)
+        stretch = length if stretch == 0 else stretch
+        count = note_all(source, length, window, stretch, scratch)
+        reference, part, notes = load_f64(cut), load_f64(cut + 8), view_f64(scratch + _NOTES, 2 * count)
         if reference == 0.0:
-            total = begun
-            reference = total / window
-            for i in range(window, length):
-                total = power_after(source, total, i, window, interval)
-                reference = max(reference, total / window)
+            largest = notes[0]
+            for k in range(count):
+                largest = max(largest, notes[2 * k + 1])
+            reference = largest / window
         cut_off = np.float64(np.float32(reference * part))
-        first, last, total = np.int64(-1), np.int64(-1), begun
-        for i in range(window - 1, length):
-            if i >= window:
-                total = power_after(source, total, i, window, interval)
-            if total / window >= cut_off:
-                first = np.int64(i - window + 1) if first < 0 else first
-                last = np.int64(i)
-        store_i32(load_i64(load_i64(context + 8) + 8 * sample), np.int32(max(first, np.int64(0))))
-        store_i32(load_i64(load_i64(context + 16) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
+        low, high = np.int64(0), np.int64(count - 1)
+        while low < count and not notes[2 * low + 1] / window >= cut_off:
+            low += 1
+        first = last = np.int64(-1)
+        if low < count:
+            while not notes[2 * high + 1] / window >= cut_off:
+                high -= 1
+            first = loud_in(source, length, window, stretch, scratch, low, cut_off, False)
+            last = loud_in(source, length, window, stretch, scratch, high, cut_off, True) + window - 1
+        store_i32(load_i64(load_i64(context + _STARTS) + 8 * sample), np.int32(max(first, np.int64(0))))
+        store_i32(load_i64(load_i64(context + _LENGTHS) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
         return 0
 
     return nonsilent
@@ -144,22 +333,27 @@ def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interv
     """The step for a batch of signals; the cut-off is `part` of the reference power, 0 for each sample's largest."""
     counts, numbers, dtype = _elements(source), np.array([reference, part]), storage_dtype(source.dtype)
     starts, lengths = outputs
-    values = (source.addresses, starts.addresses, lengths.addresses, counts, window, interval, numbers)
-    table, keep = context_table(values)
+    longest = int(counts.max(initial=1))
+    stretch = _stretch(dtype, window, interval)
+    used = stretch or longest
+    notes = -(-longest // used) * -(-used // _CHUNK)
+    outs = (source.addresses, starts.addresses, lengths.addresses, counts)
+    table, keep = context_table((*outs, window, stretch, numbers, 0))
 
     def launches() -> list[Launch]:
-        count, longest = len(counts), int(counts.max(initial=1))
-        stretch = _stretch(dtype, window, interval) or longest
-        stretches = -(-longest // stretch)
+        count = len(counts)
+        stretches = -(-longest // used)
         scratch = Scratch(8 * count * stretches), Scratch(16 * count * stretches)
-        context: tuple[Entry, ...] = (*values, stretch, stretches, count, *scratch)
+        context: tuple[Entry, ...] = (*outs, window, interval, numbers, used, stretches, count, *scratch)
         names = ("IN", element_type(dtype)), ("OUT", element_type(dtype))
         grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
         if reference:
             del grids["powers"]
         return [Launch(Kernel(_SOURCE, name, names), context, grid) for name, grid in grids.items()]
 
-    return Step(nonsilent_step(dtype.name).address, table, no_explanation, keep=keep, launches=launches)
+    return Step(
+        nonsilent_step(dtype.name).address, table, no_explanation, _NOTES + 16 * notes, _SCRATCH // 8, keep, launches=launches
+    )
 
 
 def _stretch(dtype: np.dtype, window: int, interval: int) -> int:

@@ -76,7 +76,7 @@ class Spectrogram(_Spectrum):
         if self._nfft < length:
             raise ValueError(f"`nfft` is {self._nfft}; it must be at least `window_length`, which is {length}")
         self._transform = transform_of(self._nfft)
-        self._kernels.spectrogram_step.compile()
+        self._kernels.compile_spectrogram(self._transform)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]
@@ -123,7 +123,7 @@ class PowerSpectrum(_Spectrum):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        self._kernels.power_spectrum_step.compile()
+        self._kernels.compile_power_spectrum(transform_of(self._nfft or 2))
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]

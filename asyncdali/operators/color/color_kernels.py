@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import types
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import c_function, load_f32, load_i64, store_f32
+from ...compiled.byte_vectors import has_byte_tables, translator
+from ...compiled.intrinsics import address, c_function, load_f32, load_i64, local_array, store_f32
 from ...compiled.step import Compiled, compiled, step_variant
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, load_value, view
@@ -32,6 +34,8 @@ _sinf = c_function("sinf", types.float32, types.float32)
 def linear_step(in_dtype: str, out_dtype: str) -> Compiled:
     """One multiplication and addition for each element; numpy names of the dtypes."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
+    if in_dtype == out_dtype == "uint8" and has_byte_tables():
+        return _linear_by_table(convert)
 
     @step_variant(in_dtype, out_dtype)
     def linear(context, sample, thread):
@@ -42,6 +46,24 @@ def linear_step(in_dtype: str, out_dtype: str) -> Compiled:
         out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
         for i in range(count):
             out[i] = convert(np.float32(source[i]) * multiplier + addend)
+        return 0
+
+    return linear
+
+
+def _linear_by_table(convert: Any) -> Compiled:
+    """Bytes to bytes: all 256 results are computed once per sample."""
+    new_table, translate = local_array(np.uint8, 256), translator(1)
+
+    @step_variant("table")
+    def linear(context, sample, thread):
+        count = load_i64(load_i64(context + 16) + 8 * sample)
+        factors = load_i64(context + 24) + 8 * sample
+        multiplier, addend = load_f32(factors), load_f32(factors + 4)
+        table = new_table()
+        for k in range(256):
+            table[k] = convert(np.float32(k) * multiplier + addend)
+        translate(load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample), address(table), count)
         return 0
 
     return linear

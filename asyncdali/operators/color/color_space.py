@@ -42,7 +42,7 @@ class ColorSpaceConversion(Operator):
         self._kernels = color_space_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.conversion_step(_CHANNELS[self._from], _CHANNELS[self._to]).compile()
+        self._kernels.step_for(self._from, self._to).compile()
         return [DALIDataType.UINT8]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

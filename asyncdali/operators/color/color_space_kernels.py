@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from ...batch import Batch
-from ...compiled.intrinsics import load_f32, load_i64, view_u8
-from ...compiled.step import Compiled, step_variant
+from ...compiled.byte_vectors import I8, I16, block_bytes, pair_sums_ir, shuffled_ir, shuffler
+from ...compiled.intrinsics import copy_bytes, load_f32, load_i64, view_u8
+from ...compiled.step import Compiled, step, step_variant
+from ...compiled.vectors import I32, function_of, load_ir, store_ir
 from ...device.launch import Kernel, Launch, grid_of
 from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
 from ..base import Step, context_table, no_explanation
 
-# Context table: 0 input addresses, 1 output addresses, 2 pixels int64[samples], 3 coefficients float32[15]: 0-8 matrix, a row per output
-# channel, 9-11 before, 12-14 after; 4 place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums of three are
-# rounded in that order).
+# Context: input and output addresses, pixels int64[samples], coefficients float32[15]: a matrix with a row per output channel, 3 numbers
+# that are taken off before, 3 that are added after; place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums
+# of three are rounded in that order).
+(_INPUTS, _OUTPUTS, _PIXELS, _COEFFICIENTS, _FIRST) = range(0, 5 * 8, 8)
 
 _SOURCE = Path(__file__).with_name("color_space_kernels.cu")
-_LUMA = np.array([9798, 19235, 3735]) / 32768  # 0.299, 0.587, 0.114 as OpenCV has them: 15 bits; sums of products are exact in float32
+_LUMA_BITS = 15
+_WHOLE_LUMA = (9798, 19235, 3735)
+_LUMA = np.array(_WHOLE_LUMA) / (1 << _LUMA_BITS)  # 0.299, 0.587, 0.114 as OpenCV has them; sums of products are exact in float32
 _EXACT = np.array([0.299, 0.587, 0.114])
 _TO_YCBCR = np.stack(
     [
@@ -65,15 +73,15 @@ def conversion_step(in_channels: int, out_channels: int) -> Compiled:
 
     @step_variant(in_channels, out_channels)
     def conversion(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        f, first = load_i64(context + 24), load_i64(context + 32)
+        count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
+        f, first = load_i64(context + _COEFFICIENTS), load_i64(context + _FIRST)
         m0, m1, m2 = load_f32(f), load_f32(f + 4), load_f32(f + 8)
         m3, m4, m5 = load_f32(f + 12), load_f32(f + 16), load_f32(f + 20)
         m6, m7, m8 = load_f32(f + 24), load_f32(f + 28), load_f32(f + 32)
         b0, b1, b2 = load_f32(f + 36), load_f32(f + 40), load_f32(f + 44)
         a0, a1, a2 = load_f32(f + 48), load_f32(f + 52), load_f32(f + 56)
-        source = view_u8(load_i64(load_i64(context) + 8 * sample), in_channels * count)
-        out = view_u8(load_i64(load_i64(context + 8) + 8 * sample), out_channels * count)
+        source = view_u8(load_i64(load_i64(context + _INPUTS) + 8 * sample), in_channels * count)
+        out = view_u8(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), out_channels * count)
         for i in range(count):
             x = np.float32(source[in_channels * i + first]) - b0
             y, z = np.float32(0), np.float32(0)
@@ -88,9 +96,116 @@ def conversion_step(in_channels: int, out_channels: int) -> Compiled:
     return conversion
 
 
+# The steps below move bytes, or compute in whole numbers what `conversion_step` computes without rounding: the results are the same.
+
+_BLOCK = block_bytes()
+_SWAPPED_PIXELS = _BLOCK // 3  # that a block holds
+_swap_block = shuffler([[3 * (k // 3) + 2 - k % 3 if k < 3 * _SWAPPED_PIXELS else k for k in range(_BLOCK)]])
+_spread_block = shuffler([[(_BLOCK * part + k) // 3 for k in range(_BLOCK)] for part in range(3)])
+_GREY_PIXELS = _BLOCK // 4  # that are made of a block at a time
+
+
+@step
+def swap_step(context, sample, thread):
+    """RGB to BGR and back."""
+    size = 3 * load_i64(load_i64(context + _PIXELS) + 8 * sample)
+    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    done = 0
+    while done + _BLOCK <= size:
+        _swap_block(source + done, out + done)  # the bytes after the last whole pixel are written again
+        done += 3 * _SWAPPED_PIXELS
+    x, y = view_u8(source, size), view_u8(out, size)
+    for i in range(done, size, 3):
+        y[i], y[i + 1], y[i + 2] = x[i + 2], x[i + 1], x[i]
+    return 0
+
+
+@step
+def spread_step(context, sample, thread):
+    """Grey to RGB and BGR."""
+    count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
+    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    whole = count - count % _BLOCK
+    for i in range(0, whole, _BLOCK):
+        _spread_block(source + i, out + 3 * i)
+    x, y = view_u8(source, count), view_u8(out, 3 * count)
+    for i in range(whole, count):
+        y[3 * i] = y[3 * i + 1] = y[3 * i + 2] = x[i]
+    return 0
+
+
+@step
+def copy_step(context, sample, thread):
+    """From a colour space to itself. The coefficients are not used; `first` is the bytes of a pixel."""
+    size = load_i64(context + _FIRST) * load_i64(load_i64(context + _PIXELS) + 8 * sample)
+    copy_bytes(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), load_i64(load_i64(context + _INPUTS) + 8 * sample), size)
+    return 0
+
+
+def _grey_block(weights: tuple[int, int, int]) -> Any:
+    """``grey(source, out)``: `_GREY_PIXELS` pixels; reads a block of bytes."""
+    block, wide = ir.VectorType(I8, _BLOCK), ir.VectorType(I32, _GREY_PIXELS)
+    words = ir.VectorType(I16, _BLOCK // 2)
+    # Words 0 and 1 in turns, as bytes.
+    fixed = ir.Constant(block, [1 if k % 4 == 2 else 0 for k in range(_BLOCK)])
+    nothing, one = _BLOCK, _BLOCK + 2
+    first_two = [place for p in range(_GREY_PIXELS) for place in (3 * p, nothing, 3 * p + 1, nothing)]
+    third_and_one = [place for p in range(_GREY_PIXELS) for place in (3 * p + 2, nothing, one, nothing)]
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        loaded = load_ir(builder, args[0], block)
+        pairs = [builder.bitcast(shuffled_ir(builder, loaded, places, fixed), words) for places in (first_two, third_and_one)]
+        half = 1 << (_LUMA_BITS - 1)
+        total = builder.add(pair_sums_ir(builder, pairs[0], weights[:2]), pair_sums_ir(builder, pairs[1], (weights[2], half)))
+        shifted = builder.lshr(total, ir.Constant(wide, [_LUMA_BITS] * _GREY_PIXELS))
+        store_ir(builder, builder.trunc(shifted, ir.VectorType(I8, _GREY_PIXELS)), args[1])
+        return context.get_dummy_value()
+
+    return function_of(types.void(types.int64, types.int64), codegen)
+
+
+@cache
+def grey_step(reverse: bool) -> Compiled:
+    """RGB (or, `reverse`, BGR) to grey in whole numbers."""
+    weights = _WHOLE_LUMA[::-1] if reverse else _WHOLE_LUMA
+    w0, w1, w2 = weights
+    half = 1 << (_LUMA_BITS - 1)
+    grey_block = _grey_block((w0, w1, w2))
+
+    @step_variant("grey", reverse)
+    def grey(context, sample, thread):
+        count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
+        source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+        done = 0
+        while 3 * done + _BLOCK <= 3 * count:
+            grey_block(source + 3 * done, out + done)
+            done += _GREY_PIXELS
+        x, y = view_u8(source, 3 * count), view_u8(out, count)
+        for i in range(done, count):
+            y[i] = np.uint8((w0 * np.int64(x[3 * i]) + w1 * np.int64(x[3 * i + 1]) + w2 * np.int64(x[3 * i + 2]) + half) >> _LUMA_BITS)
+        return 0
+
+    return grey
+
+
+_RGB = (DALIImageType.RGB, DALIImageType.BGR)
+
+
+def step_for(from_type: DALIImageType, to_type: DALIImageType) -> Compiled:
+    """The fastest step that converts between two colour spaces."""
+    if from_type == to_type:
+        return copy_step
+    if from_type in _RGB and to_type in _RGB:
+        return swap_step
+    if from_type == DALIImageType.GRAY and to_type in _RGB:
+        return spread_step
+    if from_type in _RGB and to_type == DALIImageType.GRAY:
+        return grey_step(from_type == DALIImageType.BGR)
+    return conversion_step(3 if from_type != DALIImageType.GRAY else 1, 3 if to_type != DALIImageType.GRAY else 1)
+
+
 def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType, to_type: DALIImageType) -> Step:
     """The step for a batch of uint8 images of `from_type`."""
-    compiled_step = conversion_step(3 if from_type != DALIImageType.GRAY else 1, 3 if to_type != DALIImageType.GRAY else 1)
     counts = np.ascontiguousarray(source.shapes[:, :-1].prod(axis=1), np.int64)
     first = 2 if from_type == DALIImageType.BGR else 0
     values = (source.addresses, output.addresses, counts, _coefficients(from_type, to_type), first)
@@ -101,4 +216,6 @@ def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType,
         grid = grid_of(int(counts.max(initial=0)), len(counts))
         return [Launch(Kernel(_SOURCE, "conversion", channels), (*values, len(counts)), grid)]
 
-    return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)
+    if from_type == to_type:
+        table[_FIRST // 8] = source.shapes[0, -1] if len(source) else 1
+    return Step(step_for(from_type, to_type).address, table, no_explanation, keep=keep, launches=launches)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, local_array, view_u8
+from ...compiled.byte_vectors import translator
+from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
 
 _VALUES = 256
+_BYTES = 4 * _VALUES  # of a histogram
+_MOST_PLANES = 4  # that are counted side by side
+_histograms = local_array(np.uint32, 2 * _MOST_PLANES * _VALUES)
+_tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
 _histogram = local_array(np.int64, _VALUES)
-_table = local_array(np.uint8, _VALUES)
+_translate_one, _translate_three = translator(1), translator(3)
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 3]: groups of planes that follow each other in memory,
-# planes of a group (which lie element by element beside each other), elements of a plane.
+# Context: input and output addresses; records int64[samples, 3]: groups of planes that follow each other in memory, planes of a group
+# (their elements alternate), elements of a plane.
+(_INPUTS, _OUTPUTS, _RECORDS) = range(0, 3 * 8, 8)
 
 
 @inlined
@@ -33,24 +39,77 @@ def _fill_table(histogram, table, count):
         table[k] = np.uint8(np.int64(np.rint(np.float32(np.float32(before) * scale))))
 
 
+@inlined
+def _count(source, planes, count, histograms):
+    """Histograms of up to `_MOST_PLANES` planes. Neighbours have histograms of their own, so equal ones do not wait for each other."""
+    one = np.uint32(1)
+    for k in range(2 * planes * _VALUES):
+        histograms[k] = 0
+    others = planes * _VALUES
+    pairs = count // 2
+    if planes == 3:
+        at, begin = address(histograms), address(source)
+        a, b, c = view_u32(at, _VALUES), view_u32(at + _BYTES, _VALUES), view_u32(at + 2 * _BYTES, _VALUES)
+        d, e, f = view_u32(at + 3 * _BYTES, _VALUES), view_u32(at + 4 * _BYTES, _VALUES), view_u32(at + 5 * _BYTES, _VALUES)
+        for i in range(0, 6 * pairs, 6):
+            pixel = begin + i
+            a[load_u8(pixel)] += one
+            b[load_u8(pixel + 1)] += one
+            c[load_u8(pixel + 2)] += one
+            d[load_u8(pixel + 3)] += one
+            e[load_u8(pixel + 4)] += one
+            f[load_u8(pixel + 5)] += one
+    else:
+        for i in range(pairs):
+            for plane in range(planes):
+                at = 2 * i * planes + plane
+                histograms[plane * _VALUES + source[at]] += 1
+                histograms[others + plane * _VALUES + source[at + planes]] += 1
+    if count & 1:
+        for plane in range(planes):
+            histograms[plane * _VALUES + source[2 * pairs * planes + plane]] += 1
+
+
+@inlined
+def _one_plane(source, out, planes, plane, count, histogram, table):
+    for k in range(_VALUES):
+        histogram[k] = 0
+    for i in range(count):
+        histogram[source[plane + i * planes]] += 1
+    _fill_table(histogram, table, count)
+    for i in range(count):
+        out[plane + i * planes] = table[source[plane + i * planes]]
+
+
 @step
 def equalize_step(context, sample, thread):
     """equalize: UINT8 images and sequences."""
-    record = load_i64(context + 16) + 24 * sample
+    record = load_i64(context + _RECORDS) + 24 * sample
     groups, planes, count = load_i64(record), load_i64(record + 8), load_i64(record + 16)
     size = planes * count
-    histogram, table = _histogram(), _table()
+    histograms, tables, histogram = _histograms(), _tables(), _histogram()
     if count == 0:
         return 0
     for group in range(groups):
-        source = view_u8(load_i64(load_i64(context) + 8 * sample) + group * size, size)
-        out = view_u8(load_i64(load_i64(context + 8) + 8 * sample) + group * size, size)
+        begin = load_i64(load_i64(context + _INPUTS) + 8 * sample) + group * size
+        to = load_i64(load_i64(context + _OUTPUTS) + 8 * sample) + group * size
+        source, out = view_u8(begin, size), view_u8(to, size)
+        if planes > _MOST_PLANES or count >= 1 << 31:
+            for plane in range(planes):
+                _one_plane(source, out, planes, plane, count, histogram, tables)
+            continue
+        _count(source, planes, count, histograms)
         for plane in range(planes):
             for k in range(_VALUES):
-                histogram[k] = 0
+                at = plane * _VALUES + k
+                histogram[k] = np.int64(histograms[at]) + np.int64(histograms[planes * _VALUES + at])
+            _fill_table(histogram, tables[plane * _VALUES :], count)
+        if planes == 1:
+            _translate_one(begin, to, address(tables), size)
+        elif planes == 3:
+            _translate_three(begin, to, address(tables), size)
+        else:
             for i in range(count):
-                histogram[source[plane + i * planes]] += 1
-            _fill_table(histogram, table, count)
-            for i in range(count):
-                out[plane + i * planes] = table[source[plane + i * planes]]
+                for plane in range(planes):
+                    out[i * planes + plane] = tables[plane * _VALUES + source[i * planes + plane]]
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from ..audio.resampling import check_quality, compile_kernels
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Operator,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Schema,
@@ -61,13 +60,13 @@ class DecodeAudio(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype"), DALIDataType.FLOAT]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source, constant = inputs[0], self.spec.constant
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded sound as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         wanted = arguments.scalars("sample_rate", np.float32)
-        sounds = self._sounds = [np.empty(0)] * len(source)
-        rates = self._rates = np.zeros(len(source), np.float32)
+        sounds = [np.empty(0)] * len(source)
+        rates = np.zeros(len(source), np.float32)
         dtype, downmix, quality = storage_dtype(constant("dtype")), constant("downmix"), constant("quality")
 
         def decode(i: int) -> None:
@@ -83,10 +82,11 @@ class DecodeAudio(Operator):
             rates[i] = rate if rate > 0 else found
 
         yield PythonJob(range(len(source)), decode)
+        return sounds, rates
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        outputs = [batch_of_sounds(self._sounds, self.spec.constant("dtype")), Batch.from_values(self._rates)]
+        sounds, rates = iteration.prepared
+        outputs = [batch_of_sounds(sounds, self.spec.constant("dtype")), Batch.from_values(rates)]
         for output in outputs:
             output.source_info = inputs[0].source_info
-        self._sounds = []
         return Planned(outputs)

@@ -7,7 +7,7 @@ preparing, and the compiled step copies the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,11 @@ from ...types import DALIDataType, DALIImageType
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Operator,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Schema,
@@ -71,6 +71,21 @@ MAX_SCANS = 500
 """A JPEG of more scans is refused: every scan is a pass over the whole image, and takes few bytes to ask for."""
 
 
+@dataclass
+class _Scanned:
+    """What preparing a batch found.
+
+    headers, sizes  of the encoded images
+    plain           whether compiled code decodes all of them
+    ready           sample -> image that was decoded from Python
+    """
+
+    headers: np.ndarray
+    sizes: np.ndarray
+    plain: bool
+    ready: dict[int, np.ndarray] = field(default_factory=dict)
+
+
 class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
@@ -81,11 +96,14 @@ class ImageDecoder(Operator):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from . import jpeg_kernels
-        from .jpeg_library import function_table
+        from .jpeg_library import function_table, own_decoder
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
+        self._own = own_decoder(self._table)
+        self._scans = 0
+        self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
         self._dtype: DALIDataType = spec.constant("dtype")
@@ -95,8 +113,6 @@ class ImageDecoder(Operator):
         self._fast_dct = bool(spec.constant("use_fast_idct"))
         self._adjusts = bool(spec.constant("adjust_orientation"))
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
-        self._ready: dict[int, np.ndarray] = {}
-        self._plain = False
         if spec.constant("decoder") not in DECODERS:
             raise ValueError(f"`decoder` is {spec.constant('decoder')!r}; supported are {', '.join(map(repr, DECODERS))}")
         self._lanes: Lanes | None = None
@@ -118,8 +134,12 @@ class ImageDecoder(Operator):
 
     # --- windows, in the image as seen
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(anchors, window extents), integers[samples, 2] each as (y, x), for images of `extents`; the whole image here.
+
+        `position`: where an operator that draws its windows is.
 
         SampleError for a window that is empty or leaves its image.
         """
@@ -127,20 +147,20 @@ class ImageDecoder(Operator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
-        sizes = np.ascontiguousarray(source.shapes[:, 0])
+        if source.ndim < 1 or source.dtype != DALIDataType.UINT8:
+            raise ValueError(f"expected encoded images as UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # a row [1, N] of bytes is as good as N bytes
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
-        self._headers, self._sizes, self._ready = headers, sizes, {}
-        self._plain = plain and not self._whole_from_python
-        if self._plain:  # nearly always
-            return
+        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python)
+        if scanned.plain:  # nearly always
+            return scanned
         _refuse_impossible(headers, sizes)
         others = np.flatnonzero(~self._compiled_samples(headers))
         if len(others):
-            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i))
+            yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
+        return scanned
 
     def _compiled_samples(self, headers: np.ndarray) -> np.ndarray:
         """Which samples compiled code decodes: bool[samples]."""
@@ -148,9 +168,9 @@ class ImageDecoder(Operator):
             return np.zeros(len(headers), bool)
         return (headers[:, 0] == self._kernels.IS_JPEG) & ((headers[:, 3] == 1) | (headers[:, 3] == 3))
 
-    def _decode_now(self, source: Batch, header: np.ndarray, i: int) -> None:
-        """Decode sample `i` whole, in final channels and type, as seen."""
-        data = source.sample(i)
+    def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
+        """Decode sample `i` whole, in final channels and type, as seen, into `ready`."""
+        data = source.sample(i).reshape(-1)
         try:
             if header[0] == self._kernels.NOT_JPEG:
                 image, orientation = image_formats.decode_other(data, self._output_type)
@@ -158,11 +178,19 @@ class ImageDecoder(Operator):
                 image, orientation = self._whole_jpeg(data, header), int(header[4])
             if self._adjusts:
                 image = image_formats.orient(image, orientation)
-            self._ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
+            ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         except MemoryError:
             raise SampleError(i, "not enough memory to decode it") from None
+
+    def _own_scans(self, headers: np.ndarray) -> int:
+        """Address of what our own decoder needs for progressive files, once there are any: most data sets have none, and it is compiled."""
+        if self._own and not self._scans and (headers[:, 6] == 0xC2).any():
+            from .jpeg import progressive
+
+            self._scans = progressive.decode_scans.address
+        return self._scans
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
         """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
@@ -172,23 +200,26 @@ class ImageDecoder(Operator):
         if self._table is None:
             return image_formats.jpeg_by_opencv(data, width, height, grey=components == 1 or self._output_type == DALIImageType.GRAY)
         channels = 1 if self._output_type == DALIImageType.GRAY and components == 3 else components
-        image, code, message = self._kernels.decode_whole(self._table, data, width, height, components, channels, self._fast_dct)
+        image, code, message = self._kernels.decode_whole(
+            self._table, data, width, height, components, channels, self._fast_dct, self._own, self._own_scans(header[None]),
+            address_of(self._counts),
+        )  # fmt: skip
         if code:
             raise ValueError(self._explain(code, message, 0))
         return image_formats.cmyk_to_rgb(image, data) if components == 4 else image
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source, headers, ready = inputs[0], self._headers, self._ready
-        self._ready = {}
+        source, scanned = inputs[0], iteration.prepared
+        headers, sizes, ready = scanned.headers, scanned.sizes, scanned.ready
         images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
         if not self._adjusts:
             images[:, 3] = 1
         for i, image in ready.items():
             images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
         seen = images[:, 1::-1]  # height, width
-        if not self._plain:
+        if not scanned.plain:
             seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
-        anchors, extents = self.windows(seen, inputs[1:], arguments)
+        anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
         channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
@@ -199,19 +230,22 @@ class ImageDecoder(Operator):
                 addresses[i] = image.ctypes.data
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
-            hardware = self._lanes.choose(source.addresses, self._sizes, headers, *windows.places)
+            hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
-        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned)
-        context = np.array(
-            [
-                self._table_at, address_of(addresses), address_of(self._sizes), address_of(windows.geometry), address_of(targets),
-                _COLOR_SPACE.get(self._output_type, 2), self._fast_dct, 0, turned_at,
-            ],
-            np.int64,
+        own_room = self._kernels.own_room(sizes, images) if self._own else 0
+        scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
+        context = self._kernels.context_of(
+            self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
+            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
+            own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
         )  # fmt: skip
-        keep = (addresses, self._sizes, windows, targets, source, ready)
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, 7, keep, hardware=hardware)
+        keep = (addresses, sizes, windows, targets, source, ready, self._counts)
+        field = self._kernels.SCRATCH_FIELD
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
         return Planned([output], [step])
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        return tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
@@ -253,9 +287,10 @@ def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
 
 _NOTES = """
 
-        Input: encoded bytes (1-D UINT8), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for FLOAT,
-        up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma upsampling and,
-        unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the whole image.
+        Input: encoded bytes (UINT8, any shape), one image per sample. Output: HWC. `dtype` maps the stored range on its own ([0, 1] for
+        FLOAT, up to the largest value for integers). YCbCr is ITU-R BT.601 with head-room. JPEGs are decoded with smooth chroma
+        upsampling and, unless `use_fast_idct`, the accurate inverse DCT. A window of a JPEG is equal, bit for bit, to that part of the
+        whole image.
 
         Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
 
@@ -300,7 +335,9 @@ class DecodeImageCrop(ImageDecoder):
         super().__init__(spec, environment)
         check_crop(spec)
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*crop_windows(self.spec, arguments, extents), extents)
 
 
@@ -328,7 +365,9 @@ class DecodeImageSlice(ImageDecoder):
         super().__init__(spec, environment)
         window_rules.check_slice(spec)
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
         return check_windows(*window_rules.slice_windows(self.spec, inputs, arguments, extents, "HW"), extents)
 
 
@@ -357,11 +396,13 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         random_streams.load_kernels()
-        random_streams.crop_windows(self.position, [16], [16], *self._ranges())  # refuse impossible ranges now
+        random_streams.crop_windows(self.start, [16], [16], *self._ranges())  # refuse impossible ranges now
 
     def _ranges(self) -> tuple[list[float], list[float], int]:
         constant = self.spec.constant
         return constant("random_aspect_ratio"), constant("random_area"), constant("num_attempts")
 
-    def windows(self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        return random_streams.crop_windows(self.position, extents[:, 0], extents[:, 1], *self._ranges())
+    def windows(
+        self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())

@@ -211,6 +211,8 @@ def _code_stream(data: bytes) -> int:
         return 0
     at = 0
     while True:
+        if at > len(data) - 8:  # the length of a box may be any number of 64 bits: struct cannot look there
+            raise ValueError("broken JPEG2000: no code stream")
         length, kind = struct.unpack_from(">I4s", data, at)
         header = 8
         if length == 1:

@@ -1,4 +1,4 @@
-"""JPEG headers and cropped JPEG decoding in compiled code, on libjpeg-turbo's classic API.
+"""JPEG headers and cropped JPEG decoding in compiled code: by our own decoder (jpeg/), else on libjpeg-turbo's classic API.
 
 The library reports a fatal error by calling ``error_exit``, which must not return; ours jumps back into the decoding step
 (``setjmp``/``longjmp``, as C programs do). Between the two only the library's own frames and those of these functions are skipped,
@@ -19,6 +19,7 @@ from ...compiled.intrinsics import (  # fmt: skip
     call2,
     call3,
     copy_bytes,
+    fetch_add,
     larger,
     load_i32,
     load_i64,
@@ -33,6 +34,8 @@ from ...compiled.intrinsics import (  # fmt: skip
 from ...compiled.memory import address_of
 from ...compiled.step import callback, compiled, inlined, step
 from .image_headers import FREE_PIXELS
+from .jpeg import fields, window
+from .jpeg.markers import big_endian
 
 # struct jpeg_decompress_struct, ABI 6.2, 64 bit.
 _STRUCT_BYTES, _ABI = 632, 62
@@ -52,6 +55,15 @@ _ROWS = 3072  # row pointers
 _ROW_COUNT = 16
 _SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_crop_scanline
 WORK_BYTES = 4096
+
+# The context of decode_step (int64 each), in bytes.
+(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS,
+ OWN_SCANS) = fields.offsets(14)  # fmt: skip
+SCRATCH_FIELD = SCRATCH // 8
+_REQUEST_BYTES = 128
+assert window.REQUEST_BYTES <= _REQUEST_BYTES
+COUNT_NAMES = ("JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo")
+"""What the two numbers at COUNTS mean."""
 
 FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
 """Status codes of decoding; FAILED comes with the library's message."""
@@ -78,6 +90,7 @@ def callbacks() -> tuple[Any, Any]:
 # Per-sample geometry of decode_step: int64[samples, GEOMETRY_FIELDS].
 GEOMETRY_FIELDS = 11
 _KIND, _X, _Y, _W, _H, _WIDTH, _HEIGHT, _ORIENTATION, _UNIT_W, _PIXEL, _COMPS = range(11)
+_BGR = 8  # libjpeg's JCS_EXT_BGR
 JPEG, READY = 0, 1
 """Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
 
@@ -196,17 +209,35 @@ def _fail(work, thread):
     store_u8(load_i64(thread + 16) + room - 1, np.uint8(0))
 
 
+@inlined
+def _decode_ourselves(context, work, data, size, out, g):
+    """Whether our own decoder made the window of geometry `g`."""
+    request = work
+    store_i64(request + window.DATA, data)
+    store_i64(request + window.SIZE, size)
+    store_i64(request + window.OUT, out)
+    store_i64(request + window.X, load_i64(g + 8 * _X))
+    store_i64(request + window.Y, load_i64(g + 8 * _Y))
+    store_i64(request + window.W, load_i64(g + 8 * _W))
+    store_i64(request + window.H, load_i64(g + 8 * _H))
+    store_i64(request + window.PICTURE_WIDTH, load_i64(g + 8 * _WIDTH))
+    store_i64(request + window.PICTURE_HEIGHT, load_i64(g + 8 * _HEIGHT))
+    store_i64(request + window.PICTURE_COMPONENTS, load_i64(g + 8 * _COMPS))
+    store_i64(request + window.CHANNELS, load_i64(g + 8 * _PIXEL))
+    store_i64(request + window.BLUE_FIRST, 1 if load_i64(context + COLOR) == _BGR else 0)
+    store_i64(request + window.WORK, (request + _REQUEST_BYTES + 63) & -64)
+    store_i64(request + window.ROOM, load_i64(context + OWN_ROOM))
+    store_i64(request + window.CONSTANTS, load_i64(context + CONSTANTS))
+    store_i64(request + window.SCANS, load_i64(context + OWN_SCANS))
+    return call1(load_i64(context + OWN), request) == 0
+
+
 @step
 def decode_step(context, sample, thread):
-    """Decode (or copy) the window of one sample.
-
-    Context: function table, data addresses, data sizes, geometry (int64[samples, 11]: kind, x, y, w, h of the window in stored
-    coordinates, stored width and height, orientation, columns to read beyond the window, bytes per pixel, components of the file), output
-    addresses, libjpeg colour space of three channels, fast DCT flag, offset of own scratch, offset in it of the orientation buffer.
-    """
-    g = load_i64(context + 24) + 8 * GEOMETRY_FIELDS * sample
-    out = load_i64(load_i64(context + 32) + 8 * sample)
-    data = load_i64(load_i64(context + 8) + 8 * sample)
+    """Decode (or copy) the window of one sample; see :func:`context_of`."""
+    g = load_i64(context + GEOMETRY) + 8 * GEOMETRY_FIELDS * sample
+    out = load_i64(load_i64(context + TARGETS) + 8 * sample)
+    data = load_i64(load_i64(context + ADDRESSES) + 8 * sample)
     if load_i64(g + 8 * _KIND) == READY:
         pixel = load_i64(g + 8 * _PIXEL)
         row_bytes, width = load_i64(g + 8 * _W) * pixel, load_i64(g + 8 * _WIDTH)
@@ -214,11 +245,17 @@ def decode_step(context, sample, thread):
         for k in range(load_i64(g + 8 * _H)):
             copy_bytes(out + k * row_bytes, first + k * width * pixel, row_bytes)
         return 0
-    size = load_i64(load_i64(context + 16) + 8 * sample)
-    work = load_i64(thread) + load_i64(context + 56)
+    size = load_i64(load_i64(context + SIZES) + 8 * sample)
+    work = load_i64(thread) + load_i64(context + SCRATCH)
     upright = load_i64(g + 8 * _ORIENTATION) == 1
-    target = out if upright else work + load_i64(context + 64)
-    code = _decode(load_i64(context), work, data, size, target, g, load_i64(context + 40), load_i64(context + 48), work + WORK_BYTES)
+    target = out if upright else work + load_i64(context + TURNED)
+    ours = load_i64(context + OWN) != 0 and load_i64(context + FAST_DCT) == 0 and _decode_ourselves(context, work, data, size, target, g)
+    if load_i64(context + COUNTS) != 0:
+        fetch_add(load_i64(context + COUNTS) + (0 if ours else 8), 1)
+    code = 0
+    if not ours:
+        color, fast_dct = load_i64(context + COLOR), load_i64(context + FAST_DCT)
+        code = _decode(load_i64(context + FUNCTIONS), work, data, size, target, g, color, fast_dct, work + WORK_BYTES)
     if code == FAILED:
         _fail(work, thread)
     elif code == 0 and not upright:
@@ -232,12 +269,6 @@ HEADER_FIELDS = 8
 _FOUND, _HW, _HH, _COMPONENTS, _HORIENT, _MARGIN, _SOF, _SCANS = range(8)
 NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
 """Result of the header scan: no JPEG; one that libjpeg decodes to 8 bits; one with other features (12 bit, lossless)."""
-
-
-@inlined
-def big_endian(at):
-    """Big-endian 16-bit number at address `at`."""
-    return np.int64(load_u8(at)) << 8 | np.int64(load_u8(at + 1))
 
 
 @inlined
@@ -453,23 +484,60 @@ def windows_of(
     return Windows(geometry, shapes, int(table[10]), int(table[11]), windows)
 
 
+def own_room(sizes: np.ndarray, images: np.ndarray) -> int:
+    """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` int64[samples, 4] as
+    :data:`place_windows` has them."""
+    encoded = images[:, 3] > 0
+    return int(np.max(window.room_for(sizes, images[:, 0]), initial=0, where=encoded))
+
+
+def context_of(
+    table: int, addresses: int, sizes: int, geometry: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
+    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0,
+) -> np.ndarray:  # fmt: skip
+    """The context of :data:`decode_step`: int64.
+
+    table               address of the function table
+    addresses, sizes    of the files, and `targets` of the outputs: addresses of int64[samples] each
+    geometry            address of int64[samples, GEOMETRY_FIELDS]: kind, x, y, w, h of the window in stored coordinates, stored width and
+                        height, orientation, columns to read beyond the window, bytes per pixel, components of the file
+    color               libjpeg's colour space of three channels
+    turned              offset in the scratch of the buffer for windows to turn
+    own                 address of our own decoder, or 0: libjpeg-turbo decodes all
+    own_scans           address of jpeg.progressive.decode_scans, or 0: libjpeg-turbo decodes progressive files
+    own_room            bytes that our own decoder may use
+    counts              address of two int64 that count samples by decoder (COUNT_NAMES), or 0
+    """
+    constants = address_of(window.constants()) if own else 0
+    return np.array(
+        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans], np.int64
+    )
+
+
 def decode_whole(
-    table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False
-) -> tuple[np.ndarray, int, str]:
-    """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK."""
+    table: np.ndarray, data: np.ndarray, width: int, height: int, components: int, channels: int, fast_dct: bool = False, own: int = 0,
+    own_scans: int = 0, counts: int = 0,
+) -> tuple[np.ndarray, int, str]:  # fmt: skip
+    """A whole JPEG of `components` from Python: (uint8[height, width, channels], status, message); channels 1 = grey, 3 = RGB, 4 = CMYK.
+
+    `own`: address of our own decoder, or 0: only libjpeg-turbo; `own_scans`: see :func:`context_of`."""
     image = np.empty((height, width, channels), np.uint8)
     geometry = np.array([JPEG, 0, 0, width, height, width, height, 1, 0, channels, components], np.int64)
     addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
-    work, text = np.zeros(WORK_BYTES, np.uint8), np.zeros(256, np.uint8)
+    own_room = window.room_for(data.size, width) if own else 0
+    work, text = np.empty(scratch_bytes(0, 0, own_room)[0], np.uint8), np.zeros(256, np.uint8)
     thread = np.array([work.ctypes.data, work.size, text.ctypes.data, text.size], np.int64)
     at = addresses.ctypes.data
-    context = np.array([table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, 2, int(fast_dct), 0, 0], np.int64)
+    context = context_of(
+        table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
+        own_room=own_room, counts=counts,
+    )  # fmt: skip
     code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
     return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def scratch_bytes(row_bytes: int, orientation_bytes: int) -> tuple[int, int]:
+def scratch_bytes(row_bytes: int, orientation_bytes: int, own_room: int = 0) -> tuple[int, int]:
     """(scratch per thread, offset of the orientation buffer in it) for windows from images with rows of at most `row_bytes`."""
-    strip = WORK_BYTES + _ROW_COUNT * (row_bytes + 128)
+    strip = max(WORK_BYTES + _ROW_COUNT * (row_bytes + 128), _REQUEST_BYTES + 64 + own_room)
     offset = -(-strip // 64) * 64
     return offset + orientation_bytes, offset

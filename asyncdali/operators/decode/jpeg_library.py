@@ -1,4 +1,4 @@
-"""Where libjpeg-turbo comes from: the shared library that Pillow's wheels carry, or the system's.
+"""Which JPEG decoders there are. Where libjpeg-turbo comes from: the shared library that Pillow's wheels carry, or the system's.
 
 The kernels call its classic API directly (scan-line reading with cropping and skipping), which no Python package exposes. The library must
 speak ABI 6.2 on a 64-bit machine: the first call checks version and structure size, and a test picture is decoded before it is trusted.
@@ -16,6 +16,8 @@ import warnings
 from functools import cache
 
 import numpy as np
+
+from ...compiled.memory import address_of
 
 FUNCTIONS = (
     "jpeg_std_error", "jpeg_CreateDecompress", "jpeg_mem_src", "jpeg_read_header", "jpeg_start_decompress",
@@ -91,3 +93,51 @@ def _trusted(table: np.ndarray) -> bool:
     data = np.frombuffer(_PROBE, np.uint8)
     image, code, _ = jpeg_kernels.decode_whole(table, data, 8, 8, 1, 1)
     return code == 0 and bool((image == 77).all())
+
+
+def switched_off() -> bool:
+    """Whether the environment turns our own decoder off: ``ASYNCDALI_JPEG=turbo``. ValueError for other values than that and "own"."""
+    asked = os.environ.get("ASYNCDALI_JPEG", "")
+    if asked not in ("", "own", "turbo"):
+        raise ValueError(f"the environment variable ASYNCDALI_JPEG is {asked!r}; allowed are 'own' (the default) and 'turbo'")
+    return asked == "turbo"
+
+
+def described() -> str:
+    """Who decodes JPEGs, for people: what the environment says, nothing is loaded."""
+    try:
+        if switched_off():
+            return "libjpeg-turbo decodes all files (ASYNCDALI_JPEG=turbo)"
+    except ValueError as error:
+        return str(error)
+    return "asyncdali's own decoder, libjpeg-turbo for the files that it hands over (`statistics()` counts both)"
+
+
+def own_decoder(table: np.ndarray | None) -> int:
+    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`)."""
+    if switched_off() or table is None or not _equal_to_turbo(address_of(table)):
+        return 0
+    from .jpeg import window
+
+    return window.decode_window.address
+
+
+@cache
+def _equal_to_turbo(table: int) -> bool:
+    """Whether our own decoder works on this machine: it decodes the test picture."""
+    from . import jpeg_kernels
+    from .jpeg import window
+
+    data, counts = np.frombuffer(_PROBE, np.uint8), np.zeros(2, np.int64)
+    functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (len(FUNCTIONS) + 2,))
+    own = window.decode_window.address
+    image, _, _ = jpeg_kernels.decode_whole(functions, data, 8, 8, 1, 1, own=own, counts=address_of(counts))
+    if counts[0] == 1 and (image == 77).all():
+        return True
+    warnings.warn(
+        "asyncdali's own JPEG decoder does not decode a test picture on this machine; libjpeg-turbo decodes all JPEGs, which is slower. "
+        "Please report the processor and the versions of Numba and llvmlite.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return False

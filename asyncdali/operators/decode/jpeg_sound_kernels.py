@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiled.intrinsics import load_u8
 from ...compiled.step import inlined
-from .jpeg_kernels import big_endian
+from .jpeg.markers import big_endian
 
 _DC, _AC = 0, 1
 _MOST_DC, _MOST_AC = 12, 162  # symbols of 8-bit pictures

@@ -83,7 +83,7 @@ class DecodeNumpy(Operator):
         if not (own & fortran).any():
             return [self._casting.make_cast_step(data, output.addresses, counts, dtype, target)]
         ordered = Batch(output.shapes, stored.dtype)
-        ordered.place(self.environment.allocate(int(ordered.sizes().sum())))
+        ordered.reserve(self.environment.allocate)
         cast = self._casting.make_cast_step(ordered.addresses, output.addresses, counts, dtype, target)
         cast.keep = [*cast.keep, ordered]
         return [self._moved(stored, ordered, own, fortran), cast]

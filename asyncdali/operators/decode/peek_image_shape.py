@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from ...batch import Batch, storage_dtype
@@ -11,11 +9,11 @@ from ...types import DALIDataType, DALIImageType
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Operator,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Schema,
@@ -65,27 +63,28 @@ class PeekImageShape(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         headers, _ = self._kernels.read_headers(source.addresses, np.ascontiguousarray(source.shapes[:, 0]))
-        self._headers = headers
         others = np.flatnonzero(headers[:, 0] == self._kernels.NOT_JPEG)
         if len(others):
-            yield PythonJob([int(i) for i in others], lambda i: self._read(source, i))
+            yield PythonJob([int(i) for i in others], lambda i: self._read(source, headers, i))
+        return headers
 
-    def _read(self, source: Batch, i: int) -> None:
+    def _read(self, source: Batch, headers: np.ndarray, i: int) -> None:
         """The header of a file that is no JPEG."""
         try:
             header = image_headers.read_header(source.sample(i).tobytes())
         except ValueError as error:
             raise SampleError(i, str(error)) from None
-        self._headers[i, 1:3] = header.width, header.height
-        self._headers[i, 4] = header.orientation
+        headers[i, 1:3] = header.width, header.height
+        headers[i, 4] = header.orientation
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        width, height, orientation = self._headers[:, 1], self._headers[:, 2], self._headers[:, 4]
+        headers = iteration.prepared
+        width, height, orientation = headers[:, 1], headers[:, 2], headers[:, 4]
         wrong = (width <= 0) | (height <= 0)
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "broken JPEG: no frame header")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from ...types import DALIDataType
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
-    CompiledJob,
     Environment,
     Iteration,
     Operator,
     Planned,
+    Preparation,
     PythonJob,
     SampleError,
     Schema,
@@ -81,7 +80,7 @@ class DecodeVideo(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterable[PythonJob | CompiledJob]:
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
             raise ValueError(f"expected encoded videos as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
@@ -99,7 +98,7 @@ class DecodeVideo(Operator):
         frames = [wanted.frames(i, len(found)) for i, (_, found) in enumerate(videos)]
         extents = [(len(numbers), found.height, found.width, 3) for numbers, (_, found) in zip(frames, videos, strict=True)]
         output = Batch(np.array(extents, np.int64).reshape(-1, 4), DALIDataType.UINT8, "FHWC", source_info=source.source_info)
-        output.place(self.environment.allocate(int(output.sizes().sum())))
+        output.reserve(self.environment.allocate)
 
         def decode(i: int) -> None:
             data, found = videos[i]
@@ -114,7 +113,7 @@ class DecodeVideo(Operator):
                 raise SampleError(i, f"broken video: {error}") from None
 
         yield PythonJob(range(len(source)), decode)
-        self._output = output
+        return output
 
     def _selection(self, arguments: Arguments) -> _Selection:
         for name in ("frames", *_RANGE):
@@ -124,9 +123,7 @@ class DecodeVideo(Operator):
         return _Selection(arguments, bounds, self._way)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        output = self._output
-        del self._output
-        return Planned([output])
+        return Planned([iteration.prepared])
 
 
 def _store(image: np.ndarray, target: np.ndarray) -> None:

@@ -84,11 +84,16 @@ def _index(container: Any, stream: Any) -> VideoIndex:
     return VideoIndex(order, numbers, stream.time_base, float(rate or 0), context.height, context.width)
 
 
+_NO_PROTOCOL = "none"
+"""FFmpeg opens nothing but the bytes it was given. Without a list, a "video" may be a text that makes it read other files (``ffconcat``) or
+listen on a port (SDP)."""
+
+
 def _open(source: BinaryIO) -> Any:
     av = load_av()
     # Titles and the like may be in any encoding; from PyAV 19 on that is no error anyway.
     tolerant = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
-    return av.open(source, **tolerant)
+    return av.open(source, options={"protocol_whitelist": _NO_PROTOCOL}, **tolerant)
 
 
 def _video_stream(container: Any) -> Any:

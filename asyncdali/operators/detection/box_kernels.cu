@@ -46,7 +46,7 @@ KERNEL winners(const int64 *context) {
             int32 winner = 0;
             for (int64 a = 0; a < context[6]; ++a) {
                 const float32 overlap = iou(box, anchors[a]);
-                if (overlap > best) best = overlap, winner = (int32)a;
+                if (overlap >= best) best = overlap, winner = (int32)a;  // the last of equals, as on the CPU
             }
             found[b] = winner;
         }
@@ -64,11 +64,12 @@ KERNEL encode(const int64 *context) {
         const int64 count = array<int64>(context, 4)[sample];
         FOR_ITEMS(a, context[6]) {
             const Box anchor = array<Box>(context, 5)[a];
-            float32 best = numbers[9];
+            const float32 criteria = numbers[9];
+            float32 best = criteria;
             int64 chosen = -1, claimed = -1;
             for (int64 b = 0; b < count; ++b) {
                 const float32 overlap = iou(boxes[b], anchor);
-                if (overlap > best) best = overlap, chosen = b;
+                if (overlap > criteria && overlap >= best) best = overlap, chosen = b;
                 if (found[b] == (int32)a) claimed = b;  // the last one has it
             }
             if (claimed >= 0) chosen = claimed;

@@ -87,18 +87,19 @@ def box_encoder_step(context, sample, thread):
     chosen, local = view_i32(at, anchor_count), view_f32(at + ((4 * anchor_count + 63) & -64), 13)
     for k in range(9):
         local[k] = numbers[k]
-    # Each anchor takes the box that overlaps it most, if that is enough; then each box takes its best anchor.
+    # Each anchor takes the box that overlaps it most, if that is enough; then each box takes its best anchor. The last of equal
+    # overlaps wins, as in DALI: equal boxes, and anchors of one size around a small box, are common.
     for a in range(anchor_count):
         best, chosen[a] = numbers[9], -1
         for b in range(count):
             overlap = _iou(boxes, b, anchors, a)
-            if overlap > best:
+            if overlap > numbers[9] and overlap >= best:
                 best, chosen[a] = overlap, b
     for b in range(count):
         best, winner = np.float32(-1), 0
         for a in range(anchor_count):
             overlap = _iou(boxes, b, anchors, a)
-            if overlap > best:
+            if overlap >= best:
                 best, winner = overlap, a
         if anchor_count > 0:
             chosen[winner] = b

@@ -9,6 +9,7 @@ from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
+from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
 
 _METRICS = ("iou", "overlap")
@@ -78,6 +79,8 @@ class RandomBBoxCrop(StreamOperator):
                 raise ValueError(f"`{both[0]}` is incompatible with providing the crop shape explicitly")
             if not spec.given("input_shape"):
                 raise ValueError("`input_shape` is required when providing the crop shape explicitly")
+            if spec.given("allow_no_crop") and spec.constant("allow_no_crop"):
+                raise ValueError("`allow_no_crop=True` contradicts `crop_shape`: every window has that shape; leave one of them out")
         scaling, aspects, thresholds = spec.constant("scaling"), spec.constant("aspect_ratio"), spec.constant("thresholds")
         if len(scaling) != 2 or not 0 < scaling[0] <= scaling[1] <= 1:
             raise ValueError(f"`scaling` must be two numbers with 0 < smallest <= largest <= 1, got {scaling}")
@@ -105,7 +108,7 @@ class RandomBBoxCrop(StreamOperator):
         layout = self._box_layout(axes)
         firsts = first_rows(source.shapes[:, 0])
         boxes = self._corners(all_rows(source), layout, axes, firsts)
-        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments)
+        windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments, iteration.position)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
         left = rows_batch(moved, firsts, kept, DALIDataType.FLOAT)
@@ -190,10 +193,10 @@ class RandomBBoxCrop(StreamOperator):
         return np.ascontiguousarray(values)
 
     def _draw(
-        self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments
+        self, boxes: np.ndarray, firsts: np.ndarray, axes: int, arguments: Arguments, position: StreamPosition
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(windows float32[samples, 2, axes], boxes kept int64[samples], their indices, the boxes in their windows)."""
-        spec, count, position = self.spec, len(firsts) - 1, self.position
+        spec, count = self.spec, len(firsts) - 1
         crop, shape = self._shape("crop_shape", axes, arguments), self._shape("input_shape", axes, arguments)
         thresholds, aspects = np.array(spec.constant("thresholds"), np.float32), np.array(spec.constant("aspect_ratio"), np.float32)
         if len(aspects) == 6 and axes == 2:

@@ -49,7 +49,7 @@ class RandomMaskPixel(StreamOperator):
         return [DALIDataType.INT64]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source, position = inputs[0], self.position
+        source, position = inputs[0], iteration.position
         if source.dtype not in _TYPES:
             raise ValueError(f"Unsupported mask type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         empty = (source.shapes == 0).any(axis=1)

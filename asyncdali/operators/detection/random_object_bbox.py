@@ -76,7 +76,7 @@ class RandomObjectBBox(StreamOperator):
         return [DALIDataType.INT32] * self.spec.output_count
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        source, position, count = inputs[0], self.position, arguments.count
+        source, position, count = inputs[0], iteration.position, arguments.count
         if source.dtype not in _TYPES:
             raise ValueError(f"Unsupported mask type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         if not 1 <= source.ndim <= self._kernels.MOST_AXES:

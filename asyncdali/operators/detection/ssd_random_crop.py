@@ -12,6 +12,7 @@ from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, context_table, register
 from ..layouts import input_layout
 from ..random.random import StreamOperator
+from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
 
 
@@ -62,7 +63,7 @@ class SSDRandomCrop(StreamOperator):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(counts[i])} boxes")
         firsts, rows = first_rows(counts), np.ascontiguousarray(all_rows(boxes).reshape(-1, 4))
-        windows, kept, chosen, cropped = self._windows(rows, firsts)
+        windows, kept, chosen, cropped = self._windows(rows, firsts, iteration.position)
         left = first_rows(kept)
         moved = _moved(rows[chosen], np.repeat(windows, kept, axis=0), np.repeat(cropped, kept))
         pieces = self._pieces(images, layout, windows)
@@ -73,9 +74,11 @@ class SSDRandomCrop(StreamOperator):
         ]
         return Planned(outputs, [pieces.step(self._copy)])
 
-    def _windows(self, rows: np.ndarray, firsts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _windows(
+        self, rows: np.ndarray, firsts: np.ndarray, position: StreamPosition
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Windows float64[samples, 4], how many boxes each keeps, which ones (indices of all rows), and whether it is a crop."""
-        count, position = len(firsts) - 1, self.position
+        count = len(firsts) - 1
         windows, kept, cropped = np.zeros((count, 4)), np.zeros(count, np.int64), np.zeros(count, np.int64)
         indices = np.zeros(len(rows), np.int32)
         words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()

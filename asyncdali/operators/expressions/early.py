@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...batch import Batch
-from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Spec
+from ..base import Arg, Arguments, CompiledJob, Environment, Iteration, Operator, Planned, Preparation, Spec
 
 SMALL = 8192
 """Elements up to which a batch is computed while planning."""
@@ -24,24 +22,21 @@ class EarlyOperator(Operator):
         super().__init__(spec, environment)
         # What comes from a GPU is never there while planning.
         self._early: bool = spec.constant("early") and (environment.gpu is None or spec.device == "cpu")
-        self._ready: Batch | None = None
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[CompiledJob]:
-        """Compute now what is too large for one thread, or more than a slice of one array."""
-        self._ready = None
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        """Compute now what is too large for one thread, or more than a slice of one array; returns the output."""
         if not self._early or not len(inputs[0]) or self._dense(inputs):
-            return
+            return None
         planned = self._later(inputs, arguments)
         output = planned.outputs[0]
         if planned.steps:
-            output.place(self.environment.allocate(max(1, int(output.sizes().sum()))))
+            output.reserve(lambda size: self.environment.allocate(max(1, size)))
             yield CompiledJob(len(output), planned.steps)
-        self._ready = output
+        return output
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        ready, self._ready = self._ready, None
-        if ready is not None:
-            return Planned([ready])
+        if iteration.prepared is not None:
+            return Planned([iteration.prepared])
         if not len(inputs[0]):
             return Planned([self._nothing(inputs)])
         return Planned([self._now(inputs)]) if self._dense(inputs) else self._later(inputs, arguments)

@@ -6,7 +6,6 @@ Imported in ``build()`` only. Code lives as long as the process, like Numba's; e
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import threading
 from typing import Any
@@ -78,7 +77,10 @@ def library_function(name: str) -> int:
 
     Called by address, LLVM cannot take it for one that it knows and replace it by an approximation of its own.
     """
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    try:
+        library = ctypes.CDLL("libm.so.6")
+    except OSError:  # not glibc: the functions are in what is loaded. `find_library` would run programs to find them.
+        library = ctypes.CDLL(None)
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
     assert address
     return address

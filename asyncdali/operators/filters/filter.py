@@ -29,6 +29,7 @@ class Filter(Operator):
         many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
         Computed in FLOAT; integers are rounded half away from zero and saturated.""",
         inputs=(2, 3),
+        moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(
             Arg("anchor", "int_list", [-1], "Which element lies on the pixel: one, or one per axis; -1: the middle.", tensor=True),

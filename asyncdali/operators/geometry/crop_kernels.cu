@@ -1,6 +1,7 @@
-// crop: copy a window, with values outside the input and, on demand, another element type. The table is that of crop_kernels.py, then
-// 5 samples. Macros: IN, OUT element types. Values are converted as in slices.
+// crop: copy a window, with values outside the input and, on demand, another element type. Macros: IN, OUT element
+// types. Values are converted as in slices.
 #include "kernel.cuh"
+#include "window_tables.py"
 
 // The index in 0..extent-1 that stands for `index` beyond the input; -1 for none.
 DEVICE int64 inside(int64 index, int64 extent, int64 border) {
@@ -15,21 +16,21 @@ DEVICE int64 inside(int64 index, int64 extent, int64 border) {
 }
 
 KERNEL crop(const int64 *context) {
-    const OUT *fills = array<OUT>(context, 3);
-    const int64 border = context[4];
-    FOR_SAMPLES(sample, context[5]) {
-        const int64 *r = array<int64>(context, 2) + 27 * sample;
-        const int64 source = address(context, 0, sample), out = address(context, 1, sample);
-        FOR_ITEMS(i, r[20] * r[21] * r[22] * r[23]) {
+    const OUT *fills = array<OUT>(context, CROP_FILLS);
+    const int64 border = context[CROP_BORDER];
+    FOR_SAMPLES(sample, context[CROP_SAMPLES]) {
+        const int64 *r = array<int64>(context, CROP_RECORDS) + WINDOW_WORDS * sample;
+        const int64 source = address(context, CROP_INPUTS, sample), out = address(context, CROP_OUTPUTS, sample);
+        FOR_ITEMS(i, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H] * r[WINDOW_OUT_EXTENT_W]) {
             int64 rest = i;
-            const int64 x = take(rest, r[23]), y = take(rest, r[22]), z = take(rest, r[21]), f = rest;
-            const int64 from_x = inside(x + r[18], r[13], border), from_y = inside(y + r[17], r[12], border);
-            const int64 from_z = inside(z + r[16], r[11], border), from_f = inside(f + r[15], r[10], border);
-            const int64 to = out + f * r[5] + z * r[6] + y * r[7] + x * r[8];
-            const int64 from = source + from_f * r[0] + from_z * r[1] + from_y * r[2] + from_x * r[3];
+            const int64 x = take(rest, r[WINDOW_OUT_EXTENT_W]), y = take(rest, r[WINDOW_OUT_EXTENT_H]), z = take(rest, r[WINDOW_OUT_EXTENT_D]), f = rest;
+            const int64 from_x = inside(x + r[WINDOW_ANCHOR_W], r[WINDOW_IN_EXTENT_W], border), from_y = inside(y + r[WINDOW_ANCHOR_H], r[WINDOW_IN_EXTENT_H], border);
+            const int64 from_z = inside(z + r[WINDOW_ANCHOR_D], r[WINDOW_IN_EXTENT_D], border), from_f = inside(f + r[WINDOW_ANCHOR_F], r[WINDOW_IN_EXTENT_F], border);
+            const int64 to = out + f * r[WINDOW_OUT_STRIDE_F] + z * r[WINDOW_OUT_STRIDE_D] + y * r[WINDOW_OUT_STRIDE_H] + x * r[WINDOW_OUT_STRIDE_W];
+            const int64 from = source + from_f * r[WINDOW_IN_STRIDE_F] + from_z * r[WINDOW_IN_STRIDE_D] + from_y * r[WINDOW_IN_STRIDE_H] + from_x * r[WINDOW_IN_STRIDE_W];
             const bool found = from_x >= 0 && from_y >= 0 && from_z >= 0 && from_f >= 0;
-            for (int64 c = 0; c < r[24]; ++c) {
-                *at<OUT>(to + c * r[9]) = found ? sliced<OUT>(*at<const IN>(from + c * r[4])) : fills[c];
+            for (int64 c = 0; c < r[WINDOW_OUT_EXTENT_C]; ++c) {
+                *at<OUT>(to + c * r[WINDOW_OUT_STRIDE_C]) = found ? sliced<OUT>(*at<const IN>(from + c * r[WINDOW_IN_STRIDE_C])) : fills[c];
             }
         }
     }

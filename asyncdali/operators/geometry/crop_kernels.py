@@ -1,6 +1,6 @@
 """Compiled step of ``crop``: copy a window, with values outside the input and, on demand, another element type.
 
-Records are those of ``normalize_kernels`` (five strided axes); the layout does not change. Floats become integers by dropping the fraction,
+Samples are seen with five strided axes (``window_tables``); the layout does not change. Floats become integers by dropping the fraction,
 and what is too large for a float type is its largest, as in DALI's slicing operators.
 """
 
@@ -14,14 +14,13 @@ from numba import njit
 
 from ...compiled.intrinsics import larger, load_i64, smaller, view_i64
 from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import slicing_converter, storage, view
-from ..base import Step, context_table, no_explanation
-from .normalize_kernels import RECORD_LENGTH
+from ..base import Step, no_explanation
+from .window_tables import CROP, WINDOW
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 fill values [channels] in the output's type,
-# 4 border: 0 fill, else how the input goes on (crop_rules.BORDERS).
-
+at, word = CROP.at, WINDOW.word
 _SOURCE = Path(__file__).with_suffix(".cu")
 
 _inline = njit(inline="always")
@@ -53,16 +52,19 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
     @inlined
     def outside(row, out, r, first, count, fills, border):
         """`count` positions of an output row from position `first`, all channels; `row` is the source row's first column."""
-        if border != 0 and r[13] > 0:
+        in_stride, in_channel = r[word.in_stride_w], r[word.in_stride_c]
+        out_stride, out_channel, channels = r[word.out_stride_w], r[word.out_stride_c], r[word.out_extent_c]
+        if border != 0 and r[word.in_extent_w] > 0:
             for i in range(first, first + count):
-                at = row + _inside(i + r[18], r[13], border) * r[3]
-                for c in range(r[24]):
-                    view_out(out + i * r[8] + c * r[9], 1)[0] = convert(view_in(at + c * r[4], 1)[0])
+                place = row + _inside(i + r[word.anchor_w], r[word.in_extent_w], border) * in_stride
+                for c in range(channels):
+                    view_out(out + i * out_stride + c * out_channel, 1)[0] = convert(view_in(place + c * in_channel, 1)[0])
             return
-        for c in range(r[24]):
-            to = view_out(out + first * r[8] + c * r[9], larger((count - 1) * (r[8] // out_size) + 1, 0))
+        elements = out_stride // out_size
+        for c in range(channels):
+            to = view_out(out + first * out_stride + c * out_channel, larger((count - 1) * elements + 1, 0))
             for i in range(count):
-                to[i * (r[8] // out_size)] = fills[c]
+                to[i * elements] = fills[c]
 
     @_inline
     def copy(source, out, count):
@@ -72,35 +74,35 @@ def crop_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def crop(context, sample, thread):
-        r = view_i64(load_i64(context + 16) + 8 * RECORD_LENGTH * sample, RECORD_LENGTH)
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        fills = view_out(load_i64(context + 24), r[24])
-        width, channels, border = r[23], r[24], load_i64(context + 32)
-        interleaved = r[3] == channels * in_size
-        begin = smaller(larger(-r[18], 0), width)
-        end = larger(smaller(r[13] - r[18], width), begin)
-        for f in range(r[20]):
-            for z in range(r[21]):
-                for y in range(r[22]):
-                    from_f = _inside(f + r[15], r[10], border)
-                    from_z = _inside(z + r[16], r[11], border)
-                    from_y = _inside(y + r[17], r[12], border)
-                    to = out + f * r[5] + z * r[6] + y * r[7]
+        r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        fills = view_out(load_i64(context + at.fills), r[word.out_extent_c])
+        width, channels, border = r[word.out_extent_w], r[word.out_extent_c], load_i64(context + at.border)
+        interleaved = r[word.in_stride_w] == channels * in_size
+        begin = smaller(larger(-r[word.anchor_w], 0), width)
+        end = larger(smaller(r[word.in_extent_w] - r[word.anchor_w], width), begin)
+        for f in range(r[word.out_extent_f]):
+            for z in range(r[word.out_extent_d]):
+                for y in range(r[word.out_extent_h]):
+                    from_f = _inside(f + r[word.anchor_f], r[word.in_extent_f], border)
+                    from_z = _inside(z + r[word.anchor_d], r[word.in_extent_d], border)
+                    from_y = _inside(y + r[word.anchor_h], r[word.in_extent_h], border)
+                    to = out + f * r[word.out_stride_f] + z * r[word.out_stride_d] + y * r[word.out_stride_h]
                     if from_f < 0 or from_z < 0 or from_y < 0:
                         outside(source, to, r, 0, width, fills, 0)
                         continue
-                    row = source + from_f * r[0] + from_z * r[1] + from_y * r[2]
+                    row = source + from_f * r[word.in_stride_f] + from_z * r[word.in_stride_d] + from_y * r[word.in_stride_h]
                     if end - begin < width:
                         outside(row, to, r, 0, begin, fills, border)
                         outside(row, to, r, end, width - end, fills, border)
-                    at = row + (r[18] + begin) * r[3]
-                    to += begin * r[8]
+                    begin_at = row + (r[word.anchor_w] + begin) * r[word.in_stride_w]
+                    to += begin * r[word.out_stride_w]
                     # Interleaved channels are one run, planes one run each.
                     runs = 1 if interleaved else channels
                     length = (end - begin) * channels if interleaved else end - begin
                     for c in range(runs):
-                        copy(at + c * r[4], to + c * r[9], length)
+                        copy(begin_at + c * r[word.in_stride_c], to + c * r[word.out_stride_c], length)
         return 0
 
     return crop
@@ -125,12 +127,13 @@ def make_crop_step(
         stored = fills.astype(target)
     if in_name == out_name:  # One variant for all types of a size.
         in_name = out_name = f"uint{8 * storage(in_name).itemsize}"
-    table, keep = context_table((in_addresses, out_addresses, records, stored, border))
+    count = len(records)
+    entries = CROP.entries(inputs=in_addresses, outputs=out_addresses, records=records, fills=stored, border=border, samples=count)
+    table, keep = laid_out(entries)
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
-        count = len(records)
-        context = (in_addresses, out_addresses, records, stored, border, count)
-        return [Launch(Kernel(_SOURCE, "crop", types), context, grid_of(int(records[:, 20:24].prod(axis=1).max(initial=0)), count))]
+        positions = records[:, word.out_extent_f : word.out_extent_c].prod(axis=1)
+        return [Launch(Kernel(_SOURCE, "crop", types), entries, grid_of(int(positions.max(initial=0)), count))]
 
     return Step(crop_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

@@ -12,6 +12,7 @@ from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError,
 from ..layouts import input_layout
 from . import crop_rules as rules
 from .crop import WINDOW_ARGS, WINDOW_DEPRECATED, WindowOperator
+from .window_tables import WINDOW
 
 _INPUTS = (
     DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT16, DALIDataType.FLOAT,
@@ -102,7 +103,7 @@ class CropMirrorNormalize(WindowOperator):
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
         mean, factor = self._normalisation(channels, arguments)
-        records[:, 26] = np.arange(len(source)) if len(mean) > 1 else 0
+        records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
         return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
 

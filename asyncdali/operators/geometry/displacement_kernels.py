@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ...compiled.intrinsics import c_function, copy_bytes, larger, load_f32, load_i64, view_f32
+from ...compiled.intrinsics import address, c_function, copy_bytes, larger, load_f32, load_i64, local_array, smaller, view_f32, view_u8
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import view
 from .rotate_kernels import make_edge
@@ -17,6 +17,8 @@ _F = np.float32
 _sinf = c_function("sinf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
 SCRATCH_FIELD = 6
+_TILE = 64
+_new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
 """float32 for each column of the widest image, so many times."""
 
@@ -69,6 +71,37 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
     edge, elements = make_edge(dtype, dtype), view(dtype)
     size = np.dtype(dtype).itemsize
 
+    @inlined
+    def as_byte(fill):
+        one = _new_bytes()
+        typed = elements(address(one), 1)
+        typed[0] = fill
+        return one[0]
+
+    @inlined
+    def nearest(source, out, height, width, xs, ys, fill):
+        """A row of pixels of three bytes: their addresses first, which is a loop of vectors."""
+        places, right, bottom, pixels = _new_places(), _F(width), _F(height), view_u8(out, 3 * width)
+        known = view_u8(source, 3 * width * height)
+        for first in range(0, width, _TILE):
+            count = smaller(width - first, _TILE)
+            px, py = view_f32(address(xs) + 4 * first, count), view_f32(address(ys) + 4 * first, count)
+            for i in range(count):
+                x, y = px[i], py[i]
+                there = (x >= _F(0)) & (x < right) & (y >= _F(0)) & (y < bottom)
+                x, y = x if there else _F(0), y if there else _F(0)
+                place = np.int64(np.int32(y)) * width + np.int64(np.int32(x))
+                places[i] = 3 * place if there else np.int64(-1)
+            for i in range(count):
+                at, to = places[i], np.uint64(3 * (first + i))
+                second, third = to + np.uint64(1), to + np.uint64(2)
+                if at >= 0:
+                    begin = np.uint64(at)
+                    pixels[to], pixels[second] = known[begin], known[begin + np.uint64(1)]
+                    pixels[third] = known[begin + np.uint64(2)]
+                else:
+                    pixels[to] = pixels[second] = pixels[third] = fill
+
     @step_variant(warp, dtype)
     def displace(context, sample, thread):
         shape = load_i64(context + 16) + 24 * sample
@@ -84,8 +117,13 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
         # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.
         reach = _F(0.5) if linear else _F(0)
         right, bottom = _F(width) + reach, _F(height) + reach
+        fill_byte = as_byte(fill) if size == 1 else np.uint8(0)
         for y in range(height):
             positions(y, height, width, parameters, kept, xs, ys)
+            if size == 1 and channels == 3 and not linear:
+                nearest(source, out, height, width, xs, ys, fill_byte)
+                out += 3 * width
+                continue
             for x in range(width):
                 px, py = xs[x], ys[x]
                 if -reach <= px < right and -reach <= py < bottom:

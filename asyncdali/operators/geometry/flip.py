@@ -8,6 +8,7 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 from ..layouts import input_layout
+from .flip_tables import FLIP_RECORD
 
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
 
@@ -46,12 +47,13 @@ class Flip(Operator):
         output = Batch(source.shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
         first = layout.index("D") if "D" in layout else layout.index("H")
         height = layout.index("H")
-        records = np.ones((len(source), self._kernels.RECORD_LENGTH), np.int64)
-        records[:, 0] = source.shapes[:, :first].prod(axis=1)
+        records, word = FLIP_RECORD.ones(len(source)), FLIP_RECORD.word
+        records[:, word.outer] = source.shapes[:, :first].prod(axis=1)
         if "D" in layout:
-            records[:, 1] = source.shapes[:, first]
-        records[:, 2:4] = source.shapes[:, height : height + 2]
-        records[:, 4] = source.shapes[:, height + 2 :].prod(axis=1) * source.itemsize
-        for column, name in zip((5, 6, 7), ("depthwise", "vertical", "horizontal"), strict=True):
-            records[:, column] = arguments.scalars(name, np.int64) != 0
+            records[:, word.depth] = source.shapes[:, first]
+        records[:, word.height] = source.shapes[:, height]
+        records[:, word.width] = source.shapes[:, height + 1]
+        records[:, word.pixel] = source.shapes[:, height + 2 :].prod(axis=1) * source.itemsize
+        for name in ("depthwise", "vertical", "horizontal"):
+            records[:, FLIP_RECORD.columns(name)] = arguments.scalars(name, np.int64) != 0
         return Planned([output], [self._kernels.make_flip_step(source.addresses, output.addresses, records)])

@@ -8,15 +8,13 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
 from ...compiled.step import inlined, step
+from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, grid_of
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .flip_tables import FLIP, FLIP_RECORD
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 8].
-#
-# Record: 0 outer (frames, leading channels), 1 depth, 2 height, 3 width, 4 bytes per pixel, 5 depthwise, 6 vertical, 7 horizontal.
-RECORD_LENGTH = 8
+at, word = FLIP.at, FLIP_RECORD.word
 _SOURCE = Path(__file__).with_suffix(".cu")
-
 
 
 @inlined
@@ -29,10 +27,10 @@ def _reverse_row(source, out, width, pixel):
     elif pixel == 3:
         a, b = view_u8(source, 3 * width), view_u8(out, 3 * width)
         for x in range(width):
-            at = np.uint64(3 * (width - 1 - x))
-            b[at] = a[3 * x]
-            b[at + np.uint64(1)] = a[3 * x + 1]
-            b[at + np.uint64(2)] = a[3 * x + 2]
+            last = np.uint64(3 * (width - 1 - x))
+            b[last] = a[3 * x]
+            b[last + np.uint64(1)] = a[3 * x + 1]
+            b[last + np.uint64(2)] = a[3 * x + 2]
     elif pixel % 4 == 0:
         words = pixel // 4
         c, d = view_u32(source, words * width), view_u32(out, words * width)
@@ -48,35 +46,36 @@ def _reverse_row(source, out, width, pixel):
 
 @step
 def flip_step(context, sample, thread):
-    """See the table at the top."""
-    r = view_i64(load_i64(context + 16) + 8 * RECORD_LENGTH * sample, RECORD_LENGTH)
-    source = load_i64(load_i64(context) + 8 * sample)
-    out = load_i64(load_i64(context + 8) + 8 * sample)
-    depth, height, width, pixel = r[1], r[2], r[3], r[4]
+    """One sample; see ``flip_tables``."""
+    r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+    source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+    out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+    depth, height, width, pixel = r[word.depth], r[word.height], r[word.width], r[word.pixel]
     row = width * pixel
-    for outer in range(r[0]):
+    for outer in range(r[word.outer]):
         for z in range(depth):
-            from_z = depth - 1 - z if r[5] else z
+            from_z = depth - 1 - z if r[word.depthwise] else z
             for y in range(height):
-                from_y = height - 1 - y if r[6] else y
-                at = source + ((outer * depth + from_z) * height + from_y) * row
+                from_y = height - 1 - y if r[word.vertical] else y
+                source_row = source + ((outer * depth + from_z) * height + from_y) * row
                 to = out + ((outer * depth + z) * height + y) * row
-                if r[7]:
-                    _reverse_row(at, to, width, pixel)
+                if r[word.horizontal]:
+                    _reverse_row(source_row, to, width, pixel)
                 else:
-                    a, b = view_u8(at, row), view_u8(to, row)
+                    a, b = view_u8(source_row, row), view_u8(to, row)
                     for k in range(row):
                         b[k] = a[k]
     return 0
 
 
 def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Step:
-    """The step for a batch; records int64[samples, 8] as above."""
-    table, keep = context_table((in_addresses, out_addresses, records))
+    """The step for a batch; `records` are FLIP_RECORDs."""
+    count = len(records)
+    entries = FLIP.entries(inputs=in_addresses, outputs=out_addresses, records=records, samples=count)
+    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        count = len(records)
-        largest = int(records[:, :4].prod(axis=1).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "flip"), (in_addresses, out_addresses, records, count), grid_of(largest, count))]
+        largest = int(records[:, word.outer : word.pixel].prod(axis=1).max(initial=0))
+        return [Launch(Kernel(_SOURCE, "flip"), entries, grid_of(largest, count))]
 
     return Step(flip_step.address, table, no_explanation, keep=keep, launches=launches)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, grid_of
 from ...types import DALIDataType
 from ..arrays.strided import like
@@ -22,10 +23,10 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
+from .mirror_tables import BB_FLIP, COORD_FLIP
 
 _SOURCE = Path(__file__).with_name("mirror_kernels.cu")
 
@@ -79,7 +80,10 @@ class CoordFlip(_Mirror):
             table[:, k, 0] = np.where(arguments.scalars(f"flip_{name}", np.int64) != 0, -1, 1)
             table[:, k, 1] = 2 * arguments.scalars(f"center_{name}")
         output = like(source)
-        values = (source.addresses, output.addresses, np.ascontiguousarray(source.shapes[:, 0]), length, table)
+        points = np.ascontiguousarray(source.shapes[:, 0])
+        values = COORD_FLIP.entries(
+            inputs=source.addresses, outputs=output.addresses, points=points, length=length, mirrors=table, samples=len(source)
+        )
         return Planned([output], [_step(self._kernels.coord_step, "coordinates", values, source.shapes.prod(axis=1))])
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -118,15 +122,18 @@ class BbFlip(_Mirror):
             raise SampleError(i, f"boxes have four numbers each, got shape {tuple(source.shapes[i].tolist())}")
         flags = (arguments.scalars("horizontal", np.int64) != 0) + 2 * (arguments.scalars("vertical", np.int64) != 0)
         output = like(source)
-        values = (source.addresses, output.addresses, numbers // 4, flags.astype(np.int64), int(arguments.constant("ltrb")))
+        values = BB_FLIP.entries(
+            inputs=source.addresses, outputs=output.addresses, boxes=numbers // 4, flags=flags.astype(np.int64),
+            corners=int(arguments.constant("ltrb")), samples=len(source),
+        )  # fmt: skip
         return Planned([output], [_step(self._kernels.box_step, "boxes", values, numbers // 4)])
 
 
 def _step(function: Any, entry: str, values: tuple[Entry, ...], items: np.ndarray) -> Step:
     """The step over a table of `values`; the kernel `entry` takes `items` work items of each sample."""
-    table, keep = context_table(values)
+    table, keep = laid_out(values)
     grid = grid_of(int(items.max(initial=0)), len(items))
     kernel = Kernel(_SOURCE, entry)
     return Step(
-        function.address, table, no_explanation, keep=keep, launches=lambda: [Launch(kernel, (*values, len(items)), grid)]
+        function.address, table, no_explanation, keep=keep, launches=lambda: [Launch(kernel, values, grid)]
     )

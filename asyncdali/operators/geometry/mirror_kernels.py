@@ -6,20 +6,20 @@ import numpy as np
 
 from ...compiled.intrinsics import load_i64, view_f32
 from ...compiled.step import step
+from .mirror_tables import BB_FLIP, COORD_FLIP
+
+coord, box = COORD_FLIP.at, BB_FLIP.at
 
 
 @step
 def coord_step(context, sample, thread):
-    """Context: input addresses, output addresses, points int64[samples], coordinates per point, table float32[samples, coordinates, 2].
-
-    Table: factor (1, or -1 to mirror) and addend of each coordinate.
-    """
-    points, length = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 24)
-    source = view_f32(load_i64(load_i64(context) + 8 * sample), points * length)
-    out = view_f32(load_i64(load_i64(context + 8) + 8 * sample), points * length)
-    table = view_f32(load_i64(context + 32) + 8 * length * sample, 2 * length)
+    """The points of a sample: coordinates that are mirrored are subtracted from their addend."""
+    points, length = load_i64(load_i64(context + coord.points) + 8 * sample), load_i64(context + coord.length)
+    source = view_f32(load_i64(load_i64(context + coord.inputs) + 8 * sample), points * length)
+    out = view_f32(load_i64(load_i64(context + coord.outputs) + 8 * sample), points * length)
+    mirrors = view_f32(load_i64(context + coord.mirrors) + 8 * length * sample, 2 * length)
     for k in range(length):
-        factor, addend = table[2 * k], table[2 * k + 1]
+        factor, addend = mirrors[2 * k], mirrors[2 * k + 1]
         for i in range(k, points * length, length):
             out[i] = source[i] if factor > 0 else np.float32(addend - source[i])
     return 0
@@ -27,12 +27,11 @@ def coord_step(context, sample, thread):
 
 @step
 def box_step(context, sample, thread):
-    """Context: input addresses, output addresses, boxes int64[samples], flags int64[samples] (1: horizontal, 2: vertical), whether boxes
-    are given by their corners (else corner and extents)."""
-    count, flags = load_i64(load_i64(context + 16) + 8 * sample), load_i64(load_i64(context + 24) + 8 * sample)
-    source = view_f32(load_i64(load_i64(context) + 8 * sample), 4 * count)
-    out = view_f32(load_i64(load_i64(context + 8) + 8 * sample), 4 * count)
-    corners, one = load_i64(context + 32), np.float32(1)
+    """The boxes of a sample."""
+    count, flags = load_i64(load_i64(context + box.boxes) + 8 * sample), load_i64(load_i64(context + box.flags) + 8 * sample)
+    source = view_f32(load_i64(load_i64(context + box.inputs) + 8 * sample), 4 * count)
+    out = view_f32(load_i64(load_i64(context + box.outputs) + 8 * sample), 4 * count)
+    corners, one = load_i64(context + box.corners), np.float32(1)
     for i in range(0, 4 * count, 4):
         for axis in range(2):
             low, high = source[i + axis], source[i + axis + 2]

@@ -1,10 +1,11 @@
-// crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. The table is that of normalize_kernels.py, then 7 samples,
-// 8 the table of resize_kernels.cu if the input is resized here. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
+// crop_mirror_normalize: window, mirror, (x - mean) * multiplier, type and layout. If the input is resized
+// here, the table of resize_kernels.cu stands behind the operator's own. Macros: IN, OUT element types; RESIZED: the input is a picture that is resized
 // where it is read, from elements of RESIZED_IN with CHANNELS, by weights that may be negative if SIGNED.
 #if RESIZED
 #define RESIDENT 4
 #endif
 #include "kernel.cuh"
+#include "window_tables.py"
 #if RESIZED
 #include "resize.cuh"
 #endif
@@ -17,15 +18,15 @@ struct Window {
     int64 out_step, out_plane;
 
     DEVICE_MEMBER void look_up(const int64 *context, int64 sample) {
-        r = array<int64>(context, 2) + 27 * sample;
-        mean = array<float32>(context, 3) + context[6] * r[26];
-        factor = array<float32>(context, 4) + context[6] * r[26];
-        width = (int32)r[23], channels = (int32)r[14], out_channels = (int32)r[24], mirror = (int32)r[25];
-        left = (int32)r[18], in_width = (int32)r[13];
-        out_step = r[8], out_plane = r[9];
+        r = array<int64>(context, NORMALIZE_RECORDS) + WINDOW_WORDS * sample;
+        mean = array<float32>(context, NORMALIZE_MEANS) + context[NORMALIZE_CHANNELS] * r[WINDOW_ROW];
+        factor = array<float32>(context, NORMALIZE_MULTIPLIERS) + context[NORMALIZE_CHANNELS] * r[WINDOW_ROW];
+        width = (int32)r[WINDOW_OUT_EXTENT_W], channels = (int32)r[WINDOW_IN_EXTENT_C], out_channels = (int32)r[WINDOW_OUT_EXTENT_C], mirror = (int32)r[WINDOW_MIRROR];
+        left = (int32)r[WINDOW_ANCHOR_W], in_width = (int32)r[WINDOW_IN_EXTENT_W];
+        out_step = r[WINDOW_OUT_STRIDE_W], out_plane = r[WINDOW_OUT_STRIDE_C];
     }
-    DEVICE_MEMBER bool has_plane(int64 z, int64 f) const { return z >= 0 && z < r[11] && f >= 0 && f < r[10]; }
-    DEVICE_MEMBER int64 out_row(int64 y, int64 z, int64 f) const { return f * r[5] + z * r[6] + y * r[7]; }
+    DEVICE_MEMBER bool has_plane(int64 z, int64 f) const { return z >= 0 && z < r[WINDOW_IN_EXTENT_D] && f >= 0 && f < r[WINDOW_IN_EXTENT_F]; }
+    DEVICE_MEMBER int64 out_row(int64 y, int64 z, int64 f) const { return f * r[WINDOW_OUT_STRIDE_F] + z * r[WINDOW_OUT_STRIDE_D] + y * r[WINDOW_OUT_STRIDE_H]; }
 };
 
 #if RESIZED
@@ -79,10 +80,10 @@ struct WindowTile {
 
     // Rows from `y`, columns from `x`; says in `part` what of the resized picture is in it.
     DEVICE_MEMBER void look_up(const Window &window, int64 out, int32 y, int32 x, bool found, Tile<RESIZED_IN> &part) {
-        const int32 from_y = y + (int32)window.r[17], from_x = x + window.left;
-        top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, (int32)window.r[12] - from_y), top);
+        const int32 from_y = y + (int32)window.r[WINDOW_ANCHOR_H], from_x = x + window.left;
+        top = found ? smaller(larger(-from_y, 0), rows) : rows, bottom = larger(smaller(rows, (int32)window.r[WINDOW_IN_EXTENT_H] - from_y), top);
         left = smaller(larger(-from_x, 0), columns), right = larger(smaller(columns, window.in_width - from_x), left);
-        step = window.mirror ? -window.out_step : window.out_step, line = window.r[7];
+        step = window.mirror ? -window.out_step : window.out_step, line = window.r[WINDOW_OUT_STRIDE_H];
         corner = out + (window.mirror ? window.width - 1 - x : x) * window.out_step;
         part.y = from_y + top, part.rows = right > left ? bottom - top : 0, part.x = from_x + left, part.columns = right - left;
         picture.corner = corner + top * line + left * step, picture.plane = window.out_plane;
@@ -105,44 +106,44 @@ struct WindowTile {
 #endif
 
 KERNEL crop_mirror_normalize(const int64 *context) {
-    const OUT *fills = array<OUT>(context, 5);
-    FOR_SAMPLES(sample, context[7]) {
+    const OUT *fills = array<OUT>(context, NORMALIZE_FILLS);
+    FOR_SAMPLES(sample, context[NORMALIZE_SAMPLES]) {
 #if RESIZED
         __shared__ Window window;
         __shared__ Normal normal;
         __shared__ ResizedPicture<RESIZED_IN> picture;
         if (threadIdx.x == 0) window.look_up(context, sample);
-        if (threadIdx.x == WARP) picture.look_up(context + 8, sample);  // at the same time
+        if (threadIdx.x == WARP) picture.look_up(context + NORMALIZE_WORDS, sample);  // at the same time
         __syncthreads();
         normal.look_up(window);
         const int64 *r = window.r;
         const int32 tile_columns = picture.tile_columns, tiles_x = (window.width + tile_columns - 1) / tile_columns;
-        const int32 height = (int32)r[22], depth = (int32)r[21], tiles_y = (height + TILE_ROWS - 1) / TILE_ROWS;
+        const int32 height = (int32)r[WINDOW_OUT_EXTENT_H], depth = (int32)r[WINDOW_OUT_EXTENT_D], tiles_y = (height + TILE_ROWS - 1) / TILE_ROWS;
         const auto find = [&](int32 tile, Tile<RESIZED_IN> &part, WindowTile &made) {
             const int32 x = tile % tiles_x * tile_columns, y = tile / tiles_x % tiles_y * TILE_ROWS, plane = tile / tiles_x / tiles_y;
             const int32 z = plane % depth, f = plane / depth;
-            const int64 from_z = z + r[16], from_f = f + r[15];
+            const int64 from_z = z + r[WINDOW_ANCHOR_D], from_f = f + r[WINDOW_ANCHOR_F];
             const bool found = window.has_plane(from_z, from_f);
             made.picture.normal = &normal;
             made.rows = smaller((int32)TILE_ROWS, height - y), made.columns = smaller(tile_columns, window.width - x);
-            part.source = picture.plane(found ? from_f * r[11] + from_z : 0);
-            made.look_up(window, address(context, 1, sample) + window.out_row(y, z, f), y, x, found, part);
+            part.source = picture.plane(found ? from_f * r[WINDOW_IN_EXTENT_D] + from_z : 0);
+            made.look_up(window, address(context, NORMALIZE_OUTPUTS, sample) + window.out_row(y, z, f), y, x, found, part);
         };
         const auto fill = [&](const WindowTile &made) { made.fill(window, fills); };
-        resized_tiles<WindowTile>(picture, (int32)r[20] * depth * tiles_y * tiles_x, find, fill);
+        resized_tiles<WindowTile>(picture, (int32)r[WINDOW_OUT_EXTENT_F] * depth * tiles_y * tiles_x, find, fill);
 #else
         Window window;
         window.look_up(context, sample);
         const int64 *r = window.r;
         const int32 width = window.width, lanes = lanes_of(width);
-        const int64 in_step = r[3], in_plane = r[4];
-        FOR_ROWS(row, r[20] * r[21] * r[22], lanes) {
+        const int64 in_step = r[WINDOW_IN_STRIDE_W], in_plane = r[WINDOW_IN_STRIDE_C];
+        FOR_ROWS(row, r[WINDOW_OUT_EXTENT_F] * r[WINDOW_OUT_EXTENT_D] * r[WINDOW_OUT_EXTENT_H], lanes) {
             int64 rest = row;
-            const int64 y = take(rest, r[22]), z = take(rest, r[21]), f = rest;
-            const int64 from_y = y + r[17], from_z = z + r[16], from_f = f + r[15];
-            const int64 to = address(context, 1, sample) + window.out_row(y, z, f);
-            const bool inside = from_y >= 0 && from_y < r[12] && window.has_plane(from_z, from_f);
-            const int64 line = address(context, 0, sample) + from_f * r[0] + from_z * r[1] + from_y * r[2];
+            const int64 y = take(rest, r[WINDOW_OUT_EXTENT_H]), z = take(rest, r[WINDOW_OUT_EXTENT_D]), f = rest;
+            const int64 from_y = y + r[WINDOW_ANCHOR_H], from_z = z + r[WINDOW_ANCHOR_D], from_f = f + r[WINDOW_ANCHOR_F];
+            const int64 to = address(context, NORMALIZE_OUTPUTS, sample) + window.out_row(y, z, f);
+            const bool inside = from_y >= 0 && from_y < r[WINDOW_IN_EXTENT_H] && window.has_plane(from_z, from_f);
+            const int64 line = address(context, NORMALIZE_INPUTS, sample) + from_f * r[WINDOW_IN_STRIDE_F] + from_z * r[WINDOW_IN_STRIDE_D] + from_y * r[WINDOW_IN_STRIDE_H];
             FOR_COLUMNS(x, width, lanes) {
                 const int32 from_x = (window.mirror ? width - 1 - x : x) + window.left;
                 const bool found = inside && from_x >= 0 && from_x < window.in_width;

@@ -17,22 +17,16 @@ import numpy as np
 from numba import njit
 
 from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
-from ...compiled.memory import address_of
 from ...compiled.step import Compiled, inlined, step_variant
-from ...device.launch import Kernel, Launch, Pixels, element_type, row_grid
+from ...compiled.tables import laid_out
+from ...device.launch import Entry, Kernel, Launch, Pixels, element_type, row_grid
 from ..arrays.convert_kernels import converter, load_value, storage, view
 from ..base import Step, no_explanation
 from .resampling import tile_grid
+from .window_tables import AXES, NORMALIZE, WINDOW
 
-# Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 27], 3 means float32[rows, channels], 4 multipliers
-# float32[rows, channels], 5 fill values [channels] in the output's type, 6 channels per row of 3 and 4.
-#
-# Record of a sample, axes in the order frames, depth, height, width, channels: 0-4 input strides (bytes), 5-9 output strides (bytes),
-# 10-14 input extents, 15-19 window anchor, 20-24 output extents, 25 mirror (0 or 1), 26 row of means and multipliers.
-AXES = "FDHWC"
+at, word = NORMALIZE.at, WINDOW.word
 _SOURCE = Path(__file__).with_suffix(".cu")
-RECORD_LENGTH = 27
-
 
 
 @cache
@@ -53,10 +47,10 @@ def _three_to_planes(in_dtype: str, out_dtype: str) -> Any:
             # Stores run backwards: a reversed contiguous store is cheaper than a reversed strided load. Unsigned indices
             # have no wrap-around to handle, which would keep the loop from being vectorised.
             for i in range(count):
-                at = np.uint64(count - 1 - i)
-                a[at] = convert((np.float32(value(s[3 * i])) - m0) * k0)
-                b[at] = convert((np.float32(value(s[3 * i + 1])) - m1) * k1)
-                c[at] = convert((np.float32(value(s[3 * i + 2])) - m2) * k2)
+                last = np.uint64(count - 1 - i)
+                a[last] = convert((np.float32(value(s[3 * i])) - m0) * k0)
+                b[last] = convert((np.float32(value(s[3 * i + 1])) - m1) * k1)
+                c[last] = convert((np.float32(value(s[3 * i + 2])) - m2) * k2)
             return
         for i in range(count):
             a[i] = convert((np.float32(value(s[3 * i])) - m0) * k0)
@@ -80,10 +74,10 @@ def _three_to_three(in_dtype: str, out_dtype: str) -> Any:
         k0, k1, k2 = factor[0], factor[1], factor[2]
         if mirror:
             for i in range(count):
-                at = np.uint64(3 * (count - 1 - i))
-                o[at] = convert((np.float32(value(s[3 * i])) - m0) * k0)
-                o[at + np.uint64(1)] = convert((np.float32(value(s[3 * i + 1])) - m1) * k1)
-                o[at + np.uint64(2)] = convert((np.float32(value(s[3 * i + 2])) - m2) * k2)
+                last = np.uint64(3 * (count - 1 - i))
+                o[last] = convert((np.float32(value(s[3 * i])) - m0) * k0)
+                o[last + np.uint64(1)] = convert((np.float32(value(s[3 * i + 1])) - m1) * k1)
+                o[last + np.uint64(2)] = convert((np.float32(value(s[3 * i + 2])) - m2) * k2)
             return
         for i in range(count):
             o[3 * i] = convert((np.float32(value(s[3 * i])) - m0) * k0)
@@ -143,7 +137,7 @@ def _filler(out_dtype: str) -> Any:
 
 @cache
 def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
-    """The step for an input and an output dtype (numpy names); `planes` chooses the fast loop. See the table at the top."""
+    """The step for an input and an output dtype (numpy names); `planes` chooses the fast loop."""
     three = _three_to_planes(in_dtype, out_dtype) if planes else _three_to_three(in_dtype, out_dtype)
     channel, fill = _strided(in_dtype, out_dtype), _filler(out_dtype)
     fast_step = storage(out_dtype).itemsize * (1 if planes else 3)
@@ -153,10 +147,10 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
     @njit(inline="always")
     def row(source, out, r, mean, factor, fills):
         """One row inside the input: source at the row's first column, out at the output row."""
-        in_step, in_channel, out_step, out_channel = r[3], r[4], r[8], r[9]
-        channels, width, out_channels, mirror = r[14], r[23], r[24], r[25]
-        begin = smaller(larger(-r[18], 0), width)
-        end = larger(smaller(r[13] - r[18], width), begin)
+        in_step, in_channel, out_step, out_channel = r[word.in_stride_w], r[word.in_stride_c], r[word.out_stride_w], r[word.out_stride_c]
+        channels, width, out_channels, mirror = r[word.in_extent_c], r[word.out_extent_w], r[word.out_extent_c], r[word.mirror]
+        begin = smaller(larger(-r[word.anchor_w], 0), width)
+        end = larger(smaller(r[word.in_extent_w] - r[word.anchor_w], width), begin)
         count = end - begin
         first = width - end if mirror else begin
         for c in range(out_channels if count < width else 0):
@@ -166,7 +160,7 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
             fill(out + c * out_channel, out_step, width, fills[c])
         if count == 0:
             return
-        source += (r[18] + begin) * in_step
+        source += (r[word.anchor_w] + begin) * in_step
         out += first * out_step
         packed = in_channel == in_size and in_step == 3 * in_size
         if channels == 3 and packed and out_step == fast_step and (planes or out_channel == out_size):
@@ -179,27 +173,28 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
 
     @step_variant(in_dtype, out_dtype, planes)
     def crop_mirror_normalize(context, sample, thread):
-        r = view_i64(load_i64(context + 16) + 8 * RECORD_LENGTH * sample, RECORD_LENGTH)
-        source = load_i64(load_i64(context) + 8 * sample)
-        out = load_i64(load_i64(context + 8) + 8 * sample)
-        per_row = load_i64(context + 48)
-        mean = view_f32(load_i64(context + 24) + 4 * per_row * r[26], per_row)
-        factor = view_f32(load_i64(context + 32) + 4 * per_row * r[26], per_row)
-        fills = view_out(load_i64(context + 40), r[24])
-        if r[23] == 0:
+        r = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
+        source = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + at.outputs) + 8 * sample)
+        per_row = load_i64(context + at.channels)
+        mean = view_f32(load_i64(context + at.means) + 4 * per_row * r[word.row], per_row)
+        factor = view_f32(load_i64(context + at.multipliers) + 4 * per_row * r[word.row], per_row)
+        fills = view_out(load_i64(context + at.fills), r[word.out_extent_c])
+        if r[word.out_extent_w] == 0:
             return 0
-        for f in range(r[20]):
-            from_f = f + r[15]
-            for z in range(r[21]):
-                from_z = z + r[16]
-                for y in range(r[22]):
-                    from_y = y + r[17]
-                    to = out + f * r[5] + z * r[6] + y * r[7]
-                    if 0 <= from_f < r[10] and 0 <= from_z < r[11] and 0 <= from_y < r[12]:
-                        row(source + from_f * r[0] + from_z * r[1] + from_y * r[2], to, r, mean, factor, fills)
+        for f in range(r[word.out_extent_f]):
+            from_f = f + r[word.anchor_f]
+            for z in range(r[word.out_extent_d]):
+                from_z = z + r[word.anchor_d]
+                for y in range(r[word.out_extent_h]):
+                    from_y = y + r[word.anchor_h]
+                    to = out + f * r[word.out_stride_f] + z * r[word.out_stride_d] + y * r[word.out_stride_h]
+                    if 0 <= from_f < r[word.in_extent_f] and 0 <= from_z < r[word.in_extent_d] and 0 <= from_y < r[word.in_extent_h]:
+                        start = source + from_f * r[word.in_stride_f] + from_z * r[word.in_stride_d] + from_y * r[word.in_stride_h]
+                        row(start, to, r, mean, factor, fills)
                     else:
-                        for c in range(r[24]):
-                            fill(to + c * r[9], r[8], r[23], fills[c])
+                        for c in range(r[word.out_extent_c]):
+                            fill(to + c * r[word.out_stride_c], r[word.out_stride_w], r[word.out_extent_w], fills[c])
         return 0
 
     return crop_mirror_normalize
@@ -236,20 +231,20 @@ def make_records(
     out_layout: str,
     out_size: int,
 ) -> np.ndarray:
-    """Records of a batch (see the top): shapes and anchors int64[samples, ndim] in `layout`, out_shapes in `out_layout`."""
-    records = np.zeros((len(shapes), RECORD_LENGTH), np.int64)
-    records[:, 0:5] = strides_of(shapes, layout, in_size)
-    records[:, 5:10] = strides_of(out_shapes, out_layout, out_size)
-    records[:, 10:15] = along_axes(shapes, layout, 1)
-    records[:, 15:20] = along_axes(anchors, layout, 0)
-    records[:, 20:25] = along_axes(out_shapes, out_layout, 1)
+    """Records of a batch: shapes and anchors int64[samples, ndim] in `layout`, out_shapes in `out_layout`."""
+    records = WINDOW.zeros(len(shapes))
+    records[:, WINDOW.columns("in_stride")] = strides_of(shapes, layout, in_size)
+    records[:, WINDOW.columns("out_stride")] = strides_of(out_shapes, out_layout, out_size)
+    records[:, WINDOW.columns("in_extent")] = along_axes(shapes, layout, 1)
+    records[:, WINDOW.columns("anchor")] = along_axes(anchors, layout, 0)
+    records[:, WINDOW.columns("out_extent")] = along_axes(out_shapes, out_layout, 1)
     return records
 
 
 class Normalisation:
     """What the steps of all batches of equal shapes have in common.
 
-    records             from :func:`make_records`, with column 26 (row of `mean`) set
+    records             from :func:`make_records`, with their field `row` set
     mean, multiplier    float32[rows, channels]; shift already folded into the mean
     fills               out_dtype[output channels], values outside the input and of added channels
     """
@@ -258,37 +253,37 @@ class Normalisation:
         self, records: np.ndarray, in_dtype: np.dtype, out_dtype: np.dtype, mean: np.ndarray, multiplier: np.ndarray, fills: np.ndarray
     ):
         # Whether the rows of the output are planes: width steps by one element.
-        planes = bool(len(records) == 0 or records[0, 8] == np.dtype(out_dtype).itemsize)
+        planes = bool(len(records) == 0 or records[0, word.out_stride_w] == np.dtype(out_dtype).itemsize)
         self._compiled = normalize_step(np.dtype(in_dtype).name, np.dtype(out_dtype).name, planes)
         self._records = records
         mean, multiplier = np.ascontiguousarray(mean, np.float32), np.ascontiguousarray(multiplier, np.float32)
         fills = np.ascontiguousarray(fills, out_dtype)
-        self._keep = mean, multiplier, fills
-        self._tables = [*[array.ctypes.data for array in self._keep], mean.shape[1]]
+        self._shared = {"means": mean, "multipliers": multiplier, "fills": fills, "channels": mean.shape[1], "samples": len(records)}
         types = ("IN", element_type(in_dtype)), ("OUT", element_type(out_dtype))
         self._in_size = np.dtype(in_dtype).itemsize
         self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
-        self._rows, self._width = int(records[:, 20:23].prod(axis=1).max(initial=0)), int(records[:, 23].max(initial=0))
+        self._rows = int(records[:, word.out_extent_f : word.out_extent_w].prod(axis=1).max(initial=0))
+        self._width = int(records[:, word.out_extent_w].max(initial=0))
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; mirror bool[samples]."""
         records = self._records.copy()
-        records[:, 25] = mirror
-        table = np.array([address_of(in_addresses), address_of(out_addresses), address_of(records), *self._tables], np.int64)
-        step = Step(self._compiled.address, table, no_explanation, keep=(in_addresses, out_addresses, records, self._keep))
+        records[:, word.mirror] = mirror
+        entries = NORMALIZE.entries(inputs=in_addresses, outputs=out_addresses, records=records, **self._shared)
+        table, keep = laid_out(entries)
+        step = Step(self._compiled.address, table, no_explanation, keep=keep)
 
-        step.launches = lambda: [self._launch(in_addresses, out_addresses, records)]
+        step.launches = lambda: [self._launch(in_addresses, records, entries)]
         return step
 
-    def _launch(self, in_addresses: np.ndarray, out_addresses: np.ndarray, records: np.ndarray) -> Launch:
+    def _launch(self, in_addresses: np.ndarray, records: np.ndarray, context: tuple[Entry, ...]) -> Launch:
         """For a GPU. Pictures that are only resized to be normalised are resized here."""
         count = len(records)
-        context = (in_addresses, out_addresses, records, *self._keep, self._tables[-1], count)
         grid = row_grid(self._rows, self._width, count)
 
         def resized(pixels: Pixels) -> Launch | None:
             channels, size = dict(pixels.defines)["CHANNELS"], self._in_size
-            interleaved = records[:, (14, 4, 3)] == (channels, size, channels * size)  # type: ignore[operator]
+            interleaved = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)] == (channels, size, channels * size)  # type: ignore[operator]
             if pixels.what != "resized" or pixels.target is not in_addresses or not interleaved.all():
                 return None
             kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))

@@ -45,7 +45,7 @@ class RandomResizedCrop(Resize, StreamOperator):
         self._size = np.resize(np.asarray(size, np.float32), 2)
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._window_rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
-        random_streams.crop_windows(self.position, [], [], *self._window_rules)  # refuses impossible rules
+        random_streams.crop_windows(self.start, [], [], *self._window_rules)  # refuses impossible rules
         random_streams.load_kernels().draw_windows.compile()
 
     def _check_size_arguments(self, spec: Spec) -> None:
@@ -58,7 +58,7 @@ class RandomResizedCrop(Resize, StreamOperator):
         input_layout(inputs[0], _LAYOUTS)
         return super().plan(inputs, arguments, iteration)
 
-    def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
-        anchors, windows = random_streams.crop_windows(self.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
+    def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
+        anchors, windows = random_streams.crop_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
         size = np.broadcast_to(self._size, spatial.shape)
         return rules.geometry(spatial, size, roi_start=anchors.astype(np.float32), roi_end=(anchors + windows).astype(np.float32))

@@ -113,7 +113,7 @@ class Resize(Operator):
         first, axes = rules.spatial_axes(layout)
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
-        geometry = self._geometry(spatial, arguments)
+        geometry = self._geometry(spatial, arguments, iteration)
         resampling = self._resampling.Resampling(
             source.shapes, first, geometry, self._filters(arguments), bool(self.spec.constant("antialias"))
         )
@@ -133,7 +133,7 @@ class Resize(Operator):
             raise ValueError(f"Unsupported type: {source.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
         return wanted
 
-    def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
+    def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         axes = spatial.shape[1]
         if self._fixed is not None and len(self._fixed) in (1, axes):
             return rules.Geometry(np.array([self._fixed * (axes // len(self._fixed))], np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Iteration, SampleError, Schema, Spec, register
 from . import crop_rules
 from . import resize_rules as rules
 from .resize import RESIZE_ARGS, Resize
@@ -48,8 +48,8 @@ class ResizeCropMirror(Resize):
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
         return None  # the window needs to know which part of the input an output covers
 
-    def _geometry(self, spatial: np.ndarray, arguments: Arguments) -> rules.Geometry:
-        whole = super()._geometry(spatial, arguments)
+    def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
+        whole = super()._geometry(spatial, arguments, iteration)
         assert whole.lo is not None and whole.hi is not None
         windows, anchors = self._windows(whole.extents, arguments)
         # In float32, in the order in which it is least: the scale first.

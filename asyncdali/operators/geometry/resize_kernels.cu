@@ -19,7 +19,7 @@ DEVICE float32 gaussian_reach(float32 reach) {
 }
 
 DEVICE void fill_nearest(int64 extent, int64 out_extent, float64 lo, float64 hi, bool running, int32 *first, float32 *weights) {
-    const float32 scale = (float32)((hi - lo) / out_extent);
+    const float32 scale = (float32)(hi - lo) / (float32)out_extent;
     const int64 begin = larger((int64)floor(smaller(lo, hi)), (int64)0);
     const float32 origin = (float32)(lo - begin);
     if (!running) {
@@ -57,8 +57,8 @@ KERNEL taps(const int64 *context) {
         }
         const float32 *table = array<float32>(context, 4) + description[0];
         const int32 entries = description[1];
-        const float32 scale = (float32)((hi - lo) / out_extent);
-        const float32 span = (float32)((hi < lo ? lo - hi : hi - lo) / out_extent);
+        const float32 scale = (float32)(hi - lo) / (float32)out_extent;
+        const float32 span = (float32)(hi < lo ? lo - hi : hi - lo) / (float32)out_extent;
         const float32 widen = record[10] && span > 1 ? span : 1.0f;
         const float32 origin = (float32)lo, reach = (float32)description[2] * widen;
         const float32 before = kind == GAUSSIAN ? gaussian_reach(reach) : reach;

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import call3, larger, load_i64, smaller, view_f32, view_i32, view_of
+from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_of
 from ...compiled.step import Compiled, contracted, step_variant
 
 # Context table: 0 input addresses, 1 output addresses, 2 RECORD_FIELDS int64[samples, 11], 3 source intervals float64[samples, 3, 2]
@@ -232,7 +232,7 @@ def _scalar_columns(dtype: str) -> Any:
 def _nearest(in_dtype: str, out_dtype: str) -> Any:
     """``nearest(source, row_bytes, first_y, first_x, height, width, channels, out)``: pick pixels of one plane."""
     view_in, view_out, convert = view_of(in_dtype), view_of(out_dtype), _store(out_dtype)
-    size = _BYTES[out_dtype]
+    size, moved_bytes = _BYTES[out_dtype], in_dtype == out_dtype == "uint8"
 
     @contracted
     def nearest(source, row_bytes, first_y, first_x, height, width, channels, out_at):
@@ -241,7 +241,14 @@ def _nearest(in_dtype: str, out_dtype: str) -> Any:
         for y in range(height):
             row = view_in(source + rows[y] * row_bytes, row_bytes)
             out = view_out(out_at + y * width * channels * size, width * channels)
-            for x in range(width):
+            begin = 0
+            if moved_bytes and channels == 3:
+                # Four bytes at a time, of which the next pixel covers one; the row's last pixels are taken below.
+                source_row, target = source + rows[y] * row_bytes, out_at + y * width * 3
+                while begin < width - 1 and 3 * np.int64(columns[begin]) + 4 <= row_bytes:
+                    store_i32(target + 3 * begin, load_i32(source_row + 3 * np.int64(columns[begin])))
+                    begin += 1
+            for x in range(begin, width):
                 at = columns[x] * channels
                 for c in range(channels):
                     out[x * channels + c] = convert(np.float32(row[at + c]))

@@ -98,13 +98,16 @@ def _kept_aspect(
     # An axis that decides the scale gets exactly the length that was asked for (region * (given / region) may differ).
     exact = np.where(asked, given, 0)
     decides = asked & (scale == common)
+    lengths = region * common
     if max_size is not None:
-        limit = np.where(max_size > 0, max_size, np.inf).astype(np.float32) / region
+        # A limit's scale is in double precision, as DALI has it, the others' in single: nearest pixels depend on the last bit of a length.
+        limit = np.where(max_size > 0, max_size, np.inf).astype(np.float64) / region
         strictest = limit.min(axis=1, keepdims=True)
-        exact = np.where(strictest < common, max_size, exact)
-        decides = np.where(strictest < common, limit == strictest, decides)
-        common = np.minimum(common, strictest)
-    return np.where(decides, exact, region * common).astype(np.float32)
+        limited = strictest.astype(np.float32) < common
+        exact = np.where(limited, max_size, exact)
+        decides = np.where(limited, limit == strictest, decides)
+        lengths = np.where(limited, region * strictest, lengths)
+    return np.where(decides, exact, lengths).astype(np.float32)
 
 
 def source_region(
@@ -155,9 +158,11 @@ def geometry(
     extents = rounded(lengths, rounding)
     lo, hi = np.where(flip, hi, lo), np.where(flip, lo, hi)
     if subpixel_scale:
+        # In double precision, rounded once, as in DALI: at the edge of a pixel the last bit chooses the nearest one.
+        lo, hi = lo.astype(np.float64), hi.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            stretch = np.where(lengths > 0, extents / lengths, 1).astype(np.float32)
-        fixed = (lo + hi) * np.float32(0.5) if alignment is None else lo + (hi - lo) * alignment
-        exact = stretch == 1
-        lo, hi = np.where(exact, lo, fixed + (lo - fixed) * stretch), np.where(exact, hi, fixed + (hi - fixed) * stretch)
+            stretch = np.where(lengths > 0, extents / lengths.astype(np.float64), 1)
+        fixed = (lo + hi) * 0.5 if alignment is None else lo + (hi - lo) * alignment
+        lo, hi = (fixed + (end - fixed) * stretch for end in (lo, hi))
+        lo, hi = lo.astype(np.float32), hi.astype(np.float32)
     return Geometry(extents, lo.astype(np.float64), hi.astype(np.float64))

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import larger, load_f32, load_i64, smaller, view_f64
+from ...compiled.intrinsics import larger, load_f32, load_i32, load_i64, local_array, smaller, store_i32, view_f64
 from ...compiled.step import Compiled, contracted, step_variant
 from ...device.launch import Kernel, Launch, element_type, row_grid
 from ..arrays.convert_kernels import converter, view
@@ -51,6 +51,9 @@ def _span(start, slope, low, high, begin, end):
         return begin, begin
     return np.int64(first), np.int64(last)
 
+
+_TILE = 64
+_new_places = local_array(np.int64, _TILE)
 
 _F4 = ir.VectorType(ir.FloatType(), 4)
 _F8 = ir.VectorType(ir.FloatType(), 8)
@@ -178,6 +181,7 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
     view_in, view_out = view(in_dtype), view(out_dtype)
     convert = converter("float32", out_dtype)
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
+    moved_bytes = in_dtype == out_dtype and in_size == 1
     three_bytes = in_dtype == "uint8" and out_dtype in ("uint8", "float32")
     blend = _make_blend(out_dtype if three_bytes else "float32")
 
@@ -192,8 +196,24 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
             blend(at, at + row_bytes, x - np.float32(x0), y - np.float32(y0), out + 3 * out_size * i)
 
     @contracted
+    def three_nearest(source, row_bytes, px, dx, py, dy, begin, end, out):
+        """Pixels of three bytes: addresses first, which is a loop of vectors; then four bytes each, of which the next pixel covers one."""
+        places = _new_places()
+        for first in range(begin, end, _TILE):
+            count = smaller(end - first, _TILE)
+            for i in range(count):
+                column = np.float32(np.int32(first) + np.int32(i))
+                places[i] = np.int64(np.int32(py + dy * column)) * row_bytes + np.int64(np.int32(px + dx * column)) * 3
+            to = out + 3 * first
+            for i in range(count):
+                store_i32(to + 3 * i, load_i32(source + places[i]))
+
+    @contracted
     def inside(source, width, channels, px, dx, py, dy, begin, end, linear, out):
         row_bytes = width * channels * in_size
+        if moved_bytes and not linear and channels == 3:
+            three_nearest(source, row_bytes, px, dx, py, dy, begin, end, out)
+            return
         if three_bytes and linear and channels == 3:
             three(source, row_bytes, px, dx, py, dy, begin, end, out)
             return
@@ -233,7 +253,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
         shift = 0.5 if linear else 0.0
         # How far the taps of a position reach beyond it, on the left (low) and right (high); wide loads need two columns more.
         reach = 1.0 if linear else 0.0
-        columns = width - reach - (1 if linear and channels == 3 else 0)
+        columns = width - reach - (1 if channels == 3 else 0)
         dx, dy = map_[0], map_[4]
         nothing = convert(fill)
         for y in range(out_height):

@@ -47,6 +47,7 @@ class Slice(Operator):
         inputs=(1, 3),
         devices=("cpu", "gpu"),
         cpu_inputs=(1, 2),
+        moved_inputs=(1, 2),
         args=(
             *SLICE_ARGS,
             Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),

@@ -49,12 +49,18 @@ TABLES_AT, DESCRIPTIONS_AT = address_of(TABLES), address_of(DESCRIPTIONS)
 
 
 @_inner
+def _scale(lo, hi, out_extent):
+    """Source pixels per output, signed. The two roundings are DALI's: at the edge of a pixel the last bit chooses the nearest one."""
+    return np.float32(np.float32(hi - lo) / np.float32(out_extent))
+
+
+@_inner
 def _count_taps(extent, out_extent, lo, hi, kind, antialias, radius):
     """(taps, support scale) of an axis: how many source pixels one output takes, and by how much the filter is widened."""
     if kind == NN:
         return 1, np.float32(1)
     widen = np.float32(1)
-    scale = np.float32(abs(hi - lo) / out_extent)
+    scale = abs(_scale(lo, hi, out_extent))
     if antialias != 0 and scale > widen:
         widen = scale
     return smaller(np.int64(np.ceil(np.float32(2) * np.float32(radius) * widen)), extent), widen
@@ -66,7 +72,7 @@ def _fill_nearest(extent, out_extent, lo, hi, running, first, weights):
 
     Positions count from the first whole pixel of the source interval, which matters where they fall on a boundary.
     """
-    scale = np.float32((hi - lo) / out_extent)
+    scale = _scale(lo, hi, out_extent)
     begin = larger(np.int64(np.floor(smaller(lo, hi))), 0)
     origin = np.float32(lo - begin)
     center = origin + np.float32(0.5) * scale
@@ -94,7 +100,7 @@ def _gaussian_reach(reach):
 @_inner
 def _fill_taps(extent, out_extent, lo, hi, taps, widen, table, entries, radius, gaussian, first, weights):
     """Taps of one axis: first source index int32[out] and normalised weights float32[out, taps]."""
-    scale = np.float32((hi - lo) / out_extent)
+    scale = _scale(lo, hi, out_extent)
     origin = np.float32(lo)
     reach = np.float32(radius) * widen
     before = _gaussian_reach(reach) if gaussian else reach

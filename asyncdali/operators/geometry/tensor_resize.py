@@ -74,7 +74,7 @@ class TensorResize(Resize):
         source = inputs[0]
         axes = self._axes(source)
         dtype = self._output_type(source.dtype)
-        geometry = self._geometry(source.shapes[:, axes], arguments)
+        geometry = self._geometry(source.shapes[:, axes], arguments, iteration)
         shapes, first, whole = collapsed(source.shapes, axes, geometry)
         resampling = self._resampling.Resampling(shapes, first, whole, self._filters(arguments), bool(self.spec.constant("antialias")))
         extents = source.shapes.copy()

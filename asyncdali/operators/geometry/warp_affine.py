@@ -26,6 +26,7 @@ class WarpAffine(Rotate):
         Layouts: HWC, FHWC, DHWC, FDHWC.""",
         inputs=(1, 2),
         cpu_inputs=(1,),
+        moved_inputs=(1,),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...device.launch import Code, Launch, LaunchPerSample
+from ...errors import SampleError, because
 from ...types import DALIDataType
 from ..base import (
     REQUIRED,
@@ -18,7 +19,6 @@ from ..base import (
     Iteration,
     Operator,
     Planned,
-    SampleError,
     Schema,
     Spec,
     Step,
@@ -159,7 +159,7 @@ class NumbaFunction(Operator):
         inputs = [batch.writable() for batch in inputs]
         if self.spec.device == "gpu" or self._whole:
             for batch in outputs:
-                batch.place(self.environment.allocate(int(batch.sizes().sum())))
+                batch.reserve(self.environment.allocate)
             return self._run_on_batch(inputs, outputs) if self._whole else self._run_kernel(inputs, outputs)
         parts: list[Any] = []
         for batch in (*outputs, *inputs):
@@ -233,7 +233,6 @@ class NumbaFunction(Operator):
             try:
                 self._kernel([batch.sample(k) for batch in (*outputs, *inputs)])
             except Exception as error:
-                failure = RuntimeError(f"`run_fn` raised {type(error).__name__}: {error}")
-                failure.__cause__ = error
-                raise SampleError(k, str(failure)) from failure
+                text = f"`run_fn` raised {type(error).__name__}: {error}"
+                raise SampleError(k, text) from because(RuntimeError(text), error)
         return Planned(outputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...batch import Batch, from_numpy_dtype
-from ...errors import SampleError
+from ...errors import SampleError, because
 from ...tensors.data import Converter, check_ranks, check_types
 from ...types import DALIDataType
 from ..arrays.copy import copied
@@ -114,11 +114,10 @@ class _PythonOperator(Operator):
         try:
             return self._function(*arguments)
         except Exception as error:
-            failure = CallbackError(f"the Python function raised {type(error).__name__}: {error}")
-            failure.__cause__ = error
+            text = f"the Python function raised {type(error).__name__}: {error}"
             if sample is None:
-                raise failure from error
-            raise SampleError(sample, str(failure)) from failure
+                raise CallbackError(text) from error
+            raise SampleError(sample, text) from because(CallbackError(text), error)
 
     def _outputs(self, answer: Any, sample: int | None) -> Sequence[Any]:
         """The results of one call, one per output."""

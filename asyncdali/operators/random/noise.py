@@ -10,6 +10,7 @@ from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Step, register
 from .random import StreamOperator
+from .random_streams import StreamPosition
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
@@ -41,9 +42,9 @@ class Noise(StreamOperator):
         if source.dtype not in _TYPES:
             raise ValueError(f"Data type {source.dtype.name} is not supported; supported are {', '.join(kind.name for kind in _TYPES)}")
         output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
-        return Planned([output], [self.step(source, output, arguments)])
+        return Planned([output], [self.step(source, output, iteration.position, arguments)])
 
-    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         """The step that fills `output`."""
         raise NotImplementedError
 
@@ -69,10 +70,10 @@ class GaussianNoise(Noise):
     def kernel(self, dtype: str) -> Any:
         return self._kernels.gaussian_step(dtype)
 
-    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = np.stack([arguments.scalars("mean"), arguments.scalars("stddev")], axis=1)
         kernel = self.kernel(storage_dtype(source.dtype).name)
-        return self._kernels.make_step(kernel, source, output, self.position, parameters, cuda="gaussian")
+        return self._kernels.make_step(kernel, source, output, position, parameters, cuda="gaussian")
 
 
 @register
@@ -93,10 +94,10 @@ class ShotNoise(Noise):
     def kernel(self, dtype: str) -> Any:
         return self._kernels.shot_step(dtype)
 
-    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         parameters = arguments.scalars("factor")[:, None]
         kernel = self.kernel(storage_dtype(source.dtype).name)
-        return self._kernels.make_step(kernel, source, output, self.position, parameters, cuda="shot")
+        return self._kernels.make_step(kernel, source, output, position, parameters, cuda="shot")
 
 
 @register
@@ -127,7 +128,7 @@ class SaltAndPepper(Noise):
     def kernel(self, dtype: str) -> Any:
         return self._kernels.salt_and_pepper_step(dtype)
 
-    def step(self, source: Batch, output: Batch, arguments: Arguments) -> Step:
+    def step(self, source: Batch, output: Batch, position: StreamPosition, arguments: Arguments) -> Step:
         dtype = storage_dtype(source.dtype)
         chance = arguments.scalars("prob")
         parameters = np.stack([chance, chance * arguments.scalars("salt_vs_pepper")], axis=1)
@@ -137,7 +138,7 @@ class SaltAndPepper(Noise):
         flavours = np.ascontiguousarray(np.stack(values, axis=1))
         channels, inner = self._channels(source)
         kernel, tables = self.kernel(dtype.name), (flavours, channels, inner)
-        return self._kernels.make_step(kernel, source, output, self.position, parameters, *tables, cuda="salt_and_pepper")
+        return self._kernels.make_step(kernel, source, output, position, parameters, *tables, cuda="salt_and_pepper")
 
     def _value(self, name: str, default: float, dtype: np.dtype, arguments: Arguments) -> np.ndarray:
         if not arguments.given(name):

@@ -8,24 +8,40 @@ from pathlib import Path
 import numpy as np
 
 from ...batch import Batch, storage_dtype
-from ...compiled.intrinsics import fma32, fma64, load_f32, load_i64
+from ...compiled.c_library import same_as_platform
+from ...compiled.intrinsics import address, fma32, fma64, load_f32, load_i64, local_array, smaller, view_f64
 from ...compiled.memory import address_of
-from ...compiled.step import Compiled, compiled, step_variant
+from ...compiled.step import Compiled, compiled, inlined, step_variant
+from ...compiled.vectors import lanes
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, no_explanation
-from .random_distributions_kernels import new_stream, poisson
+from .philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
+from .random_distributions_kernels import (
+    FACTORIALS,
+    POISSON_FIELDS,
+    exp_64,
+    fill_factorials,
+    new_stream,
+    poisson_constants,
+    poisson_rejection,
+    poisson_small,
+)
 from .random_streams import KINDS, StreamPosition
 from .random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
 
-# Context table: 0 input addresses, 1 output addresses, 2 elements int64[samples], 3 parameters float32[samples, 2] (or 1), 4 key, 5 hi,
-# 6 lo, 7 phase; of salt_and_pepper also 8 flavours (element type)[samples, 2], 9 elements that change together int64[samples], 10 elements
-# from one of these to the next int64[samples].
+# Context: input and output addresses, elements int64[samples], parameters float32[samples, 2] (or 1); key, hi, lo and phase of the stream;
+# of salt_and_pepper also flavours (element type)[samples, 2], elements that change together int64[samples], elements from one of these to
+# the next int64[samples].
+(_INPUTS, _OUTPUTS, _COUNTS, _PARAMETERS, _KEY, _HI, _LO, _PHASE, _FLAVOURS, _TOGETHER, _INNER) = range(0, 11 * 8, 8)
 
 _SOURCE = Path(__file__).with_name("noise_kernels.cu")
 _U = np.uint64
 _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
 _2_POW_MINUS_32 = np.float32(2.0**-32)
+_new_numbers, _new_words = local_array(np.float32, ELEMENTS), local_array(np.uint32, ELEMENTS)
+_new_factorials, _new_constants = local_array(np.float64, FACTORIALS), local_array(np.float64, 256 * POISSON_FIELDS)
+_new_limits, _new_reals = local_array(np.float64, 256), local_array(np.float64, 16)
 _WIDE = ("int32", "uint32", "int64", "uint64", "float64")
 
 
@@ -34,17 +50,12 @@ def gaussian_step(dtype: str) -> Compiled:
     """noise.gaussian for the numpy name of a dtype."""
     elements, wide = view(dtype), dtype in _WIDE
     convert = converter("float64" if wide else "float32", dtype)
+    vectors = same_as_platform() and not wide
 
-    @step_variant(dtype)
-    def gaussian(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        source = elements(load_i64(load_i64(context) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + 8) + 8 * sample), count)
-        parameters = load_i64(context + 24) + 8 * sample
-        mean, deviation = load_f32(parameters), load_f32(parameters + 4)
-        key, hi, lo = _U(load_i64(context + 32)), _U(load_i64(context + 40)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + 48))
-        offset = _U(load_i64(context + 56))
-        for e in range(count):
+    @inlined
+    def add_some(source, out, begin, end, key, hi, lo, offset, mean, deviation):
+        """Element by element; `offset` is that of the first."""
+        for e in range(begin, end):
             if wide:
                 noise = fma64(normal64(key, hi, lo, offset), np.float64(deviation), np.float64(mean))
                 out[e] = convert(np.float64(source[e]) + noise)
@@ -52,33 +63,168 @@ def gaussian_step(dtype: str) -> Compiled:
                 noise32 = fma32(normal32(key, hi, lo, offset), deviation, mean)
                 out[e] = convert(np.float32(np.float32(source[e]) + noise32))
             offset += _ELEMENT_STRIDE
+
+    @step_variant(dtype, vectors)
+    def gaussian(context, sample, thread):
+        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
+        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
+        parameters = load_i64(context + _PARAMETERS) + 8 * sample
+        mean, deviation = load_f32(parameters), load_f32(parameters + 4)
+        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
+        offset = _U(load_i64(context + _PHASE))
+        begin, numbers = 0, _new_numbers()
+        if vectors:
+            # Elements before the first one that begins a block, then whole rows of elements.
+            begin = smaller(np.int64(-offset & _U(3)), count)
+            add_some(source, out, 0, begin, key, hi, lo, offset, mean, deviation)
+            offset += _ELEMENT_STRIDE * _U(begin)
+            while begin + ELEMENTS <= count:
+                normals_32(np.int64(key), np.int64(hi), np.int64(lo), np.int64(offset), address(numbers))
+                for k in range(ELEMENTS):
+                    out[begin + k] = convert(np.float32(np.float32(source[begin + k]) + fma32(numbers[k], deviation, mean)))
+                begin += ELEMENTS
+                offset += _ELEMENT_STRIDE * _U(ELEMENTS)
+        add_some(source, out, begin, count, key, hi, lo, offset, mean, deviation)
         return 0
 
     return gaussian
 
 
+_TOGETHER_COUNT = 16  # elements whose counts are drawn side by side: two chains of multiplications at a time
+_TOGETHER_ROWS = 4 * _TOGETHER_COUNT
+_blocks = blocks_of(_TOGETHER_COUNT)
+_reals, _wholes = lanes("float64", _TOGETHER_COUNT), lanes("uint64", _TOGETHER_COUNT)
+_real, _whole, _load_reals, _store_reals = _reals.splat, _wholes.splat, _reals.load, _reals.store
+_as_reals, _choose, _smaller_reals, _largest_real = _wholes.converted(_reals), _reals.choose, _reals.smaller, _reals.largest
+_SMALL_MEAN = 12  # below it a count is a product of uniform draws
+_MOST_MEANS = 256
+
+
+@inlined
+def _uniforms(low, high):
+    """``canonical64`` of the distributions' module for vectors: float64 in [0, 1) from two words."""
+    value = (_as_reals(low) + _as_reals(high) * _real(4294967296.0)) * _real(2.0**-64)
+    return _smaller_reals(value, _real(np.nextafter(1.0, 0.0)))
+
+
+@inlined
+def _one_event(product, limits, counts, active, low, high):
+    """One more draw for the elements that are not done: products, counts, and 1.0 for those that go on (else 0.0)."""
+    one, nothing = _real(1.0), _real(0.0)
+    on = active > nothing
+    product = _choose(on, product * _uniforms(low, high), product)
+    counts = _choose(on, counts + one, counts)
+    return product, counts, _choose(product > limits, active, nothing)
+
+
+@inlined
+def _small_counts(key, hi, lo, offset, limits, out):
+    """Poisson counts of elements that are four apart, of means below 12; `limits` and `out`: addresses of a float64 for each."""
+    block, lane = np.int64(offset >> _U(2)), offset & _U(3)
+    product, counts, active, limit = _real(1.0), _real(0.0), _real(1.0), _load_reals(limits)
+    a, b, c, d = _blocks(key, hi, lo, block)
+    if lane == _U(1):
+        product, counts, active = _one_event(product, limit, counts, active, b, c)
+    if lane == _U(2):
+        product, counts, active = _one_event(product, limit, counts, active, c, d)
+    last = d
+    even = lane == _U(0) or lane == _U(2)
+    if lane != _U(0):
+        block += 1
+        a, b, c, d = _blocks(key, hi, lo, block)
+    while _largest_real(active) > 0.0:
+        if even:
+            product, counts, active = _one_event(product, limit, counts, active, a, b)
+            product, counts, active = _one_event(product, limit, counts, active, c, d)
+        else:
+            product, counts, active = _one_event(product, limit, counts, active, last, a)
+            product, counts, active = _one_event(product, limit, counts, active, b, c)
+            last = d
+        block += 1
+        a, b, c, d = _blocks(key, hi, lo, block)
+    _store_reals(out, counts - _real(1.0))
+
+
 @cache
 def shot_step(dtype: str) -> Compiled:
     """noise.shot for the numpy name of a dtype."""
-    elements, convert = view(dtype), converter("float32", dtype)
+    elements, convert, table = view(dtype), converter("float32", dtype), dtype == "uint8"
+
+    @inlined
+    def mean_of(x, inverse):
+        mean = np.float32(np.float32(x) * inverse)
+        return np.float64(mean if mean > 0 else np.float32(0))
+
+    @inlined
+    def one(source, out, e, stream, key, hi, lo, offset, factor, inverse, constants, factorials):
+        """A single element."""
+        events = np.float32(0)
+        if factor != 0:
+            mean = mean_of(source[e], inverse)
+            open_stream(stream, key, hi, lo, offset)
+            if mean < _SMALL_MEAN:
+                events = np.float32(poisson_small(stream, mean))
+            else:
+                known = constants
+                if table:
+                    known = view_f64(address(constants) + 8 * POISSON_FIELDS * np.int64(source[e]), POISSON_FIELDS)
+                else:
+                    poisson_constants(mean, known)
+                events = np.float32(poisson_rejection(stream, known, factorials))
+        out[e] = convert(np.float32(events * factor))
+
+    @inlined
+    def limit_of(limits, x, inverse):
+        """exp(-mean), or a negative number where the mean is not small."""
+        if table:
+            return limits[x]
+        mean = mean_of(x, inverse)
+        return exp_64(-mean) if mean < _SMALL_MEAN else -1.0
 
     @step_variant(dtype)
     def shot(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        source = elements(load_i64(load_i64(context) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + 8) + 8 * sample), count)
-        factor = load_f32(load_i64(context + 24) + 4 * sample)
-        key, hi, lo = _U(load_i64(context + 32)), _U(load_i64(context + 40)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + 48))
-        offset = _U(load_i64(context + 56))
+        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
+        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
+        factor = load_f32(load_i64(context + _PARAMETERS) + 4 * sample)
+        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
+        offset = _U(load_i64(context + _PHASE))
         inverse = np.float32(np.float32(1) / factor)
-        stream = new_stream()
-        for e in range(count):
-            events = np.float32(0)
-            if factor != 0:
-                mean = np.float32(np.float32(source[e]) * inverse)
-                open_stream(stream, key, hi, lo, offset)
-                events = np.float32(poisson(stream, np.float64(mean if mean > 0 else np.float32(0))))
-            out[e] = convert(np.float32(events * factor))
+        stream, limits, own, made, factorials = new_stream(), _new_limits(), _new_reals(), _new_reals(), _new_factorials()
+        constants = _new_constants()
+        fill_factorials(factorials)
+        begin = count
+        if factor != 0:
+            begin = smaller(np.int64(-offset & _U(3)), count)
+            if table:
+                for k in range(_MOST_MEANS):
+                    mean = mean_of(k, inverse)
+                    limits[k] = exp_64(-mean) if mean < _SMALL_MEAN else -1.0
+                    if not mean < _SMALL_MEAN:
+                        poisson_constants(mean, view_f64(address(constants) + 8 * POISSON_FIELDS * k, POISSON_FIELDS))
+        for e in range(begin):
+            one(source, out, e, stream, key, hi, lo, offset, factor, inverse, constants, factorials)
+            offset += _ELEMENT_STRIDE
+        while begin + _TOGETHER_ROWS <= count:
+            for row in range(4):
+                for k in range(_TOGETHER_COUNT):
+                    own[k] = limit_of(limits, source[begin + 4 * k + row], inverse)
+                    # Other means are drawn one by one: done after the first draw.
+                    own[k] = own[k] if own[k] >= 0.0 else 2.0
+                first = offset + _ELEMENT_STRIDE * _U(row)
+                _small_counts(np.int64(key), np.int64(hi), np.int64(lo), first, address(own), address(made))
+                for k in range(_TOGETHER_COUNT):
+                    e = begin + 4 * k + row
+                    if own[k] > 1.0:
+                        own_offset = offset + _ELEMENT_STRIDE * _U(4 * k + row)
+                        one(source, out, e, stream, key, hi, lo, own_offset, factor, inverse, constants, factorials)
+                    else:
+                        out[e] = convert(np.float32(np.float32(made[k]) * factor))
+            begin += _TOGETHER_ROWS
+            offset += _ELEMENT_STRIDE * _U(_TOGETHER_ROWS)
+        for e in range(begin, count):
+            one(source, out, e, stream, key, hi, lo, offset, factor, inverse, constants, factorials)
             offset += _ELEMENT_STRIDE
         return 0
 
@@ -90,25 +236,50 @@ def salt_and_pepper_step(dtype: str) -> Compiled:
     """noise.salt_and_pepper for the numpy name of a dtype."""
     elements, itemsize = view(dtype), np.dtype(dtype).itemsize
 
+    @inlined
+    def season(source, out, pixel, together, inner, drawn, chance, salt_chance, salt, pepper):
+        """The elements of one pixel."""
+        draw = np.float32(np.float32(drawn) * _2_POW_MINUS_32)
+        if inner == 1 and together == 3:
+            kept, flavour = not draw < chance, salt if draw < salt_chance else pepper
+            first = np.uint64(3 * pixel)
+            second, third = first + np.uint64(1), first + np.uint64(2)
+            out[first] = source[first] if kept else flavour
+            out[second] = source[second] if kept else flavour
+            out[third] = source[third] if kept else flavour
+            return
+        first_one = pixel // inner * inner * together + pixel % inner if inner > 1 else pixel * together
+        for c in range(together):
+            e = first_one + c * inner
+            out[e] = source[e] if not draw < chance else salt if draw < salt_chance else pepper
+
     @step_variant(dtype)
     def salt_and_pepper(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        source = elements(load_i64(load_i64(context) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + 8) + 8 * sample), count)
-        parameters = load_i64(context + 24) + 8 * sample
+        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
+        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
+        parameters = load_i64(context + _PARAMETERS) + 8 * sample
         chance, salt_chance = load_f32(parameters), load_f32(parameters + 4)
-        key, hi, lo = _U(load_i64(context + 32)), _U(load_i64(context + 40)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + 48))
-        flavours = elements(load_i64(context + 64) + 2 * itemsize * sample, 2)
-        together, inner = load_i64(load_i64(context + 72) + 8 * sample), load_i64(load_i64(context + 80) + 8 * sample)
-        offset = _U(load_i64(context + 56))
+        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
+        flavours = elements(load_i64(context + _FLAVOURS) + 2 * itemsize * sample, 2)
+        together, inner = load_i64(load_i64(context + _TOGETHER) + 8 * sample), load_i64(load_i64(context + _INNER) + 8 * sample)
+        offset = _U(load_i64(context + _PHASE))
         if count == 0:
             return 0
-        for pixel in range(count // together):
-            draw = np.float32(np.float32(word(key, hi, lo, offset)) * _2_POW_MINUS_32)
-            first = pixel // inner * inner * together + pixel % inner
-            for c in range(together):
-                e = first + c * inner
-                out[e] = source[e] if not draw < chance else flavours[0] if draw < salt_chance else flavours[1]
+        pixels, words = count // together, _new_words()
+        begin = smaller(np.int64(-offset & _U(3)), pixels)
+        salt, pepper = flavours[0], flavours[1]
+        for pixel in range(begin):
+            season(source, out, pixel, together, inner, word(key, hi, lo, offset), chance, salt_chance, salt, pepper)
+            offset += _ELEMENT_STRIDE
+        while begin + ELEMENTS <= pixels:
+            words_32(np.int64(key), np.int64(hi), np.int64(lo), np.int64(offset), address(words))
+            for k in range(ELEMENTS):
+                season(source, out, begin + k, together, inner, words[k], chance, salt_chance, salt, pepper)
+            begin += ELEMENTS
+            offset += _ELEMENT_STRIDE * _U(ELEMENTS)
+        for pixel in range(begin, pixels):
+            season(source, out, pixel, together, inner, word(key, hi, lo, offset), chance, salt_chance, salt, pepper)
             offset += _ELEMENT_STRIDE
         return 0
 

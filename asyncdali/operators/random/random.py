@@ -19,16 +19,16 @@ SHAPE_ARGS = (
 
 
 class StreamOperator(Operator):
-    """Base of operators whose state is one Philox position: `advanced`, `save` and `load` are that position's."""
+    """Base of operators whose state is one Philox position: `after`, `save` and `load` are that position's."""
 
     stateful = True
 
-    def __init__(self, spec: Spec, environment: Environment):
-        super().__init__(spec, environment)
-        self.position = StreamPosition.fresh(spec.seed or 0)
+    @property
+    def start(self) -> StreamPosition:
+        return StreamPosition.fresh(self.spec.seed or 0)
 
-    def advanced(self, samples: int) -> StreamPosition:
-        return self.position.advanced(samples)
+    def after(self, position: StreamPosition, samples: int) -> StreamPosition:
+        return position.advanced(samples)
 
     def save(self, position: StreamPosition) -> str:
         return str(position)
@@ -85,16 +85,16 @@ class RandomOperator(StreamOperator):
             elements = 1
             for extent in extents:
                 elements *= extent
-            flat = self._draw(arguments, count, elements)
+            flat = self._draw(iteration.position, arguments, count, elements)
             batch = Batch.from_values(flat.reshape(count, *extents), dtype=self.dtype)
         else:
-            flat = self._draw(arguments, count, shapes.prod(axis=1))
+            flat = self._draw(iteration.position, arguments, count, shapes.prod(axis=1))
             batch = Batch(shapes.copy(), self.dtype)
             batch.place(flat.view(np.uint8))
         return Planned([batch])
 
-    def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
-        """Flat values, `counts` per sample, at ``self.position``."""
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+        """Flat values, `counts` per sample, drawn from `position` on."""
         raise TypeError("abstract")
 
     def _parameter(self, arguments: Arguments, name: str) -> Any:
@@ -136,25 +136,27 @@ class Uniform(RandomOperator):
         kernels = random_streams.load_kernels()
         (kernels.draw_values if self.spec.given("values") else kernels.draw_uniform).compile()
 
-    def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         dtype = storage_dtype(self.dtype)
         if arguments.given("values"):
-            return self._pick(arguments, samples, counts, dtype)
+            return self._pick(position, arguments, samples, counts, dtype)
         if arguments.is_input("range"):
             bounds = arguments.vectors("range", 2)
             low, high = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
-            return random_streams.uniform(self.position, samples, low, high, dtype=dtype, counts=counts)
+            return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
         low, high = arguments.constant("range")
-        return random_streams.uniform(self.position, samples, low, high, dtype=dtype, counts=counts)
+        return random_streams.uniform(position, samples, low, high, dtype=dtype, counts=counts)
 
-    def _pick(self, arguments: Arguments, samples: int, counts: Any, dtype: np.dtype) -> np.ndarray:
+    def _pick(
+        self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any, dtype: np.dtype
+    ) -> np.ndarray:
         if not arguments.is_input("values"):
-            return random_streams.uniform_values(self.position, samples, arguments.constant("values"), dtype=dtype, counts=counts)
+            return random_streams.uniform_values(position, samples, arguments.constant("values"), dtype=dtype, counts=counts)
         batch = arguments.batch("values")
         rows = [batch.sample(i).reshape(-1) for i in range(samples)]
         lengths = np.array([len(row) for row in rows], np.int64)
         flat = np.concatenate(rows) if rows else np.empty(0, np.float32)
-        return random_streams.uniform_values(self.position, samples, flat, lengths, dtype=dtype, counts=counts)
+        return random_streams.uniform_values(position, samples, flat, lengths, dtype=dtype, counts=counts)
 
 
 @register
@@ -180,9 +182,9 @@ class CoinFlip(RandomOperator):
     def _compile(self) -> None:
         random_streams.load_kernels().draw_coins.compile()
 
-    def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         chance = self._parameter(arguments, "probability")
-        return random_streams.coin_flip(self.position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)
+        return random_streams.coin_flip(position, samples, chance, dtype=storage_dtype(self.dtype), counts=counts)
 
 
 @register
@@ -206,8 +208,11 @@ class Normal(RandomOperator):
     )
 
     def _compile(self) -> None:
-        random_streams.load_kernels().draw_normal.compile()
+        kernels = random_streams.load_kernels()
+        kernels.draw_normal.compile()
+        if (self.spec.given("shape") or self.spec.input_count) and kernels.same_as_platform():
+            kernels.draw_normal_vectors.compile()
 
-    def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         mean, stddev = self._parameter(arguments, "mean"), self._parameter(arguments, "stddev")
-        return random_streams.normal(self.position, samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)
+        return random_streams.normal(position, samples, mean, stddev, dtype=storage_dtype(self.dtype), counts=counts)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .random import SHAPE_ARGS, RandomOperator
+from .random_streams import StreamPosition
 
 
 @register
@@ -44,7 +46,7 @@ class Beta(RandomOperator):
         self._kernel = kernels.draw_beta64 if self.dtype == DALIDataType.FLOAT64 else kernels.draw_beta32
         self._kernel.compile()
 
-    def _draw(self, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
+    def _draw(self, position: StreamPosition, arguments: Arguments, samples: int, counts: Any) -> np.ndarray:
         alphas, betas = arguments.scalars("alpha"), arguments.scalars("beta")
         for name, values in (("alpha", alphas), ("beta", betas)):
             wrong = ~((values > 0) & np.isfinite(values))
@@ -52,8 +54,8 @@ class Beta(RandomOperator):
                 i = int(np.flatnonzero(wrong)[0])
                 raise SampleError(i, f"`{name}` must be a positive number, got {values[i]:g}")
         per_sample = np.ascontiguousarray(np.broadcast_to(counts, samples), np.int64)
-        out = np.empty(int(per_sample.sum()), np.float64 if self.dtype == DALIDataType.FLOAT64 else np.float32)
-        position = self.position
+        kind = np.float64 if self.dtype == DALIDataType.FLOAT64 else np.float32
+        out = limits.new_array(int(per_sample.sum()), kind, "random numbers")
         self._kernel(
             position.key, position.hi, position.lo, position.phase, samples, 0, address_of(per_sample), address_of(alphas), 4,
             address_of(betas), 4, address_of(out), 0,

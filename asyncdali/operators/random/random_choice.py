@@ -60,9 +60,9 @@ class Choice(StreamOperator):
             raise SampleError(i, f"there is nothing to choose from: {'the input is' if scalar else 'elements:'} {int(populations[i])}")
         cumulated, firsts = self._weights(populations, arguments)
         result = Batch(np.concatenate([shapes, source.shapes[:, 1:]], axis=1), source.dtype, self._layout(source, shapes))
-        result.place(self.environment.allocate(int(result.sizes().sum())))
+        result.reserve(self.environment.allocate)
         sizes = np.ascontiguousarray(source.shapes[:, 1:].prod(axis=1) * source.itemsize, np.int64)
-        addresses, position = np.ascontiguousarray(source.addresses), self.position
+        addresses, position = np.ascontiguousarray(source.addresses), iteration.position
         numbers = [position.key, position.hi, position.lo, position.phase]
         table = np.array(
             [

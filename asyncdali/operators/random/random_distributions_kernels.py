@@ -21,7 +21,7 @@ _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 new_stream = local_array(np.uint64, STREAM_FIELDS)
 _log = c_function("log", types.float64, types.float64)
-_exp = c_function("exp", types.float64, types.float64)
+exp_64 = c_function("exp", types.float64, types.float64)
 _pow = c_function("pow", types.float64, types.float64, types.float64)
 _lgamma = c_function("lgamma", types.float64, types.float64)
 _logf = c_function("logf", types.float32, types.float32)
@@ -155,7 +155,7 @@ def _make_beta(real: Any, canonical: Any, log: Any, exp: Any, power: Any, store:
 
 
 draw_beta32 = _make_beta(np.float32, canonical32, _logf, _expf, _powf, store_f32, 4)
-draw_beta64 = _make_beta(np.float64, canonical64, _log, _exp, _pow, store_f64, 8)
+draw_beta64 = _make_beta(np.float64, canonical64, _log, exp_64, _pow, store_f64, 8)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- choice
@@ -221,8 +221,9 @@ def draw_choices(table):
 
 
 @inlined
-def _poisson_small(stream, mean):
-    limit, product, count = _exp(-mean), 1.0, 0
+def poisson_small(stream, mean):
+    """A Poisson count as float64 for a mean below 12: as many uniform draws as their product stays above exp(-mean)."""
+    limit, product, count = exp_64(-mean), 1.0, 0
     while True:
         product *= canonical64(stream)
         count += 1
@@ -230,13 +231,25 @@ def _poisson_small(stream, mean):
             return np.float64(count - 1)
 
 
+# What Devroye's rejection knows of a mean: float64[POISSON_FIELDS].
+(_M, _LOG_MEAN, _LOG_FACTORIAL, _ROOT, _D, _CX, _SCALE, _INVERSE, _C1, _C2, _C3, _C4, _C5, _C) = range(14)
+POISSON_FIELDS = 14
+FACTORIALS = 512
+
+
 @inlined
-def poisson(stream, mean):
-    """A Poisson count as float64: products of uniform draws below a mean of 12, above it Devroye's rejection."""
-    if mean < 12:
-        return _poisson_small(stream, mean)
+def fill_factorials(logarithms):
+    """``lgamma(k)`` for the whole numbers k below FACTORIALS, of which counts need two each."""
+    logarithms[0] = np.inf
+    for k in range(1, FACTORIALS):
+        logarithms[k] = _lgamma(np.float64(k))
+
+
+@inlined
+def poisson_constants(mean, known):
+    """Fill `known` (float64[POISSON_FIELDS]) for a mean of 12 or more."""
     m = np.floor(mean)
-    log_mean, log_factorial, root = _log(mean), _lgamma(m + 1.0), np.sqrt(m)
+    root = np.sqrt(m)
     quarter_pi = 0.7853981633974483
     wide = np.sqrt(2 * m * _log(32 * m / quarter_pi))
     bounded = max(6.0, min(m, wide))
@@ -244,38 +257,50 @@ def poisson(stream, mean):
     cx = 2 * m + d
     scale, inverse = np.sqrt(cx / 2), 1 / cx
     c1 = root * 1.2533141373155003
-    c2 = np.sqrt(quarter_pi * cx) * _exp(inverse) + c1
+    c2 = np.sqrt(quarter_pi * cx) * exp_64(inverse) + c1
     c3, c4 = c2 + 1, c2 + 1 + 1
     c5 = c4 + 1.0129030479320018
-    c = 2 * cx * _exp(-d * inverse * (1 + d / 2)) / d + c5
+    known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT] = m, _log(mean), _lgamma(m + 1.0), root
+    known[_D], known[_CX], known[_SCALE], known[_INVERSE] = d, cx, scale, inverse
+    known[_C1], known[_C2], known[_C3], known[_C4], known[_C5] = c1, c2, c3, c4, c5
+    known[_C] = 2 * cx * exp_64(-d * inverse * (1 + d / 2)) / d + c5
+
+
+@inlined
+def poisson_rejection(stream, known, factorials):
+    """A Poisson count as float64 for a mean of 12 or more: Devroye's rejection; `factorials` as :func:`fill_factorials` made them."""
+    m, log_mean, log_factorial, root, d = known[_M], known[_LOG_MEAN], known[_LOG_FACTORIAL], known[_ROOT], known[_D]
+    inverse = known[_INVERSE]
     kept = _new_kept()
     kept[0] = 0.0
     while True:
-        u = c * canonical64(stream)
+        u = known[_C] * canonical64(stream)
         e = -_log(1.0 - canonical64(stream))
         w = 0.0
-        if u <= c1:
+        if u <= known[_C1]:
             n = normal64(stream, kept)
             x = np.floor(-abs(n) * root - 1)
             w = -n * n / 2
             if x < -m:
                 continue
-        elif u <= c2:
-            y = 1 + abs(normal64(stream, kept)) * scale
+        elif u <= known[_C2]:
+            y = 1 + abs(normal64(stream, kept)) * known[_SCALE]
             x = np.ceil(y)
             w = y * (2 - y) * inverse
             if x > d:
                 continue
-        elif u <= c3:
+        elif u <= known[_C3]:
             x = -1.0
-        elif u <= c4:
+        elif u <= known[_C4]:
             x = 0.0
-        elif u <= c5:
+        elif u <= known[_C5]:
             x, w = 1.0, 0.01282051282051282
         else:
             v = -_log(1.0 - canonical64(stream))
-            y = d + v * (2 * (2 * m + d)) / d
+            y = d + v * (2 * known[_CX]) / d
             x = np.ceil(y)
             w = -d * inverse * (1 + y / 2)
-        if not w - e - x * log_mean > log_factorial - _lgamma(x + m + 1) and x + m < 4294967295.5:
+        events = x + m + 1
+        log_events = factorials[np.uint64(events)] if 0 <= events < FACTORIALS else _lgamma(events)
+        if not w - e - x * log_mean > log_factorial - log_events and x + m < 4294967295.5:
             return np.floor(x + m + 0.49999999999999989)

@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...compiled.memory import address_of
 
@@ -42,6 +43,9 @@ KINDS = {
     }.items()
 }  # fmt: skip
 _BOOL = KINDS[np.dtype(bool)]
+_FLOAT_KINDS = {KINDS[np.dtype(name)] for name in ("uint8", "int8", "uint16", "int16", "float32")}
+"""Types whose numbers are drawn in float32."""
+_MANY = 64  # elements per sample from which vectors of them are drawn
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
 
@@ -189,7 +193,7 @@ def _parameter(name: str, value: Any, samples: int) -> tuple[int, int, np.ndarra
 def _output(out: np.ndarray | None, total: int, dtype: Any) -> np.ndarray:
     """`out` checked (any shape of `total` elements), or a new flat array."""
     if out is None:
-        return np.empty(total, dtype)
+        return limits.new_array(total, dtype, "random numbers")
     if out.dtype != np.dtype(dtype) or out.size != total or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(
             f"out is {out.dtype}[{out.size}] (contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}); "
@@ -321,7 +325,9 @@ def normal(
     means, mean_step, _means = _parameter("mean", mean, samples)
     deviations, deviation_step, _deviations = _parameter("stddev", stddev, samples)
     result = _output(out, total, dtype)
-    load_kernels().draw_normal(
+    kernels = load_kernels()
+    vectors = kernels.draw_normal_vectors.ready and kind in _FLOAT_KINDS and total >= _MANY * samples
+    (kernels.draw_normal_vectors if vectors else kernels.draw_normal)(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
         means, mean_step, deviations, deviation_step, address_of(result), kind,
     )  # fmt: skip

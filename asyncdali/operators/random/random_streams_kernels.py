@@ -19,8 +19,11 @@ import math
 import numpy as np
 from numba import types
 
+from ...compiled.c_library import same_as_platform as same_as_platform
 from ...compiled.intrinsics import (  # fmt: skip
+    address,
     c_function,
+    copy_bytes,
     float_of_bits,
     fma32,
     fma64,
@@ -37,6 +40,7 @@ from ...compiled.intrinsics import (  # fmt: skip
     store_u16,
 )
 from ...compiled.step import compiled, inlined
+from .philox_vectors import ELEMENTS, normals_32, words_32
 
 # Element types as the kernels know them; the numbers are DALIDataType's.
 UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64, BOOL = 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11
@@ -303,10 +307,21 @@ def parameter(place, step, sample):
     return load_f32(place + step * sample) if step != 0 else float_of_bits(place)
 
 
+_new_words, _new_numbers = local_array(np.uint32, ELEMENTS), local_array(np.float32, ELEMENTS)
+
+
 @inlined
-def uniform32(key, hi, lo, offset, low, factor, top):
-    """One float32 uniform from one word: min(fma(word, factor, low), top)."""
-    return smaller(fma32(_F32(word(key, hi, lo, offset)), factor, low), top)
+def next_words(key, hi, lo, offset, left, words):
+    """The words of the next elements, the first of which has word `offset`, in words[0 ...]: how many, at most ELEMENTS and `left`."""
+    begin = np.int64(-offset & _U(3))
+    if begin == 0 and left >= ELEMENTS:
+        words_32(np.int64(key), np.int64(hi), np.int64(lo), np.int64(offset), address(words))
+        return np.int64(ELEMENTS)
+    count = smaller(begin if begin > 0 else left, left)
+    for k in range(count):
+        words[k] = np.uint32(word(key, hi, lo, offset))
+        offset += _ELEMENT_STRIDE
+    return np.int64(count)
 
 
 @inlined
@@ -340,9 +355,18 @@ def _uniform_sample(key, hi, lo, offset, n, span, out, at, kind):
             offset += _ELEMENT_STRIDE
     else:
         low32, factor32, top32 = _F32(low), _F32(factor), _F32(top)
-        for e in range(n):
-            store_value(out, at + e, kind, uniform32(key, hi, lo, offset, low32, factor32, top32))
-            offset += _ELEMENT_STRIDE
+        words, numbers, done = _new_words(), _new_numbers(), 0
+        while done < n:
+            made = next_words(key, hi, lo, offset, n - done, words)
+            for k in range(made):
+                numbers[k] = smaller(fma32(_F32(words[k]), factor32, low32), top32)
+            if kind == FLOAT:
+                copy_bytes(out + 4 * (at + done), address(numbers), 4 * made)
+            else:
+                for k in range(made):
+                    store_value(out, at + done + k, kind, numbers[k])
+            offset += _ELEMENT_STRIDE * _U(made)
+            done += made
 
 
 @compiled(13)
@@ -405,9 +429,17 @@ def draw_coins(key, hi, lo, phase, samples, count, counts, probabilities, step, 
         n = load_i64(counts + 8 * i) if counts != 0 else count
         threshold = _coin_threshold(parameter(probabilities, step, i))
         offset = _U(phase)
-        for e in range(n):
-            store_value(out, at + e, kind, 1.0 if word(_U(key), sample_hi, _U(lo), offset) <= threshold else 0.0)
-            offset += _ELEMENT_STRIDE
+        words, done = _new_words(), 0
+        while done < n:
+            made = next_words(_U(key), sample_hi, _U(lo), offset, n - done, words)
+            if kind == INT32:
+                for k in range(made):
+                    store_i32(out + 4 * (at + done + k), np.int32(1 if words[k] <= threshold else 0))
+            else:
+                for k in range(made):
+                    store_value(out, at + done + k, kind, 1.0 if words[k] <= threshold else 0.0)
+            offset += _ELEMENT_STRIDE * _U(made)
+            done += made
         at += n
         sample_hi += _SAMPLE_STRIDE
     return 0
@@ -436,6 +468,41 @@ def normal64(key, hi, lo, offset):
         if u1 == 0.0:
             u1 = np.float64(_TINY)
     return np.sqrt(-2.0 * _log(u1)) * _cos(_TWO_PI_64 * u2)
+
+
+@inlined
+def _normal_sample(key, hi, lo, offset, n, mean, deviation, out, at, kind):
+    """Elements of one sample in float32, one by one."""
+    for e in range(n):
+        store_value(out, at + e, kind, fma32(normal32(key, hi, lo, offset), deviation, mean))
+        offset += _ELEMENT_STRIDE
+
+
+@compiled(13)
+def draw_normal_vectors(key, hi, lo, phase, samples, count, counts, means, mean_step, deviations, deviation_step, out, kind):
+    """random.normal of types that are drawn in float32, where ``c_library.same_as_platform()``."""
+    at, sample_hi, numbers = 0, _U(hi), _new_numbers()
+    for i in range(samples):
+        n = load_i64(counts + 8 * i) if counts != 0 else count
+        mean, deviation = parameter(means, mean_step, i), parameter(deviations, deviation_step, i)
+        offset, done = _U(phase), smaller(np.int64(-_U(phase) & _U(3)), n)
+        _normal_sample(_U(key), sample_hi, _U(lo), offset, done, mean, deviation, out, at, kind)
+        offset += _ELEMENT_STRIDE * _U(done)
+        while done + ELEMENTS <= n:
+            normals_32(np.int64(key), np.int64(sample_hi), np.int64(lo), np.int64(offset), address(numbers))
+            for k in range(ELEMENTS):
+                numbers[k] = fma32(numbers[k], deviation, mean)
+            if kind == FLOAT:
+                copy_bytes(out + 4 * (at + done), address(numbers), 4 * ELEMENTS)
+            else:
+                for k in range(ELEMENTS):
+                    store_value(out, at + done + k, kind, numbers[k])
+            done += ELEMENTS
+            offset += _ELEMENT_STRIDE * _U(ELEMENTS)
+        _normal_sample(_U(key), sample_hi, _U(lo), offset, n - done, mean, deviation, out, at + done, kind)
+        at += n
+        sample_hi += _SAMPLE_STRIDE
+    return 0
 
 
 @compiled(13)

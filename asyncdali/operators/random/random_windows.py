@@ -38,7 +38,7 @@ class RandomCropGenerator(StreamOperator):
         super().__init__(spec, environment)
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
-        random_streams.crop_windows(self.position, [], [], *self._rules)  # refuses impossible rules
+        random_streams.crop_windows(self.start, [], [], *self._rules)  # refuses impossible rules
         random_streams.load_kernels().draw_windows.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
@@ -46,7 +46,7 @@ class RandomCropGenerator(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         sizes = _sizes(inputs[0])
-        anchors, extents = random_streams.crop_windows(self.position, sizes[:, 0], sizes[:, 1], *self._rules)
+        anchors, extents = random_streams.crop_windows(iteration.position, sizes[:, 0], sizes[:, 1], *self._rules)
         return Planned([Batch.from_values(anchors), Batch.from_values(extents)])
 
 
@@ -106,7 +106,7 @@ class RoiRandomCrop(StreamOperator):
             high = np.where(inside, np.minimum(high, shape - window), high)
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         fixed = np.ascontiguousarray(extents == window, np.int64)
-        starts, position = np.empty_like(low), self.position
+        starts, position = np.empty_like(low), iteration.position
         self._draw(
             position.key, position.hi, position.lo, position.phase, len(low), axes, address_of(low), address_of(high), address_of(fixed),
             address_of(starts),

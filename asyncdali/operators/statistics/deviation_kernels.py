@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from ...compiled.intrinsics import load_i64, view_f32, view_i64
+from ...compiled.intrinsics import load_i64, local_array, smaller, view_f32, view_i64
 from ...compiled.step import Compiled, inlined, step, step_variant
 from ..arrays.convert_kernels import converter, storage, view
 from ..arrays.strided_kernels import collapse
@@ -29,6 +29,9 @@ def factor_step(context, sample, thread):
         values[i] = np.float32(scale * np.float32(1 / math.sqrt(np.float64(x)))) if x != 0 else np.float32(0)
     return 0
 
+
+_TILE = 192  # elements for which means and factors of short rows are repeated
+_new_tiles = local_array(np.float32, 2 * _TILE)
 
 # Context table of apply steps: 0 input addresses, 1 output addresses, 2 records int64[samples, 3, axes], 3 axes, 4 addresses of means,
 # 5 addresses of factors (both float32), 6 shift float32[1].
@@ -54,6 +57,20 @@ def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
                 centred = np.float32(np.float32(x[i]) - means[i * mean_stride])
                 y[i] = convert(np.float32(np.float32(centred * factors[i * factor_stride]) + shift))
 
+    @inlined
+    def short_rows(source, out, rows, width, mean, mean_stride, factor, factor_stride, shift, tiles):
+        """Rows of a few elements with the same means and factors, all in one: these are repeated up to `_TILE`, where vectors are full."""
+        period = _TILE // width * width
+        m, f = tiles[:_TILE], tiles[_TILE:]
+        for i in range(period):
+            m[i] = view_f32(mean + 4 * (i % width) * mean_stride, 1)[0]
+            f[i] = view_f32(factor + 4 * (i % width) * factor_stride, 1)[0]
+        count = rows * width
+        for first in range(0, count, period):
+            x, y = view_in(source + first * in_size, period), view_out(out + first * out_size, period)
+            for i in range(smaller(period, count - first)):
+                y[i] = convert(np.float32(np.float32(np.float32(np.float32(x[i]) - m[i]) * f[i]) + shift))
+
     @step_variant("apply", in_dtype, out_dtype)
     def apply(context, sample, thread):
         axes = load_i64(context + 24)
@@ -72,13 +89,21 @@ def apply_step(in_dtype: str, out_dtype: str) -> Compiled:
         mean_stride, factor_stride = mean_strides[left - 1], factor_strides[left - 1]
         for k in range(left - 1):
             rows *= extents[k]
+        short, tiles = left >= 2 and width <= _TILE // 4 and mean_strides[left - 2] == 0 and factor_strides[left - 2] == 0, _new_tiles()
+        if short:
+            rows //= extents[left - 2]
         for r in range(rows):
             rest, m, f = r, mean, factor
-            for k in range(left - 2, -1, -1):
+            for k in range(left - 3 if short else left - 2, -1, -1):
                 index = rest % extents[k]
                 rest //= extents[k]
                 m += 4 * index * mean_strides[k]
                 f += 4 * index * factor_strides[k]
+            if short:
+                size = extents[left - 2] * width
+                begin, to = source + r * size * in_size, out + r * size * out_size
+                short_rows(begin, to, extents[left - 2], width, m, mean_stride, f, factor_stride, shift, tiles)
+                continue
             row(source + r * width * in_size, out + r * width * out_size, width, m, mean_stride, f, factor_stride, shift)
         return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..base import (
     Iteration,
     Operator,
     Planned,
-    PythonJob,
+    Preparation,
     SampleError,
     Schema,
     Spec,
@@ -143,7 +143,6 @@ class Normalize(Operator):
             raise ValueError(f"`dtype` {self._dtype.name} is not supported; numbers are")
         self._shift = np.array([spec.constant("shift")], np.float32)
         self._scale_and_epsilon = np.array([spec.constant("scale"), spec.constant("epsilon")], np.float32)
-        self._statistics: tuple[_Parameter | None, _Parameter | None] = None, None
         self._on_gpu = environment.gpu is not None and spec.device != "cpu"
         from . import deviation_kernels, reduction_kernels
 
@@ -163,10 +162,10 @@ class Normalize(Operator):
 
     # --- one iteration
 
-    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Iterator[PythonJob | CompiledJob]:
-        self._statistics = None, None
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        """With `batch`, computes and returns (mean, factor) of the batch; what is None, or all, is left to `plan`."""
         if not self.spec.constant("batch") or not len(inputs[0]) or self._on_gpu:
-            return
+            return None
         source, axes = inputs[0], self._axes(inputs[0], arguments)
         self._check(source)
         shapes = self._agreed_shapes(source, axes)
@@ -178,12 +177,11 @@ class Normalize(Operator):
             yield CompiledJob(len(source), [self._sums(source, axes, "value", sums, None)])
             mean = _Parameter.shared(_total(sums, 1 / np.float32(max(elements, 1))), len(source))
         if "stddev" in self.spec.constants:
-            self._statistics = mean, None
-            return
+            return mean, None
         sums = _Parameter.empty(shapes)
         yield CompiledJob(len(source), [self._sums(source, axes, "deviation", sums, mean)])
         variance = _total(sums, self._per_element(elements))
-        self._statistics = mean, _Parameter.shared(self._factors(variance, squared=False), len(source))
+        return mean, _Parameter.shared(self._factors(variance, squared=False), len(source))
 
     def _per_element(self, elements: int) -> np.float32:
         """What a sum of squared distances is multiplied by."""
@@ -209,8 +207,7 @@ class Normalize(Operator):
         axes = self._axes(source, arguments)
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
         steps: list[Step] = []
-        mean, factor = self._statistics
-        self._statistics = None, None
+        mean, factor = iteration.prepared or (None, None)
         if self.spec.constant("batch") and self._on_gpu and len(source):
             mean, factor = self._statistics_on_gpu(source, axes, steps)
         if mean is None:

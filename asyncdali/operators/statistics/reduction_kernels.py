@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ...compiled.intrinsics import load_i64, local_array, view_f32, view_i64, view_of, view_u8, view_u32
 from ...compiled.step import Compiled, inlined, step_variant
-from ..arrays.convert_kernels import view
+from ..arrays.convert_kernels import storage, view
+from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, node_sum, pixel_chunks, supported
 
 # Context table: 0 input addresses, 1 output addresses, 2 records int64[samples, 2 * (kept + reduced)], 3 kept axes, 4 reduced axes,
 # 5 what follows the sum (FINISHES), 6 ddof, 7 addresses of means (float32), 8 records int64[samples] of means: 0 one for all, 1 one each,
@@ -26,7 +28,8 @@ MAX_AXES = 32
 _CHUNK = 32
 _indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
 _DEPTH = 256
-_nodes, _sums = local_array(np.int64, 4 * _DEPTH), local_array(np.float32, _DEPTH)
+TOGETHER = 3  # outputs that are summed at the same time: channels of interleaved pixels
+_nodes, _sums, _some = local_array(np.int64, 4 * _DEPTH), local_array(np.float32, TOGETHER * _DEPTH), local_array(np.float32, TOGETHER)
 _view_u16, _view_u64 = view_of(np.dtype(np.uint16)), view_of(np.dtype(np.uint64))
 
 
@@ -80,9 +83,15 @@ def _make_walk(view_in, add, merge):
     return walk
 
 
-def _make_tree(view_in, add, walk):
-    """``tree(source, extents, strides, axes, volume, inner, mean, ...)``: the float32 sum in the order described above."""
-    zero = np.float32(0)
+def _make_tree(view_in, add, walk, in_dtype, kind):
+    """``tree(source, end, extents, strides, axes, inner, means, together, found, ...)``: float32 sums in the order described above.
+
+    `end` is where the sample's memory ends.
+    """
+    zero, size = np.float32(0), storage(in_dtype).itemsize
+    fast, exact = supported(in_dtype, kind), in_dtype == "uint8" and kind == "value"
+    many: Any = node_sum(in_dtype, kind) if fast else None
+    pixels, chunks = in_dtype == "float32", pixel_chunks(kind)
 
     @inlined
     def four_chunks(source, stride, count, mean):
@@ -110,7 +119,24 @@ def _make_tree(view_in, add, walk):
         return np.float32(np.float32(s0 + s1) + np.float32(s2 + s3))
 
     @inlined
-    def tree(source, extents, strides, axes, inner, mean, totals, index, nodes, sums):
+    def leaf(base, end, extents, strides, k, axes, count, inner, mean, totals, index):
+        """The sum of a node that is not halved, if it is one; whether it is."""
+        if fast and inner[k] == 1 and (strides[k] == size or strides[k] == 3 * size):
+            apart = 1 if strides[k] == size else 3
+            if exact and count <= EXACT_BYTES:
+                return np.float32(byte_sum(base, apart, count)), True
+            # Every third float takes as many shuffles as the additions take turns.
+            if (apart == 1 or size < 4) and LEAST <= count <= MOST and base + (count + 16) * strides[k] <= end:
+                return many(base, apart, count, mean), True
+        if inner[k] == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
+            return four_chunks(base, strides[k], count, mean), True
+        if count * inner[k] <= _CHUNK:
+            return walk(base, extents, strides, k, axes, count, zero, mean, totals, index), True
+        return zero, False
+
+    @inlined
+    def tree(source, end, extents, strides, axes, inner, means, together, found, totals, index, nodes, sums):
+        # `together` outputs, whose elements are neighbours: their nodes are in the cache at the same time. Their sums become found[0 ...].
         # Nodes: axis (-1: add the last two sums), first element, number of elements, address.
         nodes[0], nodes[1], nodes[2], nodes[3] = 0, 0, extents[0], source
         left, done = 1, 0
@@ -119,18 +145,24 @@ def _make_tree(view_in, add, walk):
             k, first, count, base = nodes[4 * left], nodes[4 * left + 1], nodes[4 * left + 2], nodes[4 * left + 3]
             if k < 0:
                 done -= 1
-                sums[done - 1] = sums[done - 1] + sums[done]
+                for c in range(together):
+                    at = TOGETHER * (done - 1) + c
+                    sums[at] = sums[at] + sums[at + TOGETHER]
                 continue
             base += first * strides[k]
             while count == 1 and inner[k] > _CHUNK:
                 k += 1
                 count = extents[k]
-            if inner[k] == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
-                sums[done] = four_chunks(base, strides[k], count, mean)
+            if pixels and together == TOGETHER and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK and base + count * strides[k] + 4 <= end:
+                chunks(base, count, means, sums[TOGETHER * done :])
                 done += 1
                 continue
-            if count * inner[k] <= _CHUNK:
-                sums[done] = walk(base, extents, strides, k, axes, count, zero, mean, totals, index)
+            total, is_leaf = leaf(base, end, extents, strides, k, axes, count, inner, means[0], totals, index)
+            if is_leaf:
+                sums[TOGETHER * done] = total
+                for c in range(1, together):
+                    total, is_leaf = leaf(base + c * size, end, extents, strides, k, axes, count, inner, means[c], totals, index)
+                    sums[TOGETHER * done + c] = total
                 done += 1
                 continue
             half = count // 2
@@ -139,7 +171,8 @@ def _make_tree(view_in, add, walk):
             nodes[at], nodes[at + 1], nodes[at + 2], nodes[at + 3] = k, half, count - half, base
             nodes[at + 4], nodes[at + 5], nodes[at + 6], nodes[at + 7] = k, 0, half, base
             left += 3
-        return sums[0]
+        for c in range(together):
+            found[c] = sums[c]
 
     return tree
 
@@ -231,7 +264,8 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
     add = inlined(lambda total, element, mean: np.float32(total + value(element, mean)))
     merge = inlined(lambda a, b: np.float32(a + b))
     walk = _make_walk(view_in, add, merge)
-    tree = _make_tree(view_in, add, walk)
+    tree = _make_tree(view_in, add, walk, in_dtype, kind)
+    itemsize, fast = storage(in_dtype).itemsize, supported(in_dtype, kind)
 
     @step_variant("float", in_dtype, kind)
     def reduce(context, sample, thread):
@@ -260,32 +294,45 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             inner[k] = reach
             reach *= inner_extents[k]
         row, step = _row(extents, strides, kept)
+        end = source + itemsize
+        for k in range(kept):
+            end += (extents[k] - 1) * strides[k]
+        for k in range(axes):
+            end += (inner_extents[k] - 1) * inner_strides[k]
         base, along = source, 0
-        for i in range(_outputs(extents, kept)):
+        together = 1
+        if fast and axes == 1 and reach > _CHUNK and row == TOGETHER and step == itemsize and inner_strides[0] == TOGETHER * itemsize:
+            together = TOGETHER
+        some_means, found = _some(), _some()
+        i, outputs = 0, _outputs(extents, kept)
+        while i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
             elif i > 0:
                 base += step
-            along += 1
-            mean = np.float32(0)
-            if kind == "deviation":
-                mean = view_f32(means + 4 * i * each, 1)[0]
-            total = np.float32(0)
+            along += together
+            for c in range(together):
+                some_means[c], found[c] = np.float32(0), np.float32(0)
+                if kind == "deviation":
+                    some_means[c] = view_f32(means + 4 * (i + c) * each, 1)[0]
             if axes == 0:
-                total = value(view_in(base, 1)[0], mean)
+                found[0] = value(view_in(base, 1)[0], some_means[0])
             elif axes == 1 and reach <= _CHUNK:
                 for k in range(reach):
-                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], mean)
+                    found[0] = add(found[0], view_in(base + k * inner_strides[0], 1)[0], some_means[0])
             elif axes > 0:
-                total = tree(base, inner_extents, inner_strides, axes, inner, mean, totals, index, nodes, sums)
-            if finish != 0:
-                total = np.float32(total * scale)
-            if finish == 2:
-                total = np.float32(math.sqrt(total))
-            if size == 0:
-                view_f32(out + 4 * i, 1)[0] = total
-            else:
-                _store(out, i, size, _whole(total, size, signed))
+                tree(base, end, inner_extents, inner_strides, axes, inner, some_means, together, found, totals, index, nodes, sums)
+            for c in range(together):
+                total = found[c]
+                if finish != 0:
+                    total = np.float32(total * scale)
+                if finish == 2:
+                    total = np.float32(math.sqrt(total))
+                if size == 0:
+                    view_f32(out + 4 * (i + c), 1)[0] = total
+                else:
+                    _store(out, i + c, size, _whole(total, size, signed))
+            i += together
         return 0
 
     return reduce
@@ -295,6 +342,7 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
 def whole_step(in_dtype: str, kind: str) -> Compiled:
     """Sums of integers as 64-bit integers; kind "value" or "square"."""
     view_in, unsigned = view(in_dtype), in_dtype.startswith("u")
+    bytes_only = in_dtype == "uint8" and kind == "value"
     _, value = _values(in_dtype, kind)
     add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
     merge = inlined(lambda a, b: np.int64(a + b))
@@ -325,6 +373,8 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             total = np.int64(0)
             if axes == 0:
                 total = value(view_in(base, 1)[0], np.float32(0))
+            elif bytes_only and axes == 1 and (inner_strides[0] == 1 or inner_strides[0] == 3):
+                total = byte_sum(base, inner_strides[0], inner_extents[0])
             elif axes == 1:
                 for k in range(inner_extents[0]):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
@@ -353,6 +403,7 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
         add = inlined(lambda total, element, mean: element if element < total else total)
         merge = inlined(lambda a, b: b if b < a else a)
     walk = _make_walk(view_in, add, merge)
+    extreme, size = extreme_of(dtype, largest), np.dtype(dtype).itemsize
     make_totals = local_array(np.dtype(dtype), MAX_AXES)
 
     @step_variant("extreme", dtype, largest)
@@ -377,6 +428,8 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
             total = start
             if axes == 0:
                 total = view_in(base, 1)[0] if reduced == 0 else add(total, view_in(base, 1)[0], 0)
+            elif axes == 1 and (inner_strides[0] == size or inner_strides[0] == 3 * size):
+                total = extreme(base, inner_strides[0] // size, inner_extents[0], start)
             elif axes == 1:
                 for k in range(inner_extents[0]):
                     total = add(total, view_in(base + k * inner_strides[0], 1)[0], 0)

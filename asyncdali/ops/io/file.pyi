@@ -7,7 +7,12 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 class Read:
-    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts, paths or URLs); output 1-D UINT8."""
+    """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
-    def __init__(self, *, dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.
+    """
+
+    def __init__(self, *, allow_remote_entries: bool | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., use_o_direct: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...

@@ -62,7 +62,8 @@ class DALIGenericIterator(BaseIterator):
         if self._devices is not None and len(self._devices) != len(self._pipes):
             raise ValueError(f"there are {len(self._pipes)} pipelines, but {len(self._devices)} devices")
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         gpu = gpu_of(device)
         return None if gpu is None else gpu.get_stream_for_external_ready_events()
 
@@ -113,8 +114,8 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
                 place = self._place() if self._checkpointing else None
                 try:
                     self._peeked = self._checked(super().__next__())
-                except StopIteration as end:
-                    self._peeked = end
+                except StopIteration:
+                    self._peeked = StopIteration()  # one without a traceback, which would hold this iterator
                 self._before = place
             if isinstance(self._peeked, StopIteration):
                 raise StopIteration
@@ -161,7 +162,7 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
         """As :meth:`DALIGenericIterator.reset`; an end that only `peek` has told counts. A batch that was peeked at is of its epoch: before
         it is taken nothing is reset."""
         with self._lock:
-            if not self._past_peeked_end() or not self._auto_reset:
+            if not self._past_peeked_end() or not self._resets_itself:
                 super().reset()
 
     def set_epoch(self, epoch: int) -> None:

@@ -54,6 +54,17 @@ def tensor_of(output: Any, name: str = "") -> torch.Tensor:
     return torch.from_dlpack(output)
 
 
+def to_torch_tensor(dali_tensor: Any, copy: bool) -> torch.Tensor:
+    """A torch tensor of a tensor, or [samples, ...] of a tensor list: over the same memory, or with `copy` one of its own.
+
+    Raises TypeError for what is neither, RuntimeError for a list of samples that differ in shape.
+    """
+    if not isinstance(dali_tensor, (TensorCPU, TensorGPU, *_LISTS)):
+        raise TypeError(f"to_torch_tensor takes tensors and tensor lists of a pipeline, got {type(dali_tensor).__name__}")
+    tensor = tensor_of(dali_tensor)
+    return tensor.clone() if copy else tensor
+
+
 def sample_tensors(output: Any) -> list[torch.Tensor]:
     """A tensor over the memory of each sample."""
     return [torch.from_dlpack(sample) for sample in output]

@@ -71,3 +71,8 @@ class TorchPythonFunction:
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
         return self._operator(*inputs, **arguments)
+
+    @property
+    def device(self) -> str:
+        """The device given, or "cpu"."""
+        return self._operator.device

@@ -14,7 +14,8 @@ from .convert import sample_tensors, tensor_of, to_torch_type
 class _TorchIterator(BaseIterator):
     """What the iterators of this module share."""
 
-    def _stream(self, device: int) -> int | None:
+    @staticmethod
+    def _stream(device: int) -> int | None:
         return torch.cuda.current_stream(device).cuda_stream if torch.backends.cuda.is_built() else None
 
 
@@ -110,6 +111,13 @@ class DALIRaggedIterator(_TorchIterator):
         super().__init__(
             pipelines, output_map, size, reader_name, auto_reset, fill_last_batch, last_batch_padded, last_batch_policy, prepare_first_batch
         )
+
+    _output_tags = frozenset((DENSE_TAG, SPARSE_LIST_TAG, SPARSE_COO_TAG))
+
+    @property
+    def _outputs_types(self) -> list[str]:
+        """The tag of each output."""
+        return self._output_types or [self.DENSE_TAG] * len(self.output_map)
 
     def _converted(self, outputs: tuple[Any, ...], keep: int | None) -> dict[str, Any]:
         kinds = self._output_types or [self.DENSE_TAG] * len(outputs)

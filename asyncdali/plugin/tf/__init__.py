@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from . import experimental
-from .dataset import DALIDataset
-from .wrapper import (
-    MIN_TENSORFLOW_VERSION, DALIIterator, DALIIteratorWrapper, DALIRawIterator, dataset_compatible_tensorflow,
-    dataset_distributed_compatible_tensorflow, dataset_inputs_compatible_tensorflow, dataset_options, serialize_pipeline,
+from ..._extras import need
+
+need("tensorflow", "tf", "asyncdali.plugin.tf")
+
+from . import experimental  # noqa: E402
+from .dataset import DALIDataset  # noqa: E402
+from .wrapper import (  # noqa: E402
+    MIN_TENSORFLOW_VERSION,
+    DALIIterator,
+    DALIIteratorWrapper,
+    DALIRawIterator,
+    dataset_compatible_tensorflow,
+    dataset_distributed_compatible_tensorflow,
+    dataset_inputs_compatible_tensorflow,
+    dataset_options,
+    serialize_pipeline,
 )  # fmt: skip
 
 __all__ = [

@@ -54,7 +54,9 @@ class DALIDataset(PipelineDataset):
             ``experimental.DALIDatasetWithInputs``), Python functions cannot be copied (RuntimeError).
         output_dtypes: a tf.DType per output; None: as the pipeline declares them, or as its first batch shows.
         output_shapes: a shape [samples, ...] per output; None: the ranks are found out. What is declared is checked for every batch.
-        fail_on_device_mismatch: a pipeline with outputs on a GPU is refused (ValueError); False: they are copied to the CPU.
+        fail_on_device_mismatch: a pipeline with outputs on a GPU is refused (ValueError), unless the data set is made under
+            ``tf.device("/gpu:0")``; False: it is never refused. Elements are in the memory of the CPU in any case; TensorFlow copies them
+            to where they are used. On a machine without a GPU they come from the host device.
         batch_size, num_threads, device_id, exec_separated, exec_dynamic, prefetch_queue_depth, cpu_prefetch_queue_depth,
             gpu_prefetch_queue_depth: instead of the pipeline's own options.
         dtypes, shapes: deprecated names of output_dtypes, output_shapes; lists become tuples.
@@ -96,22 +98,21 @@ class DALIDataset(PipelineDataset):
         serialized, names = pipeline.serialize(), pipeline.output_names
 
         def make() -> Pipeline:
-            made = Pipeline.deserialize(serialized, **overrides)
+            made = Pipeline.deserialize(serialized, allow_write=None, **overrides)  # it is the user's own
             made.output_names = names
+            made.build()
             return made
 
         first = make()
         why = _why_not_saved(first)
         if why is None and first._options.seed is None:
             raise ValueError("enable_checkpointing needs a pipeline with a `seed`: in another process another one would be drawn")
-        on_gpu = outputs_on_gpu(first)
-        if on_gpu and fail_on_device_mismatch:
-            raise ValueError(f"outputs {on_gpu} of the pipeline are on a GPU, the data set is on the CPU: use .cpu() in the graph, or "
-                             "fail_on_device_mismatch=False")  # fmt: skip
+        check_device(first, fail_on_device_mismatch)
         cursors = Cursors(make)
         signature = Signature(first, output_dtypes, output_shapes, cursors.peek_first)
         first.close()
-        super().__init__(_positions(cursors, signature, saved=why is None), why)
+        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller wants
+            super().__init__(_positions(cursors, signature, saved=why is None), why)
         # TensorFlow never lets go of what it calls, so that cannot own the pipelines: the data set does.
         weakref.finalize(self, cursors.release).atexit = False  # pipelines end by themselves there
 
@@ -158,6 +159,25 @@ def pipeline_overrides(
     return overrides
 
 
+def check_device(pipeline: Pipeline, fails: bool) -> None:
+    """ValueError (if `fails`) for a pipeline with outputs on a GPU, unless the caller's ``tf.device`` is one."""
+    on_gpu = outputs_on_gpu(pipeline)
+    if on_gpu and fails and "GPU" not in _device_of_scope().upper():
+        raise ValueError(
+            f"outputs {on_gpu} of the pipeline are on a GPU, the data set is on the CPU: make it under `with tf.device(\"/gpu:0\"):`, use "
+            ".cpu() in the graph, or fail_on_device_mismatch=False"
+        )
+
+
+def _device_of_scope() -> str:
+    """The device that ``tf.device`` names; "" without one. A tensor made here would not tell: without a GPU it is placed on the CPU."""
+    if not tf.executing_eagerly():
+        return str(tf.no_op().device)
+    from tensorflow.python.eager import context  # there is no public name for it
+
+    return context.context().device_name or ""
+
+
 def outputs_on_gpu(pipeline: Pipeline) -> list[int]:
     """Numbers of the outputs on a GPU."""
     return [k for k, node in enumerate(pipeline._output_nodes()) if node.device == "gpu"]
@@ -173,6 +193,7 @@ def _why_not_saved(pipeline: Pipeline) -> str | None:
 
 def _has_inputs(pipeline: Pipeline) -> bool:
     from ...graph.plan import reachable
+    from ...operators.base import Role
 
     nodes = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
-    return any(item.schema.name == "external_source" for item in nodes)
+    return any(item.schema.role is Role.INPUT for item in nodes)

@@ -17,7 +17,7 @@ from ...pipeline import Pipeline
 from ...pipeline.rewinding import restart
 from ..feeding import fed_inputs, feed_and_launch
 from .calls import call
-from .dataset import PipelineDataset, outputs_on_gpu
+from .dataset import PipelineDataset, check_device
 from .signature import Signature, arrays_of
 
 _WHY = "this iterator cannot be saved: checkpointing is not supported for DALI datasets with inputs"
@@ -72,13 +72,12 @@ class DALIDatasetWithInputs(PipelineDataset):
         if inputs.keys() != wanted:
             missing, unknown = sorted(wanted - inputs.keys()), sorted(inputs.keys() - wanted)
             raise ValueError(f"input_datasets: missing for the inputs {missing}, unknown to the pipeline {unknown}")
-        on_gpu = outputs_on_gpu(pipeline)
-        if on_gpu and fail_on_device_mismatch:
-            raise ValueError(f"outputs {on_gpu} of the pipeline are on a GPU: use .cpu() in the graph, or fail_on_device_mismatch=False")
+        check_device(pipeline, fail_on_device_mismatch)
         signature = Signature(pipeline, output_dtypes, output_shapes, _not_declared)
         self._runs = _Runs(pipeline, inputs, signature)
-        generated = tf.data.Dataset.from_generator(_called(weakref.ref(self._runs)), output_signature=tuple(signature.specs))
-        super().__init__(generated.map(lambda *tensors: signature.element(tensors)), _WHY)
+        with tf.device("/cpu:0"):  # the functions in it are Python's, whatever device the caller wants
+            generated = tf.data.Dataset.from_generator(_called(weakref.ref(self._runs)), output_signature=tuple(signature.specs))
+            super().__init__(generated.map(lambda *tensors: signature.element(tensors)), _WHY)
 
 
 def _not_declared() -> list[np.ndarray]:

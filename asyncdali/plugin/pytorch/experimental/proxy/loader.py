@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 import torch.utils.data
 
 from .references import Collate
@@ -19,14 +20,16 @@ class DataLoader(torch.utils.data.DataLoader):
     a `collate_fn` sees a reference per output and sample, and must leave those of an output together in a list (or call torch's
     `default_collate`).
 
-    Raises TypeError for what is no DALIServer, ValueError for `pin_memory` and for loaders that make no batches (`batch_size=None`).
+    `pin_memory` pins what the data set returns beside the pipeline's outputs; without a GPU there is nothing to pin, and nothing happens.
+
+    Raises TypeError for what is no DALIServer, ValueError for loaders that make no batches (`batch_size=None`).
     """
 
     def __init__(self, dali_server: DALIServer, *args: Any, **kwargs: Any):
         if not isinstance(dali_server, DALIServer):
             raise TypeError(f"the first argument is a DALIServer, got {type(dali_server).__name__}")
-        if kwargs.get("pin_memory"):
-            raise ValueError("pin_memory does nothing here: the outputs are the pipeline's memory")
+        if kwargs.get("pin_memory") and not torch.cuda.is_available():
+            kwargs["pin_memory"] = False  # torch would warn at every epoch
         kwargs["collate_fn"] = Collate(kwargs.get("collate_fn"))
         super().__init__(*args, **kwargs)
         if self.batch_sampler is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from .....errors import set_aside
 from ....feeding import fed_inputs, feed_and_launch
 from ...convert import tensor_of
 from .references import OutputBatchReference, Proxy, Run
@@ -107,7 +109,7 @@ class DALIServer:
                 self._fetch()
                 self._feed()
         if isinstance(run.outcome, Exception):
-            raise run.outcome
+            raise _again(run.outcome)
 
     # --- the pipeline
 
@@ -121,7 +123,7 @@ class DALIServer:
                     raise self.pipeline._built().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
                 self._running.append(run)
             except Exception as error:
-                run.outcome = error
+                run.outcome = set_aside(error)
             self._waiting.popleft()
 
     def _fetch(self) -> None:
@@ -138,11 +140,21 @@ class DALIServer:
         try:
             outcome: Any = tuple(map(tensor_of, session.fetch()))
         except Exception as error:
-            outcome = error
+            outcome = set_aside(error)
         if mine:
             if run.wanted:
                 run.outcome = outcome
             self._running.popleft()
+
+
+def _again(error: Exception) -> Exception:
+    """What a run failed with, for one caller: the run keeps its own, which must not hold the frames that it goes through."""
+    try:
+        made = copy.copy(error)
+    except Exception:  # its constructor takes something else than its `args`
+        return error
+    made.__cause__ = error.__cause__
+    return made
 
 
 def _runs(obj: Any) -> Any:

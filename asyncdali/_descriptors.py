@@ -1,0 +1,31 @@
+"""A check for free file descriptors, for what fails badly without them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+LOOP_DESCRIPTORS = 16
+"""What an event loop is given. uvloop takes 7 for the first loop of a process (5 for the loop, 2 for signals) and aborts the process if one
+is missing; asyncio takes 3. The rest is for libraries that are loaded meanwhile."""
+
+
+def require_descriptors(count: int, failure: str) -> None:
+    """Raise RuntimeError, beginning with `failure`, if fewer than `count` file descriptors can be opened."""
+    opened: list[int] = []
+    try:
+        while len(opened) < count:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        own = f"this process may open {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} files"
+        limit = own if error.errno == errno.EMFILE else "the limit of the whole system, fs.file-max, is reached"
+        raise RuntimeError(
+            f"{failure}: {len(opened)} file descriptors are free, at least {count} are needed ({limit}). "
+            "Close files, or raise the limit: `ulimit -n`, LimitNOFILE= of a service, or resource.setrlimit."
+        ) from error
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)

@@ -1,0 +1,69 @@
+"""Files that are replaced as a whole: readers see the old content or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = False) -> None:
+    """Put `data` in place of what `path` holds. A crash leaves the old content or all of the new one.
+
+    A file that is replaced passes its permissions on, so a private file stays private at every moment. A new file gets what ``open()``
+    would give it: the system applies the process's umask, which is neither read nor changed (it belongs to all threads).
+
+    Args:
+        path: file to write; its folder must exist.
+        data: whole content.
+        durable: also wait until content and name are on the disk.
+
+    Raises:
+        OSError: the folder does not exist, or the file cannot be written. The old file is untouched then.
+    """
+    path = os.fsdecode(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(2, "No such directory", folder)
+    old = _permissions(path)
+    temporary = os.path.join(folder, f"{name}.{secrets.token_hex(6)}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if old is None else old & 0o600)
+    try:
+        if old is not None:
+            with contextlib.suppress(OSError):  # a file system without permissions
+                os.fchmod(descriptor, old)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    if durable:
+        _sync_folder(folder)
+
+
+def _permissions(path: str) -> int | None:
+    """Read, write and execute permissions of a file; None where there is none."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename durable where the system allows it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

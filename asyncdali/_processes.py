@@ -1,0 +1,16 @@
+"""Other Python processes that run code of this package: helpers, probes, phases of the demo."""
+
+from __future__ import annotations
+
+import sys
+
+_START = "import sys; sys.path[:] = sys.argv[2 : int(sys.argv[1]) + 2]; del sys.argv[1 : len(sys.path) + 2]; exec(sys.argv.pop(1))"
+
+
+def python_command(program: str, *arguments: str) -> list[str]:
+    """The command line of a fresh interpreter that runs `program` (a text) with ``sys.argv[1:] == arguments``.
+
+    The interpreter imports from where this process does. ``python -c`` and ``python -m`` alone would look in the working directory first,
+    which may be a folder of data: a file ``json.py`` there would be executed.
+    """
+    return [sys.executable, "-c", _START, str(len(sys.path)), *sys.path, program, *arguments]

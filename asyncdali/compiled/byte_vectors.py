@@ -1,0 +1,151 @@
+"""Loops over bytes: fixed shuffles of pixels, and tables of 256 entries.
+
+LLVM has no shuffle by a variable, so tables are AVX-512's own instruction (VBMI) where it is, and scalar loads elsewhere.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+
+from .intrinsics import view_u8
+from .step import inlined
+from .vectors import I32, I64, call_ir, function_of, load_ir, store_ir
+
+I8, I16 = ir.IntType(8), ir.IntType(16)
+
+
+@cache
+def has_byte_tables() -> bool:
+    """Whether the processor looks up 64 bytes in a table of 128 by one instruction."""
+    return bool(llvm.get_host_cpu_features().get("avx512vbmi"))
+
+
+@cache
+def is_x86() -> bool:
+    """Whether instructions of x86 may be named."""
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+@cache
+def block_bytes() -> int:
+    """Bytes that are shuffled at a time: a register whose shuffle is one instruction."""
+    return 64 if has_byte_tables() else 16
+
+
+def shuffled_ir(builder: Any, vector: Any, places: Sequence[int], other: Any = None) -> Any:
+    """Bytes of a vector (and of another of its kind, numbered on) in other places."""
+    other = ir.Constant(vector.type, ir.Undefined) if other is None else other
+    return builder.shuffle_vector(vector, other, ir.Constant(ir.VectorType(I32, len(places)), list(places)))
+
+
+def shuffler(places: Sequence[Sequence[int]]) -> Any:
+    """``shuffle(source, out)``: a block of bytes at `source` becomes one block per list of places, one after the other at `out`."""
+    kind = ir.VectorType(I8, block_bytes())
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        block = load_ir(builder, args[0], kind)
+        for k, own in enumerate(places):
+            store_ir(builder, shuffled_ir(builder, block, own), builder.add(args[1], I64(k * kind.count)))
+        return context.get_dummy_value()
+
+    return function_of(types.void(types.int64, types.int64), codegen)
+
+
+def pair_sums_ir(builder: Any, words: Any, factors: Sequence[int]) -> Any:
+    """Words (int16) 2k and 2k + 1 times two factors, added: a vector of int32."""
+    count = words.type.count
+    weights = ir.Constant(words.type, list(factors) * (count // 2))
+    wide = ir.VectorType(I32, count // 2)
+    name = {32: "llvm.x86.avx512.pmaddw.d.512", 16: "llvm.x86.avx2.pmadd.wd", 8: "llvm.x86.sse2.pmadd.wd"}[count]
+    if is_x86():
+        return call_ir(builder, name, [words, weights], wide)
+    halves = []
+    for odd in (0, 1):
+        own = builder.shuffle_vector(words, words, ir.Constant(ir.VectorType(I32, count // 2), list(range(odd, count, 2))))
+        halves.append(builder.mul(builder.sext(own, wide), ir.Constant(wide, [factors[odd]] * (count // 2))))
+    return builder.add(*halves)
+
+
+def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
+    """Bytes looked up in a table of 256, given as four vectors."""
+    halves = [call_ir(builder, "llvm.x86.avx512.vpermi2var.qi.512", [a, block, b]) for a, b in (tables[:2], tables[2:])]
+    upper = builder.icmp_signed("<", block, ir.Constant(block.type, [0] * 64))
+    return builder.select(upper, halves[1], halves[0])
+
+
+def _block_translator(tables: int) -> Any:
+    """``translate(source, out, table, count)``: byte i is looked up in table i % `tables`; `count` is a multiple of 64 * tables.
+
+    A loop of its own, so that the tables stay in registers.
+    """
+    kind = ir.VectorType(I8, 64)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source, out, table, count = args
+        loaded = [[load_ir(builder, builder.add(table, I64(256 * t + 64 * k)), kind) for k in range(4)] for t in range(tables)]
+        function = builder.function
+        entry = builder.block
+        loop, after = function.append_basic_block("translate"), function.append_basic_block("translated")
+        builder.cbranch(builder.icmp_signed(">", count, I64(0)), loop, after)
+        builder.position_at_end(loop)
+        i = builder.phi(I64)
+        i.add_incoming(I64(0), entry)
+        for part in range(tables):
+            at = builder.add(i, I64(64 * part))
+            block = load_ir(builder, builder.add(source, at), kind)
+            made = _translated_ir(builder, block, loaded[0])
+            for t in range(1, tables):
+                own = ir.Constant(ir.VectorType(ir.IntType(1), 64), [(64 * part + k) % tables == t for k in range(64)])
+                made = builder.select(own, _translated_ir(builder, block, loaded[t]), made)
+            store_ir(builder, made, builder.add(out, at))
+        following = builder.add(i, I64(64 * tables))
+        i.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return function_of(types.void(*[types.int64] * 4), codegen)
+
+
+@cache
+def translator(tables: int) -> Any:
+    """``translate(source, out, table, count)``: bytes by tables of 256 bytes that follow each other; byte i by table i % `tables`."""
+    fast, whole_block = has_byte_tables() and tables in (1, 3), 64 * tables
+
+    @inlined
+    def one_by_one(source, out, table, begin, count):
+        x, y, known = view_u8(source, count), view_u8(out, count), view_u8(table, 256 * tables)
+        if tables == 1:
+            for i in range(begin, count):
+                y[i] = known[x[i]]
+            return
+        part = begin % tables
+        for i in range(begin, count):
+            y[i] = known[256 * part + x[i]]
+            part = part + 1 if part + 1 < tables else 0
+
+    if not fast:
+
+        @inlined
+        def translate(source, out, table, count):
+            one_by_one(source, out, table, 0, count)
+
+        return translate
+
+    blocks = _block_translator(tables)
+
+    @inlined
+    def translate_blocks(source, out, table, count):
+        whole = count - count % whole_block
+        blocks(source, out, table, whole)
+        one_by_one(source, out, table, whole, count)
+
+    return translate_blocks
+

@@ -1,0 +1,192 @@
+"""What a compiled kernel depends on, as a digest.
+
+Numba's own cache asks whether the file of the outermost function changed. It does not see that a helper in another file changed, and loads
+machine code of the old helper. The digest here covers all code that a kernel is made of. It follows the function to everything that its
+code and its closure name, and covers
+
+* the code as it was loaded (instructions, constants, values of global variables), so an edit while a process runs, or one that keeps size
+  and time of a file (Python then runs the old ``.pyc``), never stores old code under the key of new code;
+* the source files of the modules found on the way, for what a walk over functions cannot see (methods, registrations).
+
+An edit of one operator's kernels changes the digests of that file's kernels and of kernels that call its helpers. All others stay.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PACKAGE = Path(__file__).parent.parent
+_PREFIX = __name__.partition(".")[0] + "."
+_COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step.py")
+"""Every kernel depends on them, and no function names them."""
+_VERSIONED = frozenset({"numba", "llvmlite", "numpy"}) | sys.stdlib_module_names
+"""Their functions are not followed: their versions are part of the name of the folder that a kernel is kept in."""
+_UNKNOWN = object()
+"""Stands for a value whose contents cannot be told: the kernel then depends on every source file of the package."""
+_SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+
+
+def kernel_digest(function: Any) -> bytes:
+    """32 bytes that change with the code of a function and of all it uses."""
+    digest = hashlib.blake2b(digest_size=32)
+    files = set(_COMPILERS)
+    seen = {id(function)}
+    waiting = [function]
+    while waiting:  # in the order in which they are named: the same in every process
+        current = waiting.pop()
+        text, used = _local(current)
+        digest.update(text)
+        files.update(_files_of(current))
+        for value in used:
+            if value is _UNKNOWN:
+                files.update(_all_sources())
+            elif isinstance(value, types.FunctionType):
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    waiting.append(value)
+            else:
+                files.update(_files_of(value))
+    for path in sorted(files):
+        digest.update(_file_digest(path))
+    return digest.digest()
+
+
+@functools.cache
+def _all_sources() -> frozenset[Path]:
+    return frozenset(PACKAGE.rglob("*.py"))
+
+
+@functools.cache
+def _file_digest(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError:  # an archive, a frozen program: the version and the loaded code stand for it
+        data = b""
+    return hashlib.blake2b(path.name.encode() + data, digest_size=32).digest()
+
+
+def _files_of(value: Any) -> Iterator[Path]:
+    """The source file of a function, class or module, or of an object's class; nothing for what other packages define."""
+    if isinstance(value, types.ModuleType):
+        name = value.__name__
+    else:
+        name = getattr(value if isinstance(value, (type, types.FunctionType)) else type(value), "__module__", "") or ""
+    outside = not isinstance(value, types.FunctionType)  # functions count wherever they are: the caller chose to compile them
+    if outside and not name.startswith(_PREFIX):
+        return
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if path is not None:
+        yield Path(path)
+
+
+@functools.cache
+def _local(function: types.FunctionType) -> tuple[bytes, list[Any]]:
+    """The text of a function's own code and values, and the functions, classes and modules that it uses."""
+    used: list[Any] = []
+    parts = [function.__qualname__]
+    names: dict[str, None] = {}
+    _code(function.__code__, parts, names)
+    scope = function.__globals__
+    for name in names:
+        if name in scope:
+            parts.append(name)
+            _value(scope[name], parts, used)
+    for cell in function.__closure__ or ():
+        _value(_contents(cell), parts, used)
+    _value(function.__defaults__, parts, used)
+    _value(tuple((function.__kwdefaults__ or {}).items()), parts, used)
+    return "\0".join(parts).encode(), used
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _code(code: types.CodeType, parts: list[str], names: dict[str, None]) -> None:
+    """Instructions and constants, of nested functions too; file names and line numbers are left out."""
+    parts += [code.co_code.hex(), getattr(code, "co_exceptiontable", b"").hex(), repr(code.co_names), repr(code.co_varnames)]
+    parts += [repr(code.co_freevars), repr(code.co_cellvars), repr((code.co_argcount, code.co_flags))]
+    names.update(dict.fromkeys(code.co_names))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _code(constant, parts, names)
+        else:
+            _value(constant, parts, [])
+
+
+def _value(value: Any, parts: list[str], used: list[Any]) -> None:
+    """Add what a value is; functions, classes and modules also go to `used`, for their source. Other objects count as unknown."""
+    kind = type(value)
+    parts.append(kind.__name__)
+    if kind in _SCALARS:
+        parts.append(repr(value))
+    elif isinstance(value, enum.Enum):
+        parts += [value.name, repr(value.value)]
+        used.append(kind)
+    elif isinstance(value, (np.dtype, np.generic)):
+        parts.append(str(value) if isinstance(value, np.dtype) else f"{value.dtype} {value.tobytes().hex()}")
+    elif kind is np.ndarray:
+        parts += [str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+    elif isinstance(value, (tuple, list, dict, set, frozenset)):  # named tuples too: their fields are constants
+        parts += [str(len(value)), repr(getattr(value, "_fields", ""))]
+        inner = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value.items() if isinstance(value, dict) else value
+        for item in inner:
+            _value(item, parts, used)
+    elif isinstance(value, types.FunctionType):
+        parts.append(f"{value.__module__}.{value.__qualname__}")
+        if str(value.__module__).partition(".")[0] not in _VERSIONED:
+            used.append(value)
+    elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+        parts.append(f"{getattr(value, '__module__', '')}.{value.__name__}")
+        used.append(value)
+    else:
+        _wrapped(value, parts, used)
+
+
+def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
+    """Objects around a function (Numba's dispatchers and intrinsics, our compiled functions), and all others."""
+    if getattr(type(value), "__hash__", None) is None:
+        used.append(_UNKNOWN)
+        return
+    text, found = _around(value)
+    parts.append(text)
+    used.append(found)
+
+
+@functools.cache
+def _around(value: Any) -> tuple[str, Any]:
+    """The text of an object that may wrap a function, and that function."""
+    for attribute in ("py_func", "_defn", "_function"):
+        function = getattr(value, attribute, None)
+        if isinstance(function, types.FunctionType):
+            options = getattr(value, "targetoptions", None) or {}
+            text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
+            return f"{function.__module__}.{function.__qualname__} {text}", function
+    if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
+        return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol
+    return "", _UNKNOWN
+
+
+def _text(option: Any) -> str:
+    if isinstance(option, (set, frozenset)):
+        return repr(sorted(option))
+    return f"{option.__module__}.{option.__qualname__}" if isinstance(option, type) else repr(option)
+
+
+def text_of(value: Any) -> str:
+    """A text that two processes have in common for equal values (the name of a kernel's variant)."""
+    parts: list[str] = []
+    _value(value, parts, [])
+    return "\0".join(parts)

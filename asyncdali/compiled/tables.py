@@ -1,0 +1,158 @@
+"""Declarations of the tables that kernels read.
+
+A compiled step and a CUDA kernel get their arguments as a table: consecutive 64-bit words that hold integers and addresses. A *record* is a
+table of one sample; the records of a batch are an array ``int64[samples, words]``. Each table is declared once::
+
+    FLIP = Table(
+        "FLIP",
+        Field("inputs", "addresses", "of the samples"),
+        Field("outputs", "addresses", "of the samples"),
+        Field("records", "FLIP_RECORD[samples]", "what is reversed"),
+    )
+
+All who touch the table take its fields by name from the declaration:
+
+- ``FLIP.make(inputs=..., outputs=..., records=...)`` lays the table out for a compiled step, which reads it with
+  ``at = FLIP.at`` and ``load_i64(context + at.inputs)``;
+- ``FLIP_RECORD.zeros(samples)`` makes records, ``records[:, FLIP_RECORD.columns("width")]`` is a field of all of them, and compiled
+  code reads ``view_i64(address + word.size * sample, word.words)[word.width]`` with ``word = FLIP_RECORD.word``;
+- ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``, and ``#include "flip_tables.py"`` in a CUDA source defines
+  ``FLIP_INPUTS``, ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
+
+``at`` and ``word`` are named tuples, whose fields Numba takes for constants: names cost nothing in compiled code.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .memory import address_of
+
+WORD = 8
+"""Bytes of a word."""
+
+_named: Any = namedtuple  # mypy wants to know the fields
+
+Offsets: TypeAlias = Any
+"""A named tuple of integers, one for each word of a table."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a table: a word, or one word for each of `parts`.
+
+    name     lower case; the field's words are called ``name``, or ``name_part`` for each of `parts`
+    kind     the type in words: "int64", "addresses" (int64[samples], one for each sample), "float32[rows, channels]", a record's name
+    meaning  what the value tells, with its unit
+    parts    names of the words of a field that has several ("fdhwc": one for each axis)
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    parts: tuple[str, ...] | str = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The names of the field's words."""
+        return [f"{self.name}_{part}" for part in self.parts] if self.parts else [self.name]
+
+
+class Table:
+    """The declaration of a table or of a record; see the module docstring.
+
+    at      named tuple for compiled code: byte offset of each word; and `words`, `size` of the whole
+    word    the same with the index of each word
+    words   number of words;  size  number of bytes
+    """
+
+    def __init__(self, name: str, *fields: Field):
+        self.name = name
+        self.fields = fields
+        names = [word for field in fields for word in field.words]
+        if len({*names, "words", "size"}) != len(names) + 2:
+            raise ValueError(f"table {name} declares a word twice, or one called 'words' or 'size': {', '.join(sorted(names))}")
+        self.words = len(names)
+        self.size = WORD * self.words
+        made = _named(name, [*names, "words", "size"])
+        self.word: Offsets = made(*range(self.words), self.words, self.size)
+        self.at: Offsets = made(*range(0, self.size, WORD), self.words, self.size)
+        self._names = tuple(names)
+        self._columns: dict[str, slice] = {}
+        begin = 0
+        for field in fields:
+            self._columns[field.name] = slice(begin, begin + len(field.words))
+            begin += len(field.words)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}: {', '.join(self._names)})"
+
+    def extended(self, *fields: Field) -> Table:
+        """The same table with more fields at its end: what a CUDA kernel needs beside what the compiled step reads."""
+        return Table(self.name, *self.fields, *fields)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    # ------------------------------------------------------------------------------------------------------------- values
+
+    def entries(self, **values: Any) -> tuple[Any, ...]:
+        """The table's words in order, from values by name: integers, or arrays (which stand for their addresses).
+
+        Raises TypeError unless each word is given exactly once.
+        """
+        try:
+            row = tuple([values[name] for name in self._names])
+        except KeyError as missing:
+            raise TypeError(f"table {self.name}: word {missing} is not given") from None
+        if len(values) != self.words:
+            unknown = ", ".join(sorted(set(values) - set(self._names)))
+            raise TypeError(f"table {self.name} has no word {unknown}; its words are {', '.join(self._names)}")
+        return row
+
+    def make(self, **values: Any) -> tuple[np.ndarray, list[Any]]:
+        """The table for a compiled step as int64[words], and the arrays to keep alive while it is used. Raises as :meth:`entries`."""
+        return laid_out(self.entries(**values))
+
+    def zeros(self, samples: int) -> np.ndarray:
+        """Records of 0, int64[samples, words]."""
+        return np.zeros((samples, self.words), np.int64)
+
+    def ones(self, samples: int) -> np.ndarray:
+        """Records of 1, int64[samples, words]."""
+        return np.ones((samples, self.words), np.int64)
+
+    def columns(self, name: str) -> slice | int:
+        """Where a field stands in a record: the index of its word, or the slice of its words if it has parts."""
+        place = self._columns[name]
+        return place if place.stop - place.start > 1 else place.start
+
+    # --------------------------------------------------------------------------------------------------------------- CUDA
+
+    def defines(self) -> tuple[tuple[str, int], ...]:
+        """Macros with the index of each word, and the number of words: ``FLIP_INPUTS``, ..., ``FLIP_WORDS``."""
+        words = [(f"{self.name}_{name}".upper(), index) for index, name in enumerate(self._names)]
+        return (*words, (f"{self.name}_WORDS".upper(), self.words))
+
+
+def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
+    """int64[words] of integers and of arrays (their addresses), and the arrays to keep alive."""
+    words: list[int] = []
+    keep: list[Any] = []
+    for value in entries:
+        if isinstance(value, np.ndarray):
+            keep.append(value)
+            words.append(address_of(value))
+        else:
+            words.append(int(value))
+    return np.array(words, np.int64), keep
+
+
+INPUTS = Field("inputs", "addresses", "of the input's samples")
+OUTPUTS = Field("outputs", "addresses", "of the output's samples")
+SAMPLES = Field("samples", "int64", "samples of the batch, for kernels of a GPU")

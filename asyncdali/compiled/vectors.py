@@ -1,0 +1,336 @@
+"""Vectors of a fixed number of lanes as values of kernels, where the compiler would not find them in a loop by itself.
+
+``lanes("float32", 16)`` gives the functions of one kind of vector. Its values know ``+ - * / & | ^ << >>`` and the comparisons. All work lane
+by lane, without contraction. LLVM makes of a vector what the processor has: 16 floats are one register of AVX-512, two of AVX2, four of
+SSE. Comparisons give vectors of truth values for ``choose``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models, register_default
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+
+I32, I64 = ir.IntType(32), ir.IntType(64)
+
+
+@cache
+def widest() -> int:
+    """Bytes of this processor's vector registers: 64 with AVX-512, 32 with AVX, else 16."""
+    features = llvm.get_host_cpu_features()
+    return 64 if features.get("avx512f") and features.get("avx512bw") else 32 if features.get("avx2") else 16
+
+
+class Vector(types.Type):
+    """Numba's type of a vector of `count` numbers of the type `element`."""
+
+    def __init__(self, element: Any, count: int):
+        self.element, self.count = element, count
+        super().__init__(f"vector({element} x {count})")
+
+    @property
+    def key(self) -> tuple[Any, int]:
+        return self.element, self.count
+
+
+_INTEGERS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
+
+
+def element_ir(element: Any) -> ir.Type:
+    """The LLVM type of a lane."""
+    if element == types.boolean:
+        return ir.IntType(1)
+    if isinstance(element, types.Float):
+        return ir.FloatType() if element.bitwidth == 32 else ir.DoubleType()
+    return _INTEGERS[element.bitwidth]
+
+
+def vector_ir(kind: Vector) -> ir.VectorType:
+    """The LLVM type of a vector."""
+    return ir.VectorType(element_ir(kind.element), kind.count)
+
+
+@register_default(Vector)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Vector):
+        super().__init__(manager, kind, vector_ir(kind))
+
+
+def splat_ir(builder: Any, value: Any, count: int) -> Any:
+    """A vector with `value` in every lane."""
+    kind = ir.VectorType(value.type, count)
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, count), [0] * count))
+
+
+def load_ir(builder: Any, address: Any, kind: ir.VectorType) -> Any:
+    """A vector from any address (an integer)."""
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
+
+
+def store_ir(builder: Any, value: Any, address: Any) -> None:
+    """Store a vector at any address (an integer)."""
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=1)
+
+
+def call_ir(builder: Any, name: str, arguments: Sequence[Any], result: ir.Type | None = None) -> Any:
+    """Call one of LLVM's own functions by its full name, ``llvm.sqrt.v8f32``, say."""
+    kind = ir.FunctionType(result or arguments[0].type, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+def first_lanes_ir(builder: Any, valid: Any, count: int) -> Any:
+    """A mask of the first `valid` (int64) of `count` lanes."""
+    kind = ir.VectorType(I64, count)
+    return builder.icmp_signed("<", ir.Constant(kind, list(range(count))), splat_ir(builder, valid, count))
+
+
+def load_some_ir(builder: Any, address: Any, valid: Any, other: Any) -> Any:
+    """The first `valid` lanes from memory, the others of the vector `other`; nothing else is read."""
+    kind = other.type
+    pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
+    name = f"llvm.masked.load.v{kind.count}{_letter(kind.element)}.p0"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [pointer.type, I32, mask.type, kind]), name)
+    return builder.call(function, [pointer, I32(1), mask, other])
+
+
+def store_some_ir(builder: Any, value: Any, address: Any, valid: Any) -> None:
+    """Store the first `valid` lanes."""
+    kind = value.type
+    pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
+    name = f"llvm.masked.store.v{kind.count}{_letter(kind.element)}.p0"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [kind, pointer.type, I32, mask.type]), name)
+    builder.call(function, [value, pointer, I32(1), mask])
+
+
+def _letter(element: ir.Type) -> str:
+    names = {ir.FloatType(): "f32", ir.DoubleType(): "f64"}
+    return names.get(element) or f"i{element.width}"
+
+
+def _largest_ir(builder: Any, value: Any, more: Callable[[Any, Any], Any]) -> Any:
+    lanes_of = [builder.extract_element(value, I32(k)) for k in range(value.type.count)]
+    while len(lanes_of) > 1:
+        pairs = zip(lanes_of[::2], lanes_of[1::2])
+        lanes_of = [builder.select(more(a, b), a, b) for a, b in pairs]
+    return lanes_of[0]
+
+
+def suffix_ir(kind: Vector) -> str:
+    """How LLVM's names end for this kind: ``v8f32``."""
+    return f"v{kind.count}{'f' if isinstance(kind.element, types.Float) else 'i'}{kind.element.bitwidth}"
+
+
+def _picked(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
+
+
+def transposed_ir(builder: Any, rows: list[Any]) -> list[Any]:
+    """The columns of as many vectors as they have lanes, 4 at least.
+
+    Squares of four are turned within 128 bits, then squares of squares: every step is one instruction of AVX and AVX-512.
+    """
+    count = len(rows)
+    for pairs, order in (((0, 1), (2, 3)), (0, 4, 1, 5)), (((0, 2), (1, 3)), (0, 1, 4, 5)):
+        low = [part + place % 4 + (count if place >= 4 else 0) for part in range(0, count, 4) for place in order]
+        high = [place + 2 for place in low]
+        turned = list(rows)
+        for first in range(0, count, 4):
+            made = []
+            for a, b in pairs:
+                x, y = rows[first + a], rows[first + b]
+                made += [_picked(builder, x, y, low), _picked(builder, x, y, high)]
+            turned[first : first + 4] = made
+        rows = turned
+    size = 4
+    while size < count:
+        upper = [c if not c & size else c - size + count for c in range(count)]
+        lower = [c + size if not c & size else c + count for c in range(count)]
+        turned = list(rows)
+        for k in range(count):
+            if not k & size:
+                turned[k] = _picked(builder, rows[k], rows[k + size], upper)
+                turned[k + size] = _picked(builder, rows[k], rows[k + size], lower)
+        rows = turned
+        size *= 2
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------------------------ operators
+
+
+def _is_float(kind: Vector) -> bool:
+    return isinstance(kind.element, types.Float)
+
+
+def _signed(kind: Vector) -> bool:
+    return isinstance(kind.element, types.Integer) and kind.element.signed
+
+
+_ARITHMETIC: dict[Any, Callable[[Any, Vector, Any, Any], Any]] = {
+    operator.add: lambda b, kind, x, y: b.fadd(x, y) if _is_float(kind) else b.add(x, y),
+    operator.sub: lambda b, kind, x, y: b.fsub(x, y) if _is_float(kind) else b.sub(x, y),
+    operator.mul: lambda b, kind, x, y: b.fmul(x, y) if _is_float(kind) else b.mul(x, y),
+    operator.truediv: lambda b, kind, x, y: b.fdiv(x, y),
+    operator.and_: lambda b, kind, x, y: b.and_(x, y),
+    operator.or_: lambda b, kind, x, y: b.or_(x, y),
+    operator.xor: lambda b, kind, x, y: b.xor(x, y),
+    operator.lshift: lambda b, kind, x, y: b.shl(x, y),
+    operator.rshift: lambda b, kind, x, y: b.ashr(x, y) if _signed(kind) else b.lshr(x, y),
+}
+_COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!="}
+
+
+def _compare_ir(builder: Any, kind: Vector, symbol: str, x: Any, y: Any) -> Any:
+    if _is_float(kind):
+        return builder.fcmp_unordered(symbol, x, y) if symbol == "!=" else builder.fcmp_ordered(symbol, x, y)
+    return builder.icmp_signed(symbol, x, y) if _signed(kind) else builder.icmp_unsigned(symbol, x, y)
+
+
+def _declare(symbol: Any, lower: Callable[[Any, Vector, Any, Any], Any], truth: bool) -> None:
+    @infer_global(symbol)
+    class _Operation(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) != 2 or kws or args[0] != args[1] or not isinstance(args[0], Vector):
+                return None
+            return signature(Vector(types.boolean, args[0].count) if truth else args[0], *args)
+
+    @lower_builtin(symbol, Vector, Vector)
+    def _lowered(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return lower(builder, sig.args[0], *args)
+
+
+def _comparison(text: str) -> Callable[[Any, Vector, Any, Any], Any]:
+    return lambda builder, kind, x, y: _compare_ir(builder, kind, text, x, y)
+
+
+for _symbol, _lower in _ARITHMETIC.items():
+    _declare(_symbol, _lower, False)
+for _symbol, _text in _COMPARISONS.items():
+    _declare(_symbol, _comparison(_text), True)
+
+
+# ------------------------------------------------------------------------------------------------------------------ functions
+
+
+def _convert_ir(builder: Any, value: Any, source: Vector, target: Vector) -> Any:
+    kind = vector_ir(target)
+    if _is_float(source) and _is_float(target):
+        same = source.element == target.element
+        return value if same else (builder.fpext if target.element.bitwidth == 64 else builder.fptrunc)(value, kind)
+    if _is_float(source):
+        return (builder.fptosi if _signed(target) else builder.fptoui)(value, kind)
+    if _is_float(target):
+        return (builder.sitofp if _signed(source) else builder.uitofp)(value, kind)
+    bits = 1 if source.element == types.boolean else source.element.bitwidth
+    if bits < target.element.bitwidth:
+        return (builder.sext if _signed(source) else builder.zext)(value, kind)
+    return value if bits == target.element.bitwidth else builder.trunc(value, kind)
+
+
+class Lanes:
+    """The functions of vectors of `count` numbers of `dtype`, for kernels.
+
+    ``load(address)``, ``store(address, v)``, the same of the first lanes only: ``load_some(address, valid, other)``,
+    ``store_some(address, v, valid)``; ``splat(x)``, ``choose(mask, a, b)``, ``smaller(a, b)`` and ``larger(a, b)`` (`b` where one is not a
+    number), ``largest(v)`` of the lanes, ``total(v)`` of integer lanes; of floats ``sqrt``, ``floor``, ``trunc``, ``absolute`` and
+    ``fma(a, b, c)``, which rounds once.
+    """
+
+    def __init__(self, dtype: Any, count: int):
+        self.kind = Vector(from_dtype(np.dtype(dtype)), count)
+        self.bytes = np.dtype(dtype).itemsize * count
+        self.count = count
+        kind, shape, element = self.kind, vector_ir(self.kind), self.kind.element
+        mask = Vector(types.boolean, count)
+        name = suffix_ir(kind)
+
+        def made(result: Any, arguments: tuple[Any, ...], lower: Callable[..., Any]) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                value = lower(builder, *args)
+                return context.get_dummy_value() if result == types.void else value
+
+            return function_of(result(*arguments), codegen)
+
+        self.load = made(kind, (types.int64,), lambda b, at: load_ir(b, at, shape))
+        self.store = made(types.void, (types.int64, kind), lambda b, at, v: store_ir(b, v, at))
+        self.splat = made(kind, (element,), lambda b, x: splat_ir(b, x, count))
+        self.choose = made(kind, (mask, kind, kind), lambda b, m, x, y: b.select(m, x, y))
+        less, more = ("<", ">")
+        self.smaller = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, less, x, y), x, y))
+        self.larger = made(kind, (kind, kind), lambda b, x, y: b.select(_compare_ir(b, kind, more, x, y), x, y))
+        self.load_some = made(kind, (types.int64, types.int64, kind), load_some_ir)
+        self.store_some = made(types.void, (types.int64, kind, types.int64), lambda b, at, v, valid: store_some_ir(b, v, at, valid))
+        scalar = Vector(element, 1)
+        self.largest = made(element, (kind,), lambda b, v: _largest_ir(b, v, lambda x, y: _compare_ir(b, scalar, ">", x, y)))
+        if isinstance(element, types.Float):
+            self.sqrt = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.sqrt.{name}", [v]))
+            self.floor = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.floor.{name}", [v]))
+            self.trunc = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.trunc.{name}", [v]))
+            self.fma = made(kind, (kind, kind, kind), lambda b, x, y, z: call_ir(b, f"llvm.fma.{name}", [x, y, z]))
+            self.absolute = made(kind, (kind,), lambda b, v: call_ir(b, f"llvm.fabs.{name}", [v]))
+        else:
+            self.total = made(element, (kind,), lambda b, v: call_ir(b, f"llvm.vector.reduce.add.{name}", [v], element_ir(element)))
+
+    def converted(self, target: Lanes) -> Any:
+        """``convert(v)`` from these lanes to those of `target`, as LLVM's conversions (floats to integers must be in range)."""
+        source, to = self.kind, target.kind
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return _convert_ir(builder, args[0], source, to)
+
+        return function_of(to(source), codegen)
+
+    def bits_as(self, target: Lanes) -> Any:
+        """``view(v)``: the same bits as lanes of `target`, which are as wide."""
+        to = target.kind
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], vector_ir(to))
+
+        return function_of(to(self.kind), codegen)
+
+
+_BY_COUNT = {
+    1: lambda sig, code: lambda typingctx, a: (sig, code),
+    2: lambda sig, code: lambda typingctx, a, b: (sig, code),
+    3: lambda sig, code: lambda typingctx, a, b, c: (sig, code),
+    4: lambda sig, code: lambda typingctx, a, b, c, d: (sig, code),
+    5: lambda sig, code: lambda typingctx, a, b, c, d, e: (sig, code),
+    6: lambda sig, code: lambda typingctx, a, b, c, d, e, f: (sig, code),
+}
+
+
+def function_of(sig: Any, codegen: Callable[..., Any]) -> Any:
+    """A function for kernels with one signature, made of LLVM instructions by `codegen`; arguments are converted to its types."""
+    return intrinsic(_BY_COUNT[len(sig.args)](sig, codegen))
+
+
+@cache
+def lanes(dtype: str, count: int) -> Lanes:
+    """The shared :class:`Lanes` of a kind."""
+    return Lanes(np.dtype(dtype), count)
+
+
+def _prefetch_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, I32, I32, I32])
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, I32(0), I32(3), I32(1)])
+    return context.get_dummy_value()
+
+
+prefetch = function_of(types.void(types.int64), _prefetch_ir)
+"""``prefetch(address)``: a hint that this cache line will be read; any address is allowed."""

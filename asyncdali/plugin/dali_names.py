@@ -1,0 +1,172 @@
+"""Names with an underscore that programs written for DALI read, set or call on an iterator, although DALI does not document them.
+
+Copies of its `__next__` ask, one after the other, for `_first_batch`, `_get_outputs`, `_schedule_runs`, `_advance_and_check_drop_last`
+and `_remove_padded`.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from .epochs import LastBatchPolicy, ReaderEpochs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..pipeline import Pipeline
+    from ..runtime.session import Mark
+    from .epochs import OpenEpochs
+
+
+class DaliNames:
+    """Base of :class:`~asyncdali.plugin.base_iterator.BaseIterator`."""
+
+    _pipes: list[Pipeline]
+    _epochs: OpenEpochs
+    _ready: list[Any] | None
+    _marks: list[Mark] | None
+    _first_value: Any = None
+    """A batch that was set as `_first_batch`, or the prepared one after it was looked at there."""
+    _ever_consumed: bool = False
+    """Whether a batch was taken."""
+
+    if TYPE_CHECKING:
+        @property
+        def size(self) -> int: ...
+
+        batch_size: int
+        output_map: list[str]
+        _policy: LastBatchPolicy
+        _padded: bool
+        _resets_itself: bool
+        _checkpointing: bool
+        _reader_name: str | None
+        _used: bool
+
+        def _take(self) -> list[Any]: ...
+        def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any: ...
+        def _check_full(self, results: list[Any]) -> None: ...
+        def _end(self) -> None: ...
+
+    # --- arguments
+
+    _size = property(lambda self: self.size, doc="As `size`.")
+    _num_gpus = property(lambda self: len(self._pipes), doc="The number of pipelines.")
+    _output_categories = property(lambda self: set(self.output_map), doc="The names of the outputs.")
+    _auto_reset = property(lambda self: "yes" if self._resets_itself else "no", doc='"yes" or "no".')
+    _last_batch_policy = property(lambda self: self._policy, doc="As given.")
+    _enable_checkpointing = property(lambda self: self._checkpointing, doc="That of the pipelines.")
+
+    @property
+    def _last_batch_padded(self) -> bool:
+        """Whether the last batch of an epoch is padded, by the reader or as the argument says."""
+        return self._reader().padded if self._reader_name is not None else self._padded
+
+    # --- with `reader_name`; AttributeError without
+
+    def _reader(self) -> ReaderEpochs:
+        if not isinstance(self._epochs, ReaderEpochs):
+            raise AttributeError(f"only a {type(self).__name__} with `reader_name` has shards")
+        return self._epochs
+
+    _is_stick_to_shard = property(lambda self: self._reader().sticks, doc="Whether the readers stay with their shards.")
+    _shards_num = property(lambda self: len(self._reader().shards), doc="The number of shards.")
+    _size_no_pad = property(lambda self: sum(self._reader().shards), doc="Samples of the data set.")
+    _shards_id = property(lambda self: np.array(self._reader().current_ids()), doc="The shard of each pipeline in this epoch.")
+    _shard_sizes_per_gpu_initial = property(lambda self: np.array(self._reader().shards), doc="Samples of all shards.")
+
+    @property
+    def _shard_sizes_per_gpu(self) -> np.ndarray:
+        """Samples of the current shards of readers that began with shard 0, 1, ...; in the order of all shards, unless batches run into
+        the next epoch."""
+        reader = self._reader()
+        return np.array(reader.current_sizes() if reader.continues else reader.shards)
+
+    @property
+    def _counter_per_gpu(self) -> np.ndarray:
+        """How many samples of these shards the epoch before has delivered."""
+        return np.array(self._reader().ahead)
+
+    # --- where the iterator is
+
+    @property
+    def _counter(self) -> int:
+        """Samples that were taken in this epoch, the prepared batch among them; with `reader_name` those of one pipeline."""
+        return self._epochs.counter + (self._epochs.step if self._ready is not None else 0)
+
+    @_counter.setter
+    def _counter(self, value: int) -> None:
+        self._epochs.counter = int(value) - (self._epochs.step if self._ready is not None else 0)
+
+    @property
+    def _ever_scheduled(self) -> bool:
+        """Whether the pipelines were started."""
+        return any(pipe._session is not None and pipe._session.producer.launched > 0 for pipe in self._pipes)
+
+    @property
+    def _first_batch(self) -> Any:
+        """The prepared batch, as `next` returns it; None if there is none.
+
+        None may be set, by those who have taken it, or a batch that `next` is to return first.
+        """
+        if self._first_value is None and self._ready is not None:
+            self._first_value = self._delivered(self._ready, copy.copy(self._epochs).advance())
+        return self._first_value
+
+    @_first_batch.setter
+    def _first_batch(self, batch: Any) -> None:
+        if self._ready is not None:  # it was taken
+            self._taken()
+            self._epochs.advance()
+        self._first_value = batch
+
+    def _taken(self) -> None:
+        """A batch goes to the consumer."""
+        self._used = self._ever_consumed = True
+        self._ready = self._marks = self._first_value = None
+
+    # --- the steps of `next`
+
+    def _get_outputs(self) -> list[Any]:
+        """The next outputs of every pipeline, a tuple for each: the prepared batch, if nobody took it. StopIteration at the end of the
+        epoch, before a batch that is to be dropped."""
+        return self._take()
+
+    def _schedule_runs(self, release_outputs: bool = True) -> None:
+        """Queue iterations where nothing is queued; the pipelines queue the next one when outputs are taken. Outputs stay valid as long as
+        they are referenced, also with `release_outputs`."""
+        for pipe in self._pipes:
+            if pipe._session is not None and not pipe._session.in_flight:
+                pipe._launch(pipe._session)
+
+    def _advance_and_check_drop_last(self, dry_run: bool = False, end_iteration: bool = True) -> bool:
+        """Count the batch that `_get_outputs` returned. With `dry_run` nothing is counted.
+
+        Returns whether the next batch of the epoch is to be dropped. `end_iteration` has no effect: a batch that is to be dropped is never
+        returned.
+        """
+        epochs = self._epochs
+        if not dry_run:
+            epochs.advance()
+        return self._policy is LastBatchPolicy.DROP and epochs.full_batches and self._counter + epochs.step > self.size
+
+    def _remove_padded(self) -> tuple[Any, Any]:
+        """(which pipelines' batches have samples that do not belong to the epoch, how many samples of their shards were left before the
+        batch): arrays, for PARTIAL with `reader_name`; else (False, -1)."""
+        if self._policy is not LastBatchPolicy.PARTIAL or self._reader_name is None:
+            return False, -1
+        left = np.array(self._reader().left_before_last())
+        return left < self.batch_size, left
+
+    def _end_iteration(self) -> NoReturn:
+        """End the epoch: StopIteration."""
+        self._end()
+        raise AssertionError("`_end` always raises")
+
+    def _check_batch_size(self, outs: Sequence[Any]) -> None:
+        """ValueError if batches have other sizes than `batch_size`, where all must have it."""
+        if self._epochs.full_batches:
+            self._check_full(list(outs))

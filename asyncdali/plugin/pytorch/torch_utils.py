@@ -1,0 +1,7 @@
+"""Between the tensors of pipelines and torch's, where DALI has it: ``plugin.pytorch.torch_utils``."""
+
+from __future__ import annotations
+
+from .convert import feed_ndarray, to_torch_tensor, to_torch_type
+
+__all__ = ["feed_ndarray", "to_torch_tensor", "to_torch_type"]

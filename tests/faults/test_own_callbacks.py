@@ -1,0 +1,264 @@
+"""A pipeline's methods called from functions that it calls itself: RuntimeError at once, and nothing of its data is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of
+
+from asyncdali import Pipeline, fn, pipeline_def
+
+LENGTH = 5
+
+
+def batch(k):
+    return np.int32([[k], [k], [k]])
+
+
+CALLS = {
+    "run": lambda pipe: pipe.run(),
+    "run_async": lambda pipe: pipe.run_async().send(None),
+    "schedule_run": lambda pipe: pipe.schedule_run(),
+    "outputs": lambda pipe: pipe.outputs(),
+    "share_outputs": lambda pipe: pipe.share_outputs(),
+    "release_outputs": lambda pipe: pipe.release_outputs(),
+    "feed_input": lambda pipe: pipe.feed_input("pushed", batch(0)),
+    "checkpoint": lambda pipe: pipe.checkpoint(),
+    "reset": lambda pipe: pipe.reset(),
+    "close": lambda pipe: pipe.close(),
+    "build": lambda pipe: pipe.build(),
+    "start_py_workers": lambda pipe: pipe.start_py_workers(),
+    "epoch": lambda pipe: next(pipe.epoch()),
+    "deserialize_and_build": lambda pipe: pipe.deserialize_and_build(b""),
+}
+
+
+def called(meddle):
+    def source(k):
+        meddle(k)
+        if k >= LENGTH:
+            raise StopIteration
+        return batch(k)
+
+    return fn.external_source(source)
+
+
+def generator(meddle):
+    def source():
+        for k in range(LENGTH):
+            meddle(k)
+            yield batch(k)
+
+    return fn.external_source(source)
+
+
+def awaited(meddle):
+    async def source(k):
+        meddle(k)
+        if k >= LENGTH:
+            raise StopAsyncIteration
+        return batch(k)
+
+    return fn.external_source(source)
+
+
+def function(meddle):
+    def look(sample):
+        meddle(int(sample[0]))
+        return sample
+
+    return fn.python_function(called(lambda k: None), function=look)
+
+
+def function_of_batches(meddle):
+    def look(samples):
+        meddle(int(samples[0][0]))
+        return samples
+
+    return fn.python_function(called(lambda k: None), function=look, batch_processing=True)
+
+
+GRAPHS = {graph.__name__: graph for graph in (called, generator, awaited, function, function_of_batches)}
+
+
+def synchronously(pipe):
+    found = []
+    while True:
+        try:
+            found.append(pipe.run()[0].as_array()[0, 0])
+        except StopIteration:
+            return found
+
+
+def in_coroutines(pipe):
+    async def all_of_them():
+        return [outputs[0].as_array()[0, 0] async for outputs in pipe]
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("consume", [synchronously, in_coroutines])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_callback_that_calls_its_own_pipeline_gets_an_error_and_nothing_is_lost(call, graph, consume):
+    refused = []
+
+    def meddle(k):
+        if k == 2:
+            with pytest.raises(RuntimeError, match="very pipeline|built already") as error:
+                CALLS[call](pipe)
+            refused.append(str(error.value))
+
+    pipe = pipeline_of(lambda: GRAPHS[graph](meddle), enable_checkpointing=graph not in ("generator",))
+    assert consume(pipe) == list(range(LENGTH))
+    assert refused
+    pipe.close()
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_an_error_that_the_callback_does_not_catch_reaches_the_user(graph):
+    pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: pipe.run()), prefetch_queue_depth=1)
+    with pytest.raises(RuntimeError, match=r"run\(\) was called from a function that this very pipeline calls"):
+        pipe.run()
+    pipe.close()
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_other_pipelines_can_be_used_in_callbacks(graph):
+    inner = pipeline_of(lambda: (fn.external_source(lambda k: batch(10 * k)), fn.external_source(name="pushed")), enable_checkpointing=True)
+    found = []
+
+    def use(k):
+        if k == len(found):  # once for each batch, whether it is asked by samples or by batches
+            inner.feed_input("pushed", batch(k))
+            if not found:
+                inner.feed_input("pushed", batch(k))
+            found.append(int(inner.run()[0].as_array()[0, 0]))
+            assert inner.checkpoint()
+
+    pipe = pipeline_of(lambda: GRAPHS[graph](use))
+    inner.feed_input("pushed", batch(0))
+    assert synchronously(pipe)[:LENGTH] == list(range(LENGTH))
+    assert found[:LENGTH] == [0, 10, 20, 30, 40]
+    pipe.close()
+    inner.close()
+
+
+def test_a_coroutine_of_a_source_can_await_another_pipeline():
+    inner = pipeline_of(lambda: awaited(lambda k: None))
+
+    async def source(k):
+        if k >= LENGTH:
+            raise StopAsyncIteration
+        return (await inner.run_async())[0].as_array() + 1
+
+    pipe = pipeline_of(lambda: fn.external_source(source))
+    assert synchronously(pipe) == [1, 2, 3, 4, 5]
+    pipe.close()
+    inner.close()
+
+
+def test_a_coroutine_of_a_source_that_blocks_the_event_loop_of_all_sources_gets_an_error():
+    inner = pipeline_of(lambda: awaited(lambda k: None))
+
+    async def source(k):
+        return inner.run()[0].as_array()
+
+    pipe = pipeline_of(lambda: fn.external_source(source))
+    with pytest.raises(RuntimeError, match="await pipeline.run_async"):
+        pipe.run()
+    pipe.close()
+    inner.close()
+
+
+@pytest.mark.parametrize("call", sorted(set(CALLS) - {"feed_input", "deserialize_and_build"}))
+def test_the_legacy_hook_may_feed_and_nothing_else(call):
+    class Hooked(Pipeline):
+        fed = 0
+
+        def iter_setup(self):
+            with pytest.raises(RuntimeError, match="very pipeline"):
+                CALLS[call](self)
+            self.feed_input("pushed", batch(self.fed))
+            self.fed += 1
+
+    pipe = Hooked(batch_size=3, num_threads=1, enable_checkpointing=True)
+    with pipe:
+        pipe.set_outputs(fn.external_source(name="pushed"))
+    assert [pipe.run()[0].as_array()[0, 0] for _ in range(3)] == [0, 1, 2]
+    pipe.close()
+
+
+@pytest.mark.parametrize("call", sorted(set(CALLS) - {"deserialize_and_build"}))
+def test_the_graph_function_of_a_pipeline_that_is_being_built(call):
+    class Meddling(Pipeline):
+        def define_graph(self):
+            with pytest.raises(RuntimeError, match="very pipeline"):
+                CALLS[call](self)
+            return fn.external_source(batch)
+
+    pipe = Meddling(batch_size=3, num_threads=1, enable_checkpointing=True)
+    assert pipe.run()[0].as_array()[0, 0] == 0
+    pipe.close()
+
+
+def test_a_compiled_function_that_returns_to_the_interpreter():
+    numba = pytest.importorskip("numba")
+    from asyncdali.plugin.numba.fn.experimental import numba_function
+    from asyncdali.types import INT32
+
+    refused = []
+
+    def meddle():
+        for call in ("run", "close", "feed_input"):
+            with pytest.raises(RuntimeError, match="very pipeline"):
+                CALLS[call](pipe)
+            refused.append(call)
+
+    @numba.njit
+    def setup(outs, ins):
+        with numba.objmode():
+            meddle()
+        for k in range(len(outs[0])):
+            outs[0][k][0] = ins[0][k][0]
+
+    def run(out, given):
+        out[:] = given
+
+    options = {"run_fn": run, "setup_fn": setup, "in_types": [INT32], "ins_ndim": [1], "out_types": [INT32], "outs_ndim": [1]}
+    globals()["meddle"] = meddle
+    pipe = pipeline_of(lambda: numba_function(fn.external_source(batch), **options))
+    assert pipe.run()[0].as_array()[0, 0] == 0
+    assert refused[:3] == ["run", "close", "feed_input"]
+    pipe.close()
+
+
+def test_the_last_reference_may_go_in_a_callback():
+    """Closing is refused there; being dropped is not."""
+    others = [pipeline_of(lambda: fn.external_source(batch))]
+    others[0].run()
+    pipe = pipeline_of(lambda: called(lambda k: others.clear()))
+    assert synchronously(pipe) == list(range(LENGTH))
+    pipe.close()
+
+
+@pytest.mark.parametrize("call", ["run", "close", "reset"])
+def test_debug_mode(call):
+    refused = []
+
+    def source(k):
+        with pytest.raises(RuntimeError, match="very pipeline"):
+            CALLS[call](pipe)
+        refused.append(k)
+        return batch(k)
+
+    @pipeline_def(batch_size=3, num_threads=1, debug=True)
+    def graph():
+        return fn.external_source(source)
+
+    pipe = graph()
+    assert [pipe.run()[0].as_array()[0, 0] for _ in range(3)] == [0, 1, 2]
+    assert refused == [0, 1, 2]
+    pipe.close()

@@ -1,0 +1,104 @@
+"""Mutated JPEGs through our own decoder: it gives libjpeg-turbo's pixels or hands over, and touches no memory but its own.
+
+Files, pixels and work area end at pages that nobody may touch, so a step outside ends the process.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from helpers.images import encode, encode_cv, jpeg_blocks, picture
+from helpers.jpegs import Decoders
+
+from asyncdali.operators.decode import jpeg_kernels as kernels
+
+_LARGEST = 1 << 18
+"""Pixels of a mutated file that are still decoded: what is larger takes only time."""
+
+
+def seeds(sampling: str) -> list[bytes]:
+    """Small files of one sampling: smooth, noisy, with restart markers, with tables of their own, progressive."""
+    if sampling == "grey":
+        blocks, grey = [(1, 1)], picture(40, 51, 1)
+        files = [encode(grey, "JPEG", quality=q, optimize=q == 60) for q in (30, 60, 95)]
+        files += [encode_cv(grey, ".jpg", [cv2.IMWRITE_JPEG_RST_INTERVAL, 2])]
+        files += [encode(grey, "JPEG", progressive=True)]
+    else:
+        rgb = picture(40, 51)
+        factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")
+        blocks = [{"444": (1, 1), "422": (2, 1), "420": (2, 2), "440": (1, 2)}[sampling], (1, 1), (1, 1)]
+        files = []
+        for more in ([cv2.IMWRITE_JPEG_OPTIMIZE, 1], [cv2.IMWRITE_JPEG_RST_INTERVAL, 2], [cv2.IMWRITE_JPEG_PROGRESSIVE, 1], []):
+            for quality in (40, 97):
+                files.append(encode_cv(rgb, ".jpg", [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor, cv2.IMWRITE_JPEG_QUALITY, quality, *more]))
+    return [*files, jpeg_blocks(37, 29, blocks), jpeg_blocks(33, 21, blocks, restart=3)]
+
+
+def mutated(data: bytes, rng: np.random.Generator) -> bytes:
+    """Damage in the headers or the entropy-coded data."""
+    out = bytearray(data)
+    scan = data.index(b"\xff\xda")
+    kind = rng.integers(8)
+    if kind <= 1:  # bits of the data
+        for _ in range(int(rng.integers(1, 4))):
+            out[rng.integers(scan, len(out))] ^= 1 << int(rng.integers(8))
+    elif kind == 2:  # bytes of the data
+        for _ in range(int(rng.integers(1, 6))):
+            out[rng.integers(scan, len(out))] = int(rng.choice([0, 0xFF, 0xD0, 0xD9, int(rng.integers(256))]))
+    elif kind == 3:  # a header
+        for _ in range(int(rng.integers(1, 4))):
+            out[rng.integers(2, scan + 14)] = int(rng.integers(256))
+    elif kind == 4:  # a bit of a header
+        out[rng.integers(2, scan + 14)] ^= 1 << int(rng.integers(8))
+    elif kind == 5:
+        del out[int(rng.integers(scan, len(out))) :]
+    elif kind == 6:  # a piece taken out or doubled
+        a, b = sorted(int(v) for v in rng.integers(scan, len(data), 2))
+        out = bytearray(data[:a] + data[b:] if rng.random() < 0.5 else data[:b] + data[a:])
+    else:  # a marker
+        at = int(rng.integers(scan, len(out)))
+        out[at:at] = bytes([0xFF, int(rng.choice([*range(0xD0, 0xDA), 0xC4, 0xDA, 0xFE, 0xFF, 1]))])
+    return bytes(out)
+
+
+def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
+    """(files that our decoder decoded, files handed over) of `count` mutated ones; asserts that those decoded are libjpeg-turbo's."""
+    rng, files, decoders = np.random.default_rng(seed), seeds(sampling), Decoders()
+    decoded = over = 0
+    for k in range(count):
+        data = mutated(files[rng.integers(len(files))], rng)
+        header = decoders.header(data)
+        found, width, height, components = (int(value) for value in header[:4])
+        if found != kernels.IS_JPEG or components not in (1, 3) or not 0 < width * height <= _LARGEST:
+            continue
+        place = None
+        if rng.random() < 0.5:
+            x, y = int(rng.integers(width)), int(rng.integers(height))
+            place = (x, y, int(rng.integers(1, width - x + 1)), int(rng.integers(1, height - y + 1)))
+        channels = 1 if rng.random() < 0.2 else 3
+        image = decoders.ours(data, place, channels)
+        if image is None:
+            over += 1
+            continue
+        decoded += 1
+        expected = decoders.turbos(data, place, channels)
+        assert expected is not None, (sampling, seed, k)
+        assert np.array_equal(image, expected), (sampling, seed, k)
+    return decoded, over
+
+
+SAMPLINGS = ["420", "444", "422", "440", "grey"]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_mutated_files_quick(sampling):
+    decoded, over = fuzz(sampling, 1500, 1)
+    assert decoded > 100 and over > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_mutated_files(sampling):
+    decoded, over = fuzz(sampling, 100_000, 2)
+    assert decoded > 10_000 and over > 10_000

@@ -1,0 +1,94 @@
+"""Our own JPEG decoder beside libjpeg-turbo, in memory that lies before pages nobody may touch."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+
+from asyncdali.operators.decode import jpeg_kernels as kernels
+from asyncdali.operators.decode import jpeg_library
+from asyncdali.operators.decode.jpeg import progressive
+from asyncdali.operators.decode.jpeg import window as own
+
+_PAGE = mmap.PAGESIZE
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class Guarded:
+    """Memory of up to `size` bytes whose end, and whose page before the begin, must not be touched."""
+
+    def __init__(self, size: int):
+        self.size = -(-size // _PAGE) * _PAGE
+        self._map = mmap.mmap(-1, self.size + 2 * _PAGE)
+        self._all = np.frombuffer(self._map, np.uint8)
+        self._start = self._all.ctypes.data
+        for page in (self._start, self._start + _PAGE + self.size):
+            if _libc.mprotect(page, _PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):
+                raise OSError(ctypes.get_errno(), "mprotect")
+
+    def last(self, size: int, align: int = 1) -> np.ndarray:
+        """The last `size` bytes before the guard page, aligned downwards."""
+        begin = (_PAGE + self.size - size) // align * align
+        return self._all[begin : begin + size]
+
+
+class Decoders:
+    """Both decoders with memory for files, windows and work of up to so many bytes."""
+
+    def __init__(self, file_bytes: int = 1 << 20, pixel_bytes: int = 1 << 22, work_bytes: int = 1 << 23):
+        self._table = jpeg_library.function_table()
+        assert self._table is not None
+        self._file, self._pixels, self._work = Guarded(file_bytes), Guarded(pixel_bytes), Guarded(work_bytes)
+        self._constants = own.constants()
+
+    def header(self, data: bytes) -> np.ndarray:
+        """What the header scan finds: int64[HEADER_FIELDS]."""
+        array = np.frombuffer(data or b"\0", np.uint8)
+        return kernels.read_headers(np.array([array.ctypes.data]), np.array([len(data)]))[0][0]
+
+    def ours(
+        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, room: int | None = None
+    ) -> np.ndarray | None:
+        """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over."""
+        header = self.header(data)
+        width, height, components = (int(value) for value in header[1:4])
+        x, y, w, h = place or (0, 0, width, height)
+        file = self._file.last(len(data))
+        file[:] = np.frombuffer(data, np.uint8)
+        out = self._pixels.last(w * h * channels)
+        out[:] = 0x5A
+        room = int(own.room_for(len(data), width)) if room is None else room
+        work = self._work.last(room, 64)
+        request = np.array(
+            [
+                file.ctypes.data, len(data), out.ctypes.data, x, y, w, h, width, height, components, channels, bgr, work.ctypes.data, room,
+                self._constants.ctypes.data, progressive.decode_scans.address,
+            ],
+            np.int64,
+        )  # fmt: skip
+        if own.decode_window(request.ctypes.data) != 0:
+            return None
+        return out.reshape(h, w, channels).copy()
+
+    def turbos(
+        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False
+    ) -> np.ndarray | None:
+        """The same by libjpeg-turbo alone; None if it refuses."""
+        header = self.header(data)
+        width, height, components = (int(value) for value in header[1:4])
+        x, y, w, h = place or (0, 0, width, height)
+        array = np.frombuffer(data, np.uint8)
+        out = np.full((h, w, channels), 0xA5, np.uint8)
+        size, offset = kernels.scratch_bytes(width * channels, 0)
+        scratch, text = np.zeros(size, np.uint8), np.zeros(256, np.uint8)
+        geometry = np.array([kernels.JPEG, x, y, w, h, width, height, 1, header[5], channels, components], np.int64)
+        pointers = np.array([array.ctypes.data, len(data), out.ctypes.data], np.int64)
+        at = pointers.ctypes.data
+        context = kernels.context_of(
+            self._table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset
+        )
+        thread = np.array([scratch.ctypes.data, size, text.ctypes.data, text.size], np.int64)
+        return out if kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0 else None

@@ -1,0 +1,31 @@
+"""A place in a reader's order of samples that moves on: for tests that go through an order batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncdali.readers.order import OrderPosition, SampleOrder
+
+
+class Cursor:
+    """An order of `count` samples in batches of `batch_size`, and where it is; `options` are those of :class:`SampleOrder`."""
+
+    def __init__(self, count: int, batch_size: int, *args: Any, **options: Any):
+        self.order, self.batch_size = SampleOrder(count, *args, **options), batch_size
+        self.position: OrderPosition = self.order.start
+
+    def next_batch(self) -> np.ndarray:
+        return self.take(self.batch_size)
+
+    def take(self, samples: int) -> np.ndarray:
+        indices, self.position = self.order.take(self.position, samples)
+        return indices
+
+    def restore(self, position: Sequence[int]) -> None:
+        self.position = self.order.checked(position)
+
+    def meta(self) -> dict[str, int]:
+        return self.order.meta()

@@ -1,0 +1,149 @@
+"""Names with an underscore that programs written for DALI use: of pipelines, and of iterators (see test_dali_names_parity.py)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.pipelines import pipeline_of
+
+from asyncdali import Pipeline, fn, pipeline_def, types
+
+
+def numbers(count=6):
+    """A pipeline whose batches count from 0, and the iterations that its source was asked for."""
+    asked = []
+
+    def source(iteration):
+        asked.append(iteration)
+        if iteration >= count:
+            raise StopIteration
+        return [np.full(1, iteration)] * 2
+
+    return pipeline_of(lambda: fn.external_source(source), batch_size=2, prefetch_queue_depth=3), asked
+
+
+def value(outputs):
+    return int(np.array(outputs[0].at(0))[0])
+
+
+def test_prefetch_fills_the_queue():
+    pipe, asked = numbers(20)
+    with pipe:
+        assert pipe._prefetch() is None
+        assert asked == [0, 1, 2]
+        pipe._prefetch()
+        assert asked == [0, 1, 2, 3, 4, 5]
+        assert [value(pipe.run()) for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_prefetch_then_outputs():
+    pipe, _ = numbers(5)
+    with pipe:
+        pipe._prefetch()
+        found = []
+        for _ in range(5):
+            found.append(value(pipe.outputs()))
+            pipe.schedule_run()
+        assert found == [0, 1, 2, 3, 4]
+        with pytest.raises(StopIteration):
+            pipe.outputs()
+
+
+def test_prefetch_at_the_end_of_the_data_ends():
+    pipe, asked = numbers(2)
+    with pipe:
+        pipe._prefetch()
+        pipe._prefetch()
+        assert asked == [0, 1, 2]
+        assert [value(pipe.run()) for _ in range(2)] == [0, 1]
+        with pytest.raises(StopIteration):
+            pipe.run()
+
+
+def test_places_in_epochs():
+    pipe, _ = numbers(2)
+    with pipe:
+        for epoch in range(3):
+            assert (pipe._first_iter, pipe._last_iter) == (True, False)
+            assert (pipe._consumer_iter, pipe._consumer_epoch_idx, pipe._epoch_idx) == (0, epoch, epoch)
+            pipe.run()
+            assert (pipe._first_iter, pipe._last_iter) == (False, True)  # the queue is deeper than the data
+            assert (pipe._consumer_iter, pipe._consumer_epoch_idx) == (1, epoch)
+            pipe.run()
+            with pytest.raises(StopIteration):
+                pipe.run()
+            pipe.reset()
+
+
+def test_options_and_the_graph():
+    pipe, _ = numbers()
+    unbuilt = (pipe._pipe, pipe._ops, pipe._names_and_devices, pipe._num_outputs, pipe._py_pool, pipe._py_graph_built)
+    assert unbuilt == (None, None, None, None, None, False)
+    pipe.build()
+    with pipe:
+        assert (pipe._max_batch_size, pipe._num_threads, pipe._device_id, pipe._seed, pipe._prefetch_queue_depth) == (2, 2, None, 1, 3)
+        assert (pipe._exec_pipelined, pipe._exec_async, pipe._exec_dynamic, pipe._exec_separated) == (True, True, True, False)
+        assert (pipe._cpu_queue_size, pipe._gpu_queue_size, pipe._py_num_workers) == (3, 3, 1)
+        assert pipe._pipe is not None and pipe._py_graph_built and pipe._num_outputs == 1
+        assert pipe._names_and_devices == [("__ExternalSource_0", "cpu")]
+        assert [instance.schema.name for instance in pipe._ops] == ["external_source"]
+
+
+def constant():
+    return pipeline_of(lambda: fn.random.uniform(), batch_size=2)
+
+
+def test_settings_before_building_act():
+    pipe = constant()
+    pipe._max_batch_size, pipe._num_threads, pipe._device_id = 5, 1, None
+    with pipe:
+        assert len(pipe.run()[0]) == 5
+        assert (pipe.max_batch_size, pipe.num_threads) == (5, 1)
+    wrong = constant()
+    wrong._num_threads = 0
+    with pytest.raises(ValueError, match="num_threads"):
+        wrong.build()
+
+
+def test_settings_of_a_built_pipeline_change_what_it_reports():
+    with constant() as pipe:
+        pipe.build()
+        pipe._max_batch_size, pipe._num_threads, pipe._device_id = 7, 9, 3
+        assert (pipe.max_batch_size, pipe.num_threads, pipe.device_id) == (7, 9, 3)
+        assert len(pipe.run()[0]) == 2
+
+
+def test_settings_in_debug_mode():
+    @pipeline_def(batch_size=2, num_threads=1, debug=True)
+    def graph():
+        return fn.random.uniform()
+
+    pipe = graph()
+    pipe._max_batch_size = 4
+    assert len(pipe.run()[0]) == 4
+    pipe._max_batch_size = 9
+    assert pipe.max_batch_size == 9 and len(pipe.run()[0]) == 4
+
+
+def test_the_pool_of_parallel_sources():
+    with pipeline_of(lambda: fn.external_source(one, parallel=True, batch=False), batch_size=1) as pipe:
+        assert pipe._py_pool is None
+        pipe.build()
+        assert pipe._py_pool is not None
+
+
+def one(info):
+    return np.zeros(1)
+
+
+def test_a_scope_of_calls_of_one_kind():
+    with constant() as pipe:
+        with pipe._check_api_type_scope(types.PipelineAPIType.ITERATOR):
+            pipe.schedule_run()
+            assert len(pipe.share_outputs()[0]) == 2
+            pipe.release_outputs()
+        with pytest.raises(RuntimeError, match="Mixing pipeline API"):
+            pipe.run()
+        with pytest.raises(RuntimeError, match="Mixing pipeline API"), pipe._check_api_type_scope(types.PipelineAPIType.SCHEDULED):
+            pass
+    assert isinstance(pipe, Pipeline)

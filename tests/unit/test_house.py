@@ -1,0 +1,44 @@
+"""Rules of the house that no tool checks: how code of one room may know another."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
+
+
+def _is_operator_name(node: ast.expr) -> bool:
+    """Whether an expression is ``<anything>schema.name``."""
+    if not isinstance(node, ast.Attribute) or node.attr != "name":
+        return False
+    owner = node.value
+    return (isinstance(owner, ast.Attribute) and owner.attr == "schema") or (isinstance(owner, ast.Name) and owner.id == "schema")
+
+
+def name_comparisons(text: str) -> list[int]:
+    """Lines that compare an operator's name with a text or a constant, or ask how the name begins or ends."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare) and any(_is_operator_name(side) for side in (node.left, *node.comparators)):
+            found.append(node.lineno)
+        method = node.func if isinstance(node, ast.Call) else None
+        if isinstance(method, ast.Attribute) and method.attr in ("startswith", "endswith") and _is_operator_name(method.value):
+            found.append(node.lineno)
+    return found
+
+
+GENERATORS = {"graph/calls.py", "graph/reference.py"}
+"""Names of operators are what these two work on: a leading underscore keeps an operator out of `fn`, `ops` and the docs."""
+
+
+def test_operators_are_told_apart_by_what_they_declare():
+    found = {str(path.relative_to(ROOT)): name_comparisons(path.read_text()) for path in ROOT.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines and name not in GENERATORS} == {}
+
+
+def test_the_search_finds_comparisons():
+    assert name_comparisons('a.spec.schema.name == "x"') == [1]
+    assert name_comparisons('schema.name in KNOWN') == [1]
+    assert name_comparisons('schema.name.endswith("x")') == [1]
+    assert name_comparisons('schema.role is Role.SPLIT') == []

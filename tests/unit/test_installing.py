@@ -1,0 +1,141 @@
+"""What wheels and editable installs hold, and the version."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import asyncdali
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+BUILD = """
+import sys, warnings
+sys.path.insert(0, "build_tools")
+kind, target = sys.argv[1:]  # setuptools puts its own in their place
+if kind != "build_editable":  # of which setuptools says that it has its limits
+    warnings.simplefilter("error")
+import backend
+getattr(backend, f"get_requires_for_{kind}")()
+print("built", getattr(backend, kind)(target))
+"""
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A copy of the project as it is downloaded."""
+    pytest.importorskip("setuptools", minversion="77")
+    folder = tmp_path / "project"
+    for name in ("asyncdali", "workers", "build_tools"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def build(sources, kind):
+    """Build a wheel or an archive of the sources; what was said, and the file."""
+    target = sources.parent / "made"
+    target.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", BUILD, kind, str(target)]
+    done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr, target / done.stdout.split()[-1]
+
+
+def test_a_wheel_holds_the_sources_and_nothing_else(sources):
+    for name in ("data/__pycache__/a.nbi", "operators/__pycache__/a.1.nbc", "data/pictures/a.kernel"):
+        (sources / "asyncdali" / name).parent.mkdir(exist_ok=True)
+        (sources / "asyncdali" / name).touch()
+    removed = sources / "build" / "lib" / "asyncdali" / "removed_in_this_version.py"
+    removed.parent.mkdir(parents=True)
+    removed.touch()
+    before = set(sources.rglob("*"))
+    build(sources, "build_editable")
+    build(sources, "build_sdist")
+    said, wheel = build(sources, "build_wheel")
+    assert "ould be ignored" not in said and "absent from" not in said
+    assert {path for path in sources.rglob("*") if path.name != "__pycache__" and path.suffix != ".pyc"} <= before
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    packages = {"asyncdali": "asyncdali", "workers": "asyncdali_workers"}
+    wanted = {
+        f"{package}/{path.relative_to(ROOT / folder)}" for folder, package in packages.items() for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }  # fmt: skip
+    assert names == wanted
+
+
+def test_an_archive_of_the_sources_can_be_built(sources):
+    with tarfile.open(build(sources, "build_sdist")[1]) as archive:
+        archive.extractall(sources.parent / "unpacked")
+    (unpacked,) = (sources.parent / "unpacked").iterdir()
+    direct = build(sources, "build_wheel")[1].rename(sources.parent / "direct.whl")
+    with zipfile.ZipFile(direct) as first, zipfile.ZipFile(build(unpacked, "build_wheel")[1]) as second:
+        assert sorted(first.namelist()) == sorted(second.namelist())
+
+
+WHERE = """
+import importlib.util, os, site, sys
+sys.path += sys.argv[2:]
+site.addsitedir(sys.argv[1])
+import asyncdali
+print(asyncdali.__version__, os.path.dirname(asyncdali.__file__), os.path.dirname(importlib.util.find_spec("asyncdali_workers").origin))
+"""
+
+
+def test_leftovers_do_not_hide_an_editable_install(sources, tmp_path):
+    """0.1.0 kept kernels in its installed folder, which outlived the package; Python takes such a folder for a namespace package."""
+    installed = tmp_path / "site-packages"
+    with zipfile.ZipFile(build(sources, "build_editable")[1]) as archive:
+        archive.extractall(installed)
+    (installed / "asyncdali" / "operators" / "__pycache__").mkdir(parents=True)
+    (installed / "asyncdali" / "operators" / "__pycache__" / "kernel.nbi").touch()
+
+    def where(*path):
+        """The packages that an interpreter finds which knows only these folders."""
+        command = [sys.executable, "-I", "-S", "-c", WHERE, installed, *path]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    editable = [asyncdali.__version__, str(sources / "asyncdali"), str(sources / "workers")]
+    assert where() == editable
+    (tmp_path / "data" / "asyncdali").mkdir(parents=True)
+    assert where(tmp_path / "data") == editable
+    shutil.copytree(sources / "asyncdali", tmp_path / "other" / "asyncdali")
+    assert where(tmp_path / "other")[1] == str(tmp_path / "other" / "asyncdali")  # a package that the user put on the path wins
+
+
+# --- version
+
+
+def test_programs_that_compare_versions_with_dalis_start():
+    version = asyncdali.__version__
+    assert re.fullmatch(r"2\.4\.0\.[1-9]\d*", version)
+    assert version >= "1.11" and version >= "2.4.0"
+    numbers = tuple(map(int, version.split(".")))
+    assert numbers >= (1, 11) and numbers[:2] == (2, 4) and numbers[:3] == (2, 4, 0)
+    assert float(".".join(version.split(".")[:2])) == 2.4
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    parsed = Version(version)
+    assert parsed >= Version("2.4.0") and parsed < Version("2.4.1") and not parsed.is_prerelease and parsed.local is None
+    assert parsed in SpecifierSet(">=1.11,~=2.4,==2.4.*") and (parsed.major, parsed.minor, parsed.micro) == (2, 4, 0)
+    assert str(parsed) == version
+
+
+def test_installed_metadata_say_the_same_version(sources):
+    with zipfile.ZipFile(build(sources, "build_wheel")[1]) as archive:
+        archive.extractall(sources.parent / "unpacked")
+    (made,) = importlib.metadata.distributions(path=[str(sources.parent / "unpacked")])
+    assert made.version == asyncdali.__version__

@@ -1,0 +1,219 @@
+"""Our own JPEG decoder: every pixel is libjpeg-turbo's, and what it does not know it hands over."""
+
+from __future__ import annotations
+
+import struct
+
+import cv2
+import numpy as np
+import pytest
+from helpers.images import encode, encode_cv, jpeg_blocks, picture, segment, with_orientation
+from helpers.jpegs import Decoders
+from helpers.operators import run_operator
+
+from asyncdali import fn, pipeline_def, types
+from asyncdali.operators.decode import jpeg_kernels, jpeg_library
+
+SAMPLINGS = {"444": [(1, 1)] * 3, "422": [(2, 1), (1, 1), (1, 1)], "420": [(2, 2), (1, 1), (1, 1)], "440": [(1, 2), (1, 1), (1, 1)],
+             "grey": [(1, 1)]}  # fmt: skip
+SIZES = [(5, 1), (5, 40), (40, 1), (7, 9), (16, 16), (17, 33), (64, 48), (99, 75), (130, 61), (300, 20)]
+
+
+@pytest.fixture(scope="module")
+def decoders():
+    return Decoders()
+
+
+def equal(decoders: Decoders, data: bytes, **arguments) -> None:
+    """Ours gives libjpeg-turbo's pixels."""
+    image = decoders.ours(data, **arguments)
+    assert image is not None, "handed over"
+    expected = decoders.turbos(data, **arguments)
+    assert expected is not None and np.array_equal(image, expected), arguments
+
+
+def windows(rng: np.random.Generator, width: int, height: int, count: int) -> list[tuple[int, int, int, int]]:
+    """The whole, the last pixel, and random windows."""
+    found = [(0, 0, width, height), (width - 1, height - 1, 1, 1)]
+    for _ in range(count):
+        x, y = int(rng.integers(width)), int(rng.integers(height))
+        found.append((x, y, int(rng.integers(1, width - x + 1)), int(rng.integers(1, height - y + 1))))
+    return found
+
+
+@pytest.mark.parametrize("restart", [0, 1, 7])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_windows_of_random_coefficients(decoders, sampling, restart):
+    rng = np.random.default_rng(restart)
+    for k, (width, height) in enumerate(SIZES):
+        data = jpeg_blocks(width, height, SAMPLINGS[sampling], seed=k, restart=restart)
+        for place in windows(rng, width, height, 12):
+            equal(decoders, data, place=place, channels=3 if rng.random() < 0.8 else 1, bgr=bool(rng.random() < 0.3))
+
+
+@pytest.mark.parametrize("optimize", [0, 1])
+@pytest.mark.parametrize("quality", [1, 30, 75, 90, 100])
+@pytest.mark.parametrize("sampling", ["444", "422", "420", "440"])
+def test_photographic_windows(decoders, sampling, quality, optimize):
+    rng = np.random.default_rng(quality)
+    for width, height in [(131, 61), (37, 90)]:
+        factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")
+        options = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor, cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, optimize]
+        options += [cv2.IMWRITE_JPEG_RST_INTERVAL, int(rng.choice([0, 0, 3]))]
+        data = encode_cv(picture(height, width, seed=quality), ".jpg", options)
+        for place in windows(rng, width, height, 6):
+            equal(decoders, data, place=place, channels=int(rng.choice([1, 3])))
+
+
+def test_noise_and_flat_pictures(decoders):
+    """Blocks with all coefficients, and blocks with none."""
+    rng = np.random.default_rng(1)
+    noise = rng.integers(0, 256, (64, 80, 3), np.uint8)
+    edges = np.where(rng.random((64, 80, 1)) < 0.5, 0, 255).astype(np.uint8).repeat(3, 2)
+    flat = np.full((64, 80, 3), (200, 30, 90), np.uint8)
+    for image in (noise, edges, flat, flat // 255):
+        for quality in (20, 95, 100):
+            for subsampling in (0, 1, 2):
+                equal(decoders, encode(image, "JPEG", quality=quality, subsampling=subsampling))
+
+
+@pytest.mark.parametrize("quality", [10, 75, 97])
+@pytest.mark.parametrize("sampling", ["444", "422", "420", "440", "grey"])
+def test_progressive_windows(decoders, sampling, quality):
+    rng = np.random.default_rng(quality)
+    for width, height in [(131, 61), (37, 90), (8, 8)]:
+        image = picture(height, width, 1 if sampling == "grey" else 3, seed=quality)
+        options = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1, cv2.IMWRITE_JPEG_QUALITY, quality]
+        options += [cv2.IMWRITE_JPEG_RST_INTERVAL, int(rng.choice([0, 3]))]
+        if sampling != "grey":
+            options += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")]
+        data = encode_cv(image, ".jpg", options)
+        for place in windows(rng, width, height, 8):
+            equal(decoders, data, place=place, channels=int(rng.choice([1, 3])), bgr=bool(rng.random() < 0.3))
+
+
+def test_restart_intervals_that_change_between_scans(decoders):
+    data = encode(picture(40, 64), "JPEG", progressive=True, subsampling=1, restart_marker_rows=1)
+    assert data.count(b"\xff\xdd\0\4") > 1
+    equal(decoders, data)
+
+
+def test_progressive_files_that_lack_scans(decoders):
+    """libjpeg-turbo smooths them: they are handed over, and so is what ends within a scan."""
+    data = encode(picture(40, 51), "JPEG", progressive=True, quality=80)
+    scans = [at for at in range(len(data) - 1) if data[at : at + 2] == b"\xff\xda"]
+    assert len(scans) > 5
+    equal(decoders, data)
+    for at in scans[1:]:
+        assert decoders.ours(data[:at] + b"\xff\xd9") is None
+        assert decoders.ours(data[: at - 20]) is None
+        assert np.array_equal(run_operator("decoders.image", [data[:at] + b"\xff\xd9"])[0], decoders.turbos(data[:at] + b"\xff\xd9"))
+
+
+def test_huge_progressive_files_are_handed_over(decoders):
+    """Their coefficients would take more memory than our decoder asks for."""
+    data = bytearray(encode(picture(40, 51), "JPEG", progressive=True))
+    frame = data.index(b"\xff\xc2")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", 30000, 30000)
+    assert decoders.ours(bytes(data), place=(0, 0, 16, 16)) is None
+
+
+def with_segment(data: bytes, marker: int, payload: bytes) -> bytes:
+    return data[:2] + segment(marker, payload) + data[2:]
+
+
+def baseline() -> bytes:
+    return encode(picture(40, 51), "JPEG", quality=80)
+
+
+def handed_over() -> dict[str, bytes]:
+    """Files that libjpeg-turbo decodes or refuses as before."""
+    data = baseline()
+    scan = data.index(b"\xff\xda")
+    frame = data.index(b"\xff\xc0")
+    twelve_bits = data[: frame + 4] + b"\x0c" + data[frame + 5 :]
+    deep_tables = data.replace(b"\xff\xdb\0\x43\0", b"\xff\xdb\0\x83\x10" + b"\0\1" * 64, 1)
+    return {
+        "arithmetic": data.replace(b"\xff\xc0", b"\xff\xc9"), "lossless": data.replace(b"\xff\xc0", b"\xff\xc3"), "12 bits": twelve_bits,
+        "16-bit quantisation": deep_tables, "CMYK": jpeg_blocks(20, 20, [(1, 1)] * 4, adobe=2),
+        "RGB by Adobe": jpeg_blocks(20, 20, [(1, 1)] * 3, adobe=0), "RGB by names": jpeg_blocks(20, 20, [(1, 1)] * 3, ids="RGB"),
+        "4:1:1": jpeg_blocks(40, 20, [(4, 1), (1, 1), (1, 1)]), "odd sampling": jpeg_blocks(40, 20, [(2, 2), (2, 1), (1, 1)]),
+        "four columns": jpeg_blocks(4, 20, SAMPLINGS["420"]), "no end": data[:-2], "cut": data[: scan + 200],
+        "not a marker": data[: scan + 100] + b"\xff\xd0" + data[scan + 100 :], "stray bytes": data[:2] + b"\0" + data[2:],
+        "DNL": with_segment(data, 0xDC, struct.pack(">H", 40)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", handed_over())
+def test_what_is_handed_over(decoders, kind):
+    data = handed_over()[kind]
+    if decoders.header(data)[3] in (1, 3):
+        assert decoders.ours(data) is None
+    if kind != "not a marker":
+        return
+    assert decoders.turbos(data) is not None  # it warns, and goes on
+
+
+def test_coefficients_beyond_what_pictures_have(decoders):
+    """libjpeg-turbo's short cut for blocks without rows wraps where the transform saturates: such files are handed over."""
+    data = bytearray(jpeg_blocks(24, 24, [(1, 1)]))
+    table = data.index(b"\xff\xdb") + 5
+    data[table : table + 64] = bytes([255] * 64)
+    assert decoders.ours(bytes(data)) is None
+    expected = decoders.turbos(bytes(data), channels=1)
+    assert expected is not None
+    assert np.array_equal(run_operator("decoders.image", [bytes(data)], output_type=types.GRAY)[0], expected)
+
+
+def test_too_little_room_is_handed_over(decoders):
+    data = baseline()
+    for room in (0, 64, 4096, 60_000, 90_000):
+        assert decoders.ours(data, room=room) is None
+
+
+def counts(**arguments) -> list[int]:
+    """How many of one batch each decoder decoded, by the statistics of a pipeline."""
+
+    encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
+    files = [np.frombuffer(data, np.uint8) for data in encoded]
+
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, prefetch_queue_depth=1)
+    def decode():
+        return fn.decoders.image(fn.external_source(source=lambda: files, batch=True), name="decode", **arguments)
+
+    with decode() as pipe:
+        pipe.run()
+        before = pipe.statistics()
+        pipe.run()
+        found = pipe.statistics().since(before).operator("decode").counted
+    assert [name for name, _ in found] == list(jpeg_kernels.COUNT_NAMES)
+    return [number for _, number in found]
+
+
+def test_statistics_count_both_decoders(monkeypatch):
+    assert counts() == [3, 1]
+    assert counts(dtype=types.FLOAT) == [3, 1]
+    assert counts(use_fast_idct=True) == [0, 4]
+    monkeypatch.setenv("ASYNCDALI_JPEG", "turbo")
+    assert counts() == [0, 4]
+    assert "libjpeg-turbo decodes all files" in jpeg_library.described()
+
+
+def test_the_switch_knows_two_values(monkeypatch):
+    monkeypatch.setenv("ASYNCDALI_JPEG", "own")
+    assert counts() == [3, 1]
+    monkeypatch.setenv("ASYNCDALI_JPEG", "fast")
+    assert "'fast'" in jpeg_library.described()
+    with pytest.raises(ValueError, match="ASYNCDALI_JPEG is 'fast'; allowed are 'own' .* and 'turbo'"):
+        run_operator("decoders.image", [baseline()])
+
+
+def test_a_processor_on_which_it_fails(monkeypatch):
+    """Where the test picture comes out wrong, libjpeg-turbo decodes all, with one warning."""
+    jpeg_library._equal_to_turbo.cache_clear()
+    monkeypatch.setattr(jpeg_library, "_PROBE", baseline())
+    try:
+        with pytest.warns(RuntimeWarning, match="own JPEG decoder does not decode a test picture"):
+            assert jpeg_library.own_decoder(jpeg_library.function_table()) == 0
+    finally:
+        jpeg_library._equal_to_turbo.cache_clear()

@@ -1,0 +1,543 @@
+"""Where compiled kernels are kept, when they are trusted, and when they are compiled anew."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pickle
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.pipelines import run_script
+from numba import config
+
+from asyncdali.__main__ import main
+from asyncdali.compiled import kernel_keys, kernel_store, step
+from asyncdali.compiled.kernel_keys import kernel_digest, text_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def made(number):
+    def add(value):
+        return value + number
+
+    return add
+
+
+@pytest.fixture
+def root(monkeypatch, tmp_path):
+    """The cache folder, empty."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel_store, "_stores", {})
+    monkeypatch.setattr(kernel_store, "_notified", False)
+    return tmp_path / "cache"
+
+
+def kernels(root):
+    return sorted((root / "asyncdali" / "kernels").glob("*/*.kernel"))
+
+
+def hit(variant):
+    """Compile or load the kernel of a variant; whether it was loaded."""
+    compiled = step.Compiled(made(2), 1, variant)
+    assert compiled(1) == 3
+    return compiled._keep.cache_hits == 1
+
+
+# --- files
+
+
+def test_one_private_file_per_kernel(root):
+    before = os.umask(0)  # everybody may do everything
+    try:
+        assert not hit(("one",)) and hit(("one",)) and not hit(("another",))
+    finally:
+        os.umask(before)
+    files = kernels(root)
+    assert len(files) == 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    folders = [files[0].parent, files[0].parent.parent, files[0].parent.parent.parent]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 3
+    assert list(root.rglob("*.new")) == []
+
+
+def truncated(data, size=30):
+    return data[:size]
+
+
+def one_bit(data):
+    return data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
+
+
+DAMAGE = {
+    "empty": lambda data: b"", "cut in the digest": truncated, "cut in the contents": lambda data: data[:-1], "one bit": one_bit,
+    "longer": lambda data: data + b"\0", "something else": lambda data: b"\x80\x04N.",
+    "another format": lambda data: b"asyncdali kernel 9\n" + data[19:],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_files_are_not_unpickled_and_replaced(root, monkeypatch, kind):
+    assert not hit((kind,))
+    (path,) = kernels(root)
+    good = path.read_bytes()
+    path.write_bytes(DAMAGE[kind](good))
+    with monkeypatch.context() as patch:
+        patch.setattr(pickle, "loads", lambda data: pytest.fail("unpickled"))
+        assert not hit((kind,))
+    assert hit((kind,)) and path.stat().st_size > 1000
+
+
+def test_a_file_of_another_kernel_is_not_taken(root):
+    """A backup that was put back under a wrong name, say."""
+    hit(("first",))
+    (first,) = kernels(root)
+    hit(("second",))
+    (second,) = set(kernels(root)) - {first}
+    shutil.copyfile(first, second)
+    assert not hit(("second",)) and hit(("first",))
+
+
+def test_whole_files_that_cannot_be_loaded_are_replaced(root):
+    assert not hit(("contents",))
+    (path,) = kernels(root)
+    for contents in (pickle.dumps(("too", "few")), b"no pickle", b"\x80\x04."):
+        _write_as(kernel_store.Store(path.parent.parent), contents)
+        assert not hit(("contents",)) and hit(("contents",))
+
+
+def _write_as(store, contents):
+    """Write `contents` in the place of the kernel, under its key."""
+    found = []
+    original = kernel_store.Store.load
+
+    def load(self, environment, name, key):
+        found.append((environment, name, key))
+        return original(self, environment, name, key)
+
+    kernel_store.Store.load = load
+    try:
+        hit(("contents",))
+    finally:
+        kernel_store.Store.load = original
+    store.save(*found[0], contents)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_files_that_others_can_write_are_not_taken(root, mode):
+    assert not hit(("mode",))
+    (path,) = kernels(root)
+    path.chmod(mode)
+    assert not hit(("mode",)) and hit(("mode",))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_files_of_other_users_are_not_taken(root):
+    assert not hit(("owner",))
+    (path,) = kernels(root)
+    os.chown(path, 1234, -1)
+    assert not hit(("owner",)) and hit(("owner",))
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_only_plain_files_are_read(root, tmp_path, kind):
+    assert not hit(("plain",))
+    (path,) = kernels(root)
+    path.rename(tmp_path / "elsewhere")
+    if kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind == "fifo":
+        os.mkfifo(path)  # to open it would wait for ever
+    else:
+        path.mkdir()
+        (path / "file").touch()
+    kernel_store._notified = True  # a folder cannot be replaced: that is a warning
+    assert not hit(("plain",))
+    assert hit(("plain",)) == (kind != "folder")
+
+
+# --- folders
+
+
+@pytest.mark.parametrize("level", ["asyncdali", "asyncdali/kernels"])
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_can_write_is_refused(root, level, mode):
+    (root / "asyncdali" / "kernels").mkdir(parents=True)
+    (root / level).chmod(mode)
+    with pytest.warns(RuntimeWarning, match=f"{level} can be written by other users") as caught:
+        assert not hit(("refused", level, mode))
+        assert hit(("refused", level, mode))  # from a temporary folder of this process
+    assert len(caught) == 1 and kernels(root) == []
+    place = kernel_store._temporary_root()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700 and str(place) in str(caught[0].message)
+    with pytest.raises(kernel_store.Refused, match="chmod go-w"):
+        kernel_store.private(root / level)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+def test_a_folder_of_another_user_is_refused(root):
+    (root / "asyncdali").mkdir(parents=True)
+    os.chown(root / "asyncdali", 1234, -1)
+    with pytest.warns(RuntimeWarning, match="belongs to user 1234, this process runs as user 0"):
+        assert not hit(("foreign",))
+    assert kernels(root) == []
+
+
+COMPILES = """
+import os, sys, warnings
+warnings.simplefilter("always")
+from asyncdali.compiled import cache, step
+def add(value):
+    return value + 2
+compiled = step.Compiled(add, 1, ("here",))
+assert compiled(1) == 3
+print(compiled._keep.cache_hits, cache.folder()[0])
+"""
+
+
+def compiles(home, **environment):
+    """A program that compiles a kernel: whether it was in the cache, the cache folder, and what was said."""
+    environment = {"HOME": str(home), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "", **environment}
+    done = run_script(COMPILES, **environment)
+    assert done.returncode == 0, done.stderr
+    hits, folder = done.stdout.split()
+    return hits == "1", folder, done.stderr
+
+
+def test_the_users_cache_folder(tmp_path):
+    assert compiles(tmp_path) == (False, str(tmp_path / ".cache"), "")
+    assert compiles(tmp_path) == (True, str(tmp_path / ".cache"), "")
+    assert compiles(tmp_path, XDG_CACHE_HOME=str(tmp_path / "xdg"))[:2] == (False, str(tmp_path / "xdg"))
+    assert compiles(tmp_path, XDG_CACHE_HOME="relative")[:2] == (True, str(tmp_path / ".cache"))  # as the XDG specification says
+    assert compiles(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "chosen"))[:2] == (False, str(tmp_path / "chosen"))
+    assert compiles(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "chosen"))[0]
+    assert stat.S_IMODE((tmp_path / ".cache").stat().st_mode) == 0o700
+
+
+def test_a_home_that_cannot_be_written(tmp_path):
+    for home in ("/proc/none", "/dev/null"):
+        cached, folder, said = compiles(home, TMPDIR=str(tmp_path))
+        assert not cached and Path(folder).parent == tmp_path and said.count("RuntimeWarning") == 1 and "NUMBA_CACHE_DIR" in said
+    assert list(tmp_path.iterdir()) == []  # the process removed its folder
+
+
+def test_no_home(monkeypatch):
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # no HOME, and a user without an entry in passwd
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.raises(kernel_store.Refused, match="no home"):
+        kernel_store.chosen_root("")
+
+
+def test_temporary_folders_of_killed_processes_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True).stdout
+    for name in (f"{int(ended)}-abc", f"{os.getppid()}-abc", "notes"):
+        (tmp_path / f"asyncdali-kernels-{name}").mkdir()
+    kernel_store._remove_abandoned(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_read_only_cache_is_used_and_new_kernels_are_not_kept(root, monkeypatch):
+    """An image that was built with warm caches."""
+    hit(("kept",))
+
+    def read_only(*_args):
+        raise PermissionError(30, "Read-only file system")
+
+    monkeypatch.setattr(kernel_store.Store, "_write", read_only)
+    assert hit(("kept",))
+    with pytest.warns(RuntimeWarning, match="Read-only file system"):
+        assert not hit(("new",))
+
+
+# --- several processes
+
+
+def test_several_processes_at_once(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", COMPILES], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    said = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0] * 4, said
+    assert len(kernels(tmp_path)) == 1 and not list(tmp_path.rglob("*.new"))
+
+
+def test_a_forked_child(root):
+    assert not hit(("before the fork",))
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if hit(("before the fork",)) and not hit(("in the child",)) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert hit(("in the child",))
+
+
+def test_cleared_by_another_process(root):
+    assert not hit(("first",))
+    shutil.rmtree(root)
+    assert not hit(("second",)) and hit(("second",))
+
+
+# --- keys
+
+MODULES = {
+    "operator.py": "from .helpers import double\nfrom .limits import MOST\ndef kernel(value):\n    return min(double(value), MOST)\n",
+    "helpers.py": "from asyncdali.compiled.step import inlined\n@inlined\ndef double(value):\n    return value * 2\n",
+    "limits.py": "MOST = 100\n",
+    "other.py": "def kernel(value):\n    return value + 1\n",
+}
+RUN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from asyncdali.compiled.step import Compiled
+for name in ("operator", "other"):
+    module = __import__(f"kernelpackage.{name}", fromlist=["kernel"])
+    compiled = Compiled(module.kernel, 1)
+    print(compiled(40), compiled._keep.cache_hits)
+"""
+
+
+class Package:
+    """A package of kernels on disk, whose files can be edited."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "kernelpackage").mkdir()
+        (folder / "kernelpackage" / "__init__.py").touch()
+        for name, text in MODULES.items():
+            (folder / "kernelpackage" / name).write_text(text)
+
+    def edit(self, name, old, new, keep_time=False):
+        path = self.folder / "kernelpackage" / name
+        before = path.stat()
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+        if keep_time:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        else:
+            os.utime(path, (before.st_atime, before.st_mtime + 10))
+
+    def run(self, **environment):
+        done = run_script(RUN, self.folder, NUMBA_CACHE_DIR=str(self.folder / "cache"), **environment)
+        assert done.returncode == 0, done.stderr
+        return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def package(tmp_path):
+    made = Package(tmp_path)
+    assert made.run() == [(80, 0), (41, 0)]
+    assert made.run() == [(80, 1), (41, 1)]
+    return made
+
+
+def test_an_edited_helper_in_another_file(package):
+    """Numba's own cache looks at the kernel's file only, and would run the old code."""
+    package.edit("helpers.py", "value * 2", "value * 3")
+    assert package.run() == [(100, 0), (41, 1)]
+    package.edit("limits.py", "100", "110")
+    assert package.run() == [(110, 0), (41, 1)]
+    package.edit("limits.py", "110", "100")
+    assert package.run() == [(100, 1), (41, 1)]  # a return to an earlier state finds its kernels
+
+
+def test_an_edited_kernel_leaves_the_others(package):
+    package.edit("other.py", "value + 1", "value + 2")
+    assert package.run() == [(80, 1), (42, 0)]
+
+
+@pytest.mark.parametrize("compiled_files", ["1", ""])
+def test_an_edit_that_keeps_size_and_time(package, compiled_files):
+    """Python runs its old ``.pyc`` then. Kernels are those of the code that runs, before and after Python notices the edit."""
+    package.edit("helpers.py", "value * 2", "value * 3", keep_time=True)
+    first = package.run(PYTHONDONTWRITEBYTECODE=compiled_files)
+    assert [value for value, _ in first] in ([80, 41], [100, 41])
+    shutil.rmtree(package.folder / "kernelpackage" / "__pycache__", ignore_errors=True)
+    assert [value for value, _ in package.run()] == [100, 41]
+    assert package.run() == [(100, 1), (41, 1)]
+
+
+def test_an_edit_while_a_process_runs(package):
+    script = RUN.replace("for name in", "import kernelpackage.operator, pathlib\nexec(sys.argv[2])\nfor name in")
+    path = package.folder / "kernelpackage" / "helpers.py"
+    edit = f"p = pathlib.Path({str(path)!r}); p.write_text(p.read_text().replace('value * 2', 'value * 3'))"
+    shutil.rmtree(package.folder / "cache")
+    done = run_script(script, package.folder, edit, NUMBA_CACHE_DIR=str(package.folder / "cache"))
+    assert done.stdout.splitlines()[0] == "80 0", done.stderr  # the code it had loaded
+    os.utime(path, (time.time() + 10,) * 2)
+    assert package.run() == [(100, 0), (41, 1)]
+
+
+ALL_KEYS = """
+import importlib, json, pkgutil, sys
+import asyncdali
+from asyncdali.compiled.kernel_keys import kernel_digest
+from asyncdali.compiled.step import Compiled
+found = {}
+for module in pkgutil.walk_packages(asyncdali.__path__, "asyncdali."):
+    if "kernels" in module.name or module.name.startswith(("asyncdali.compiled.", "asyncdali.readers.")):
+        loaded = importlib.import_module(module.name)
+        for name, value in vars(loaded).items():
+            if isinstance(value, Compiled):
+                found[f"{module.name}.{name}"] = kernel_digest(value._function).hex()
+print(json.dumps(found))
+"""
+
+
+def test_keys_are_the_same_in_every_process():
+    first, second = (json.loads(run_script(ALL_KEYS, PYTHONHASHSEED=seed).stdout) for seed in ("1", "2"))
+    assert len(first) > 40
+    assert first == second
+
+
+def test_the_digest_sees_constants_options_and_closures():
+    digests = {kernel_digest(made(number)) for number in (1, 2, 1.0, True, np.float32(1), np.int64(1), "1", (1,), None)}
+    assert len(digests) == 9
+    assert kernel_digest(made(1)) == kernel_digest(made(1))
+    assert kernel_digest(made(step.inlined(made(1)))) != kernel_digest(made(step.contracted(made(1))))
+    assert kernel_digest(made(step.inlined(made(1)))) != kernel_digest(made(step.inlined(made(2))))
+    assert len({text_of(variant) for variant in (None, (), (1,), ("1",), (np.float32,), (np.dtype("f4"),), ((1, 2),), (1, 2))}) == 8
+
+
+WARM = """
+import sys
+from asyncdali.compiled import cache
+from asyncdali.demo import training_pipeline, _pictures
+missed = []
+cache.missed.append(lambda: missed.append(1))
+pipeline = training_pipeline(_pictures(None), 2)
+pipeline.run()
+pipeline.close()
+print(len(missed))
+"""
+
+
+def test_the_second_process_compiles_nothing(tmp_path):
+    """Kernels of factories are found again, too."""
+    for seed in "12":
+        done = run_script(WARM, NUMBA_CACHE_DIR=str(tmp_path), PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "0\n"
+
+
+class Opaque:
+    """Nothing tells what an object holds."""
+
+
+def test_unknown_values_make_a_kernel_depend_on_all_sources(monkeypatch):
+    known, unknown = made((1, [2], {"three": {4}}, np.arange(3))), made(Opaque())
+    before = kernel_digest(known), kernel_digest(unknown)
+    monkeypatch.setattr(kernel_keys, "_all_sources", lambda: {Path(__file__)})
+    assert kernel_digest(known) == before[0] and kernel_digest(unknown) != before[1]
+
+
+def test_named_tuples_are_constants():
+    """Offsets of tables (``at.width``)."""
+    at = collections.namedtuple("at", "width height")
+    other = collections.namedtuple("at", "height width")
+    assert len({kernel_digest(made(value)) for value in (at(0, 8), at(8, 0), other(0, 8))}) == 3
+
+
+def test_no_kernel_of_the_package_depends_on_all_sources():
+    text = ALL_KEYS.replace("found = {}", "from asyncdali.compiled import kernel_keys\nfound, at, asked = {}, None, []").replace(
+        "found[f", "kernel_keys._all_sources = lambda: asked.append(f'{module.name}.{name}') or ()\n                found[f"
+    )
+    done = run_script(text + "print(json.dumps(asked))")
+    assert json.loads(done.stdout.splitlines()[-1]) == [], done.stderr
+
+
+# --- size
+
+
+def test_what_was_not_used_for_long_goes_first(tmp_path, monkeypatch):
+    store = kernel_store.store_in(tmp_path)
+    monkeypatch.setattr(kernel_store, "MOST_BYTES", 2500)
+    for age, name in enumerate("abcd"):
+        store.save("environment", name, b"key", bytes(1000))
+        os.utime(store.folder / "environment" / f"{name}.kernel", (time.time() - 86400 * (age + 2),) * 2)
+    assert bytes(store.load("environment", "c", b"key")) == bytes(1000)  # a use counts
+    store.prune()
+    assert sorted(path.stem for path in store.folder.rglob("*.kernel")) == ["a", "c"]
+    assert store.usage().files == 2 and 2000 < store.usage().size < 2500 and store.usage().keys == 1
+
+
+def test_old_keys_and_unfinished_files_are_removed(tmp_path):
+    store = kernel_store.store_in(tmp_path)
+    store.save("old", "kernel", b"", b"data")
+    store.save("new", "kernel", b"", b"data")
+    (store.folder / "new" / "killed.new").touch()
+    (store.folder / "new" / "written.new").touch()
+    os.utime(store.folder / "old" / "kernel.kernel", (time.time() - 86400 * 61,) * 2)
+    os.utime(store.folder / "new" / "killed.new", (time.time() - 7200,) * 2)
+    other = kernel_store.store_in(tmp_path)
+    other.save("new", "another", b"", b"data")  # the first of a process
+    assert [path.name for path in store.folder.iterdir()] == ["new"]
+    assert sorted(path.name for path in (store.folder / "new").iterdir()) == ["another.kernel", "kernel.kernel", "written.new"]
+
+
+def test_files_that_0_1_0_left_in_the_package_are_removed(tmp_path, monkeypatch):
+    """The uninstaller does not know them, and what is left of the package's folder would hide an editable install."""
+    (tmp_path / "package/operators/__pycache__").mkdir(parents=True)
+    for name in ("a.nbi", "a.1.nbc", "a.pyc"):
+        (tmp_path / "package/operators/__pycache__" / name).touch()
+    (tmp_path / "package/operators/data.nbi").touch()
+    monkeypatch.setattr(kernel_store, "_PACKAGE", tmp_path / "package")
+    kernel_store.store_in(tmp_path / "cache").save("environment", "kernel", b"", b"data")
+    assert sorted(path.name for path in tmp_path.rglob("*.*") if path.is_file()) == ["a.pyc", "data.nbi", "kernel.kernel"]
+
+
+# --- the command
+
+
+def test_the_command(root, capsys):
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out == f"{root}/asyncdali/kernels: 0 kernels, 0.0 MiB, for 0 combinations of versions\n"
+    hit(("command",))
+    (root / "asyncdali" / "notes").touch()  # somebody else's
+    assert main(["cache"]) == 0
+    assert "1 kernel, 0.0 MiB, for 1 combination of versions\n" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert capsys.readouterr().out.startswith("removed 1 kernel, ")
+    assert [path.name for path in root.rglob("*") if path.is_file()] == ["notes"]
+    (root / "asyncdali" / "notes").unlink()
+    assert main(["cache", "--clear"]) == 0 and list(root.iterdir()) == []
+    assert not hit(("command",)) and hit(("command",))
+
+
+def test_the_command_and_a_folder_that_is_refused(root, capsys):
+    (root / "asyncdali" / "kernels").mkdir(parents=True)
+    (root / "asyncdali").chmod(0o777)
+    assert main(["cache"]) == 1
+    assert "can be written by other users" in capsys.readouterr().err
+
+
+# --- nothing in the package
+
+
+def test_nothing_is_written_into_the_package(tmp_path):
+    """A copy of the package as an installer makes it, and a pipeline."""
+    shutil.copytree(ROOT / "asyncdali", tmp_path / "asyncdali", ignore=shutil.ignore_patterns("__pycache__"))
+    before = set(tmp_path.rglob("*"))
+    done = run_script(
+        "import sys; sys.path.insert(0, sys.argv[1])\nimport asyncdali\nassert asyncdali.__file__.startswith(sys.argv[1])\n"
+        "from asyncdali import fn\nfrom helpers.pipelines import pipeline_of\n"
+        "pipeline_of(lambda: fn.random.uniform(shape=[3])).run()",
+        tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"), PYTHONDONTWRITEBYTECODE="1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {path for path in tmp_path.rglob("*") if tmp_path / "cache" not in (path, *path.parents)} == before
+    assert kernels(tmp_path / "cache")

@@ -1,0 +1,221 @@
+"""Sizes that come from data or arguments are compared with memory before anything is reserved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from asyncdali_workers import limits
+from helpers.pipelines import pipeline_of
+
+from asyncdali import Pipeline, fn, types
+from asyncdali.batch import Batch
+from asyncdali.device.buffers import BufferPool
+from asyncdali.device.threads import WorkerState
+
+GIB = 1 << 30
+
+
+class Machine:
+    """A machine with other files about its memory."""
+
+    def __init__(self, folder, monkeypatch):
+        self.proc, self.groups = folder / "proc", folder / "cgroup"
+        (self.proc / "self").mkdir(parents=True)
+        self.groups.mkdir()
+        monkeypatch.setattr(limits, "PROC", self.proc)
+        monkeypatch.setattr(limits, "CGROUPS", self.groups)
+
+    def free(self, size):
+        (self.proc / "meminfo").write_text(f"MemTotal: 999999999 kB\nMemFree: 1 kB\nMemAvailable: {size >> 10} kB\n")
+
+    def belongs_to(self, text):
+        (self.proc / "self" / "cgroup").write_text(text)
+
+    def group(self, path, **files):
+        folder = self.groups / path
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name.replace("__", ".")).write_text(str(text))
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    return Machine(tmp_path, monkeypatch)
+
+
+def test_free_memory(machine):
+    machine.free(3 * GIB)
+    limits.check(3 * GIB, "a thing")
+    with pytest.raises(limits.TooLarge, match=r"a thing: 3,221,225,473 bytes are needed; 3,221,225,472 are left by the free memory"):
+        limits.check(3 * GIB + 1, "a thing")
+
+
+def test_nothing_known_is_no_limit(machine):
+    limits.check(1 << 60, "a thing")
+
+
+def test_the_limit_of_a_control_group_of_version_2(machine):
+    machine.free(100 * GIB)
+    machine.belongs_to("0::/a/b\n")
+    machine.group("a", memory__max=4 * GIB, memory__current=3 * GIB, memory__stat="anon 5\ninactive_file 1048576\nfile 7\n")
+    machine.group("a/b", memory__max="max", memory__current=GIB)
+    limits.check(GIB + 1048576, "a thing")
+    with pytest.raises(limits.TooLarge, match=r"are left by the memory limit of the control group \(4,294,967,296 in .*a/memory.max\)"):
+        limits.check(GIB + 1048577, "a thing")
+
+
+def test_the_limit_of_a_control_group_of_version_1(machine):
+    machine.free(100 * GIB)
+    machine.belongs_to("5:cpu,cpuacct:/x\n4:memory:/docker/1\n1:name=systemd:/x\n")
+    stat = "cache 1\ntotal_inactive_file 4096\n"
+    machine.group("memory/docker/1", memory__limit_in_bytes=2 * GIB, memory__usage_in_bytes=GIB, memory__stat=stat)
+    machine.group("memory", memory__limit_in_bytes=9223372036854771712, memory__usage_in_bytes=GIB)
+    limits.check(GIB + 4096, "a thing")
+    with pytest.raises(limits.TooLarge, match="control group"):
+        limits.check(GIB + 4097, "a thing")
+
+
+def test_a_container_sees_its_own_group_at_the_root(machine):
+    """The path is the host's; what is mounted is the container's."""
+    machine.free(100 * GIB)
+    machine.belongs_to("0::/kubepods/pod7\n")
+    machine.group("", memory__max=2 * GIB, memory__current=GIB, memory__stat="")
+    with pytest.raises(limits.TooLarge, match="control group"):
+        limits.check(GIB + 1, "a thing")
+
+
+def test_the_files_of_this_machine_can_be_read():
+    assert limits._free_memory() > 0
+    assert all(room.size < 1 << 60 for room in limits._rooms())
+
+
+def test_the_cap_of_a_sample(machine, monkeypatch):
+    machine.free(100 * GIB)
+    assert limits.sample_cap() == 16 * GIB
+    monkeypatch.setenv("ASYNCDALI_MAX_SAMPLE_BYTES", "1000")
+    assert limits.check_cap((10, 25), 4, "it") == 1000
+    with pytest.raises(limits.TooLarge, match=r"it of shape \(10, 26\) has 1,040 bytes; a sample may have 1,000 \(ASYNCDALI"):
+        limits.check_cap((10, 26), 4, "it")
+    monkeypatch.setenv("ASYNCDALI_MAX_SAMPLE_BYTES", "-1")
+    with pytest.raises(ValueError, match="at least 1"):
+        limits.sample_cap()
+
+
+# ------------------------------------------------------------------------------------------------------------ who asks
+
+
+def test_pools_ask_for_new_large_blocks_only(machine):
+    machine.free(GIB)
+    pool = BufferPool()
+    kept = pool.allocate(GIB // 2)
+    del kept
+    machine.free(0)
+    assert pool.allocate(GIB // 2).nbytes == GIB // 2  # the same block again
+    assert pool.allocate(limits.CHECKED // 2).nbytes  # small: nobody looks
+    with pytest.raises(limits.TooLarge, match="a batch needs a new block of memory"):
+        pool.allocate(GIB)
+
+
+def test_scratch(machine):
+    machine.free(GIB)
+    with pytest.raises(limits.TooLarge, match="intermediate results"):
+        WorkerState().record_for(GIB)
+
+
+def test_sizes_that_wrap_around():
+    batch = Batch(np.array([[4, 4], [1 << 31, 1 << 31]]), types.FLOAT)
+    assert batch.sizes()[1] == 0  # 2**64
+    with pytest.raises(limits.TooLarge, match="sample 1 of shape") as error:
+        batch.checked_sizes()
+    assert error.value.sample == 1
+
+
+def large(name="absurd"):
+    """137 GB that take 1 byte."""
+    return np.broadcast_to(np.uint8(1), (1 << 20, 1 << 17))
+
+
+def some():
+    """192 MiB that take 1 byte."""
+    return np.broadcast_to(np.uint8(1), (3, 1 << 13, 1 << 13))
+
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_source_of_samples(parallel):
+    def source(info):
+        return large() if info.idx_in_batch == 1 else np.zeros((2, 2), np.uint8)
+
+    pipe = pipeline_of(lambda: fn.external_source(source, batch=False, parallel=parallel, name="pictures"), py_num_workers=1)
+    with pytest.raises(MemoryError, match=r"pictures.*sample 1.*shape \(1048576, 131072\) has 137,438,953,472 bytes; a sample may have"):
+        pipe.run()
+    pipe.close()
+
+
+@pytest.mark.parametrize("make", [lambda k: [large()] * 3, lambda k: np.broadcast_to(np.uint8(1), (3, 1 << 20, 1 << 17))])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_source_of_batches(parallel, make):
+    pipe = pipeline_of(lambda: fn.external_source(make, parallel=parallel, name="pictures"), py_num_workers=1)
+    with pytest.raises(MemoryError, match=r"pictures.*shape \(1048576, 131072\) has 137,438,953,472 bytes; a sample may have"):
+        pipe.run()
+    pipe.close()
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_source_for_which_there_is_no_memory(parallel, machine):
+    machine.free(100 << 20)
+    pipe = pipeline_of(lambda: fn.external_source(lambda k: some(), parallel=parallel, name="pictures"), py_num_workers=1)
+    with pytest.raises(MemoryError, match=r"pictures.*shape \(8192, 8192\).*bytes are needed; 104,857,600 are left by the free memory"):
+        pipe.run()
+    machine.free(10 * GIB)
+    assert pipe.run()[0].shape() == [(8192, 8192)] * 3  # the next iteration
+    pipe.close()
+
+
+def test_what_is_fed(machine):
+    machine.free(100 << 20)
+    pipe = pipeline_of(lambda: fn.external_source(name="pictures"))
+    with pytest.raises(MemoryError, match="'pictures' are too large"):
+        pipe.feed_input("pictures", some())
+    with pytest.raises(MemoryError, match=r"'pictures' are too large: sample 0 of shape"):
+        pipe.feed_input("pictures", [large(), large()[:5], large()])
+    pipe.close()
+
+
+ARGUMENTS = {
+    "resize": lambda data: fn.resize(data, size=[1 << 20, 1 << 20]),
+    "crop": lambda data: fn.crop(data, crop=[1 << 20, 1 << 20], out_of_bounds_policy="pad"),
+    "pad": lambda data: fn.pad(data, shape=[1 << 31, 1 << 31, 4]),
+    "paste": lambda data: fn.paste(data, ratio=1e6, fill_value=0),
+    "slice": lambda data: fn.slice(data, 0.0, 1e9, axes=[0], out_of_bounds_policy="pad"),
+    "cat": lambda data: fn.cat(*[fn.pad(data, shape=[1 << 17, 1 << 16, 3])] * 2),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_operators(name):
+    zeros = np.zeros((3, 4, 4, 3), np.uint8)
+    pipe = pipeline_of(lambda: ARGUMENTS[name](fn.external_source(lambda k: zeros, layout="HWC")))
+    with pytest.raises(MemoryError, match=r"(?s)asyncdali\.fn\.\w+` .*sample 0.*of shape .* has [\d,]+ bytes; a sample may have"):
+        pipe.run()
+    pipe.close()
+
+
+def test_an_operator_for_which_there_is_no_memory(machine):
+    machine.free(100 << 20)
+    pipe = pipeline_of(lambda: fn.resize(fn.external_source(lambda k: np.zeros((3, 4, 4, 3), np.uint8), layout="HWC"), size=[8192, 8192]))
+    with pytest.raises(MemoryError, match=r"(?s)fn\.resize` .*sample 0.*shape \(8192, 8192, 3\).*104,857,600 are left by the free memory"):
+        pipe.run()
+    pipe.close()
+
+
+def test_hints(machine):
+    machine.free(GIB)
+    options = {"parallel": True, "bytes_per_sample_hint": 1 << 40}
+    pipe = pipeline_of(lambda: fn.external_source(lambda k: np.zeros((3, 1)), **options), py_num_workers=1)
+    with pytest.raises(MemoryError, match="bytes_per_sample_hint"):
+        pipe.build()
+    pipe = Pipeline(batch_size=4, num_threads=1, bytes_per_sample=1 << 40)
+    pipe.set_outputs(fn.random.uniform())
+    with pytest.raises(MemoryError, match="bytes_per_sample=1099511627776, batch_size=4"):
+        pipe.build()

@@ -1,0 +1,137 @@
+"""Files that are replaced: permissions are kept, the umask is nobody's business, a failure leaves the old file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+
+import pytest
+from helpers.containers import write_tar
+from helpers.pipelines import pipeline_of
+
+from asyncdali import _files, fn
+from asyncdali._files import replace_file
+from asyncdali.readers import tfrecord_index, webdataset_index
+from asyncdali.readers.indices import write_text
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def opened(path):
+    """What ``open()`` gives a new file here."""
+    with open(path, "wb"):
+        pass
+    return mode(path)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_new_file_is_as_open_makes_it(tmp_path, durable):
+    replace_file(tmp_path / "new", b"content", durable)
+    assert (tmp_path / "new").read_bytes() == b"content" and mode(tmp_path / "new") == opened(tmp_path / "other")
+
+
+@pytest.mark.parametrize("kept", [0o600, 0o640, 0o400, 0o664, 0o777])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, kept):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(kept)
+    replace_file(path, b"new")
+    assert mode(path) == kept and os.listdir(tmp_path) == ["file"]
+    path.chmod(0o600)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_private_checkpoint_stays_private(tmp_path):
+    pipe = pipeline_of(fn.random.uniform, enable_checkpointing=True)
+    path = tmp_path / "state"
+    pipe.checkpoint(path)
+    assert mode(path) == opened(tmp_path / "other")
+    path.chmod(0o600)
+    assert pipe.checkpoint(path) == path.read_bytes() and mode(path) == 0o600
+    assert pipe.serialize(filename=path) == path.read_bytes() and mode(path) == 0o600
+
+
+def test_a_private_file_is_private_at_every_moment(tmp_path, monkeypatch):
+    """Also while it is written: nobody else could have opened the temporary file."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    seen = []
+    real = os.replace
+
+    def replace(temporary, target):
+        seen.append(mode(temporary))
+        real(temporary, target)
+
+    made = []
+    real_open = os.open
+
+    def open_(name, flags, wish=0o777, **more):
+        descriptor = real_open(name, flags, wish, **more)
+        if flags & os.O_CREAT:
+            made.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        return descriptor
+
+    monkeypatch.setattr(_files.os, "replace", replace)
+    monkeypatch.setattr(_files.os, "open", open_)
+    replace_file(path, b"new")
+    assert seen == made == [0o600]
+
+
+def test_the_umask_is_left_alone(tmp_path, monkeypatch):
+    """It belongs to the process: another thread's file of that moment would be writable by everybody."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+    pipe = pipeline_of(fn.random.uniform, enable_checkpointing=True)
+    pipe.checkpoint(tmp_path / "state")
+    pipe.serialize(filename=tmp_path / "graph")
+    write_text(str(tmp_path / "index"), "0 1\n")
+    write_tar(tmp_path / "a.tar", [("a.jpg", b"1")])
+    webdataset_index.make_index(str(tmp_path / "a.tar"), str(tmp_path / "a.idx"))
+    assert (tmp_path / "a.idx").read_text().startswith("v1.2 1\n")
+
+
+def test_indices_keep_their_permissions(tmp_path):
+    from helpers.containers import example, write_tfrecord
+
+    path = write_tfrecord(tmp_path / "a.tfrecord", [example(label=1)], index=False)
+    index = tmp_path / "a.idx"
+    index.write_text("")
+    index.chmod(0o600)
+    tfrecord_index.make_index(path, str(index))
+    assert mode(index) == 0o600 and index.read_text().startswith("0 ")
+
+
+def test_a_failure_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(_files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"new")
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
+    with pytest.raises(FileNotFoundError):
+        replace_file(tmp_path / "no" / "file", b"new")
+
+
+def test_temporary_names_cannot_be_foreseen(tmp_path, monkeypatch):
+    """A link that waits at the temporary name is not followed, and not replaced."""
+    monkeypatch.setattr(_files.secrets, "token_hex", lambda size: "ab")
+    target = tmp_path / "target"
+    target.write_bytes(b"target")
+    (tmp_path / "file.ab.part").symlink_to(target)
+    with pytest.raises(FileExistsError):
+        replace_file(tmp_path / "file", b"new")
+    assert target.read_bytes() == b"target"
+
+
+def test_many_threads_replace_one_file(tmp_path):
+    path = tmp_path / "file"
+    contents = [b"%d" % k * 1000 for k in range(8)]
+    threads = [threading.Thread(target=replace_file, args=(path, content)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in contents and os.listdir(tmp_path) == ["file"]

@@ -1,0 +1,116 @@
+"""Whether a source took over the state that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class StateNotKept(ValueError):
+    """A source refused the state that it was given, or says another one."""
+
+
+def restore(owner: Any, state: Any, enter: Callable[[], None], name: str) -> None:
+    """Give `owner` a `state`, and `enter` its iteration so that it goes on from there.
+
+    Iterators that are made by ``__iter__`` read the state when they are made, so the state is loaded first. An ``__iter__`` that rewinds
+    its object loses that state: then the state is loaded again.
+
+    Raises StateNotKept if ``load_state_dict()`` fails, or if ``state_dict()`` is another state afterwards.
+    """
+    _load(owner, state, name)
+    enter()
+    if same_state(owner.state_dict(), state):
+        return
+    _load(owner, state, name)
+    found = owner.state_dict()
+    if not same_state(found, state):
+        raise StateNotKept(
+            f"the source of {name!r}, a {type(owner).__name__}, did not keep the state that it was given: load_state_dict() got "
+            f"{_short(state)}, and state_dict() says {_short(found)} now. Both must speak of the same state"
+        )
+
+
+def _load(owner: Any, state: Any, name: str) -> None:
+    try:
+        owner.load_state_dict(state)
+    except Exception as error:
+        raise StateNotKept(
+            f"the source of {name!r}, a {type(owner).__name__}, refused its state {_short(state)}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def same_state(one: Any, other: Any) -> bool:
+    """Whether two states say the same. Kinds of numbers, and of sequences, may differ."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
+    if _is_sequence(one) and _is_sequence(other):
+        return _same_items(one, other)
+    if isinstance(one, (bytes, bytearray)) and isinstance(other, (bytes, bytearray)):
+        return bytes(one) == bytes(other)
+    try:
+        return bool(one == other) or bool(one != one and other != other)  # NaN
+    except Exception:  # what cannot be compared cannot be refused
+        return True
+
+
+def _is_sequence(value: Any) -> bool:
+    return (isinstance(value, Sequence) and not isinstance(value, (str, bytes))) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _same_items(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and not one.dtype.hasobject:
+        return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc" and other.dtype.kind in "fc")
+    return len(one) == len(other) and all(same_state(first, second) for first, second in zip(one, other, strict=True))
+
+
+def _short(state: Any) -> str:
+    text = repr(state)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+# ------------------------------------------------------------------------------------------------------------------- replaying
+
+BATCH, ERROR, END = "batch", "error", "end"
+OUTCOMES = (BATCH, ERROR, END)
+
+
+def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -> list[Any]:
+    """Ask a source again as it was asked before, where `asks` are runs of outcomes and their lengths.
+
+    A source that fails for reasons outside of it may work this time: then the batch must not be lost.
+
+    Returns that batch in a list, or an empty list. Raises ValueError if the source is another one than it was, by its length.
+    """
+    batches = sum(count for outcome, count in asks if outcome == BATCH)
+    done = 0
+    for place, (outcome, count) in enumerate(asks):
+        for _ in range(count):
+            try:
+                result = ask()
+            except StopIteration:
+                if outcome != END:
+                    raise ValueError(
+                        f"the source of {name!r} became shorter: it ended after {done} of the {batches} batches that it gave since its "
+                        "last snapshot. Restore with the data that the checkpoint was saved with"
+                    ) from None
+            except Exception as error:
+                if outcome != ERROR:
+                    error_name = type(error).__name__
+                    raise ValueError(
+                        f"the source of {name!r} failed on the way to the checkpoint's position, after {done} of {batches} batches "
+                        f"({error_name}: {error})"
+                    ) from error
+            else:
+                if outcome == ERROR and place == len(asks) - 1:
+                    return [result]
+                if outcome != BATCH:
+                    before = "ended" if outcome == END else "failed"
+                    raise ValueError(
+                        f"the source of {name!r} gave a batch where it had {before} when the checkpoint was saved. "
+                        "Restore with the data that the checkpoint was saved with"
+                    )
+                done += 1
+    return []
