@@ -265,7 +265,7 @@ class ExternalSource:
 
     @property
     def device(self) -> str:
-        """"cpu" or "gpu"."""
+        """The device given, or "cpu"."""
         return self._given["device"] or "cpu"
 
     @property

@@ -69,6 +69,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
     """
     declared = schema  # in the class body `schema` is the property
     old = name if name not in (None, schema.name) else None
+    dali_name = schema_name(old or schema.name)
 
     class OperatorObject:
         __doc__ = docstring(declared)
@@ -81,7 +82,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
             self._arguments = {key: value for key, value in arguments.items() if value is not None}
             node.split_arguments(schema, self._arguments)
 
-        schema_name = schema_name(old or declared.name)
+        schema_name = dali_name
 
         @property
         def schema(self) -> Schema:
@@ -97,9 +98,8 @@ def make_class(schema: Schema, name: str | None = None) -> type:
 
         @property
         def device(self) -> str:
-            """Where it runs: "cpu", "gpu" or "mixed"; as given, else as the operator has it."""
-            given = self._arguments.get("device")
-            return given if given is not None else "cpu" if "cpu" in declared.devices else declared.devices[0]
+            """The device given, or "cpu"."""
+            return self._arguments.get("device", "cpu")
 
         @property
         def preserve(self) -> bool:

@@ -213,10 +213,8 @@ class ReaderEpochs(OpenEpochs):
         return left if min(left) < self._batch_size else None
 
     def own_samples(self) -> list[int] | None:
-        before = (self._taken - 1) * self._batch_size
-        ahead = [self.ahead[shard] for shard in self._ids]
-        sizes = zip(self._sizes(self._ids), ahead, strict=True)
-        return [max(0, min(self._batch_size, size - skipped - before)) for size, skipped in sizes]
+        left = zip(self.left_before_last(), [self.ahead[shard] for shard in self._ids], strict=True)
+        return [max(0, min(self._batch_size, samples - delivered)) for samples, delivered in left]
 
     def surplus(self) -> int:
         if self._policy is not LastBatchPolicy.DROP:

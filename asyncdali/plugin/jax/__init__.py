@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ..base_iterator import LastBatchPolicy
-from . import clu, fn
-from .factory import data_iterator, peekable_data_iterator
-from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
+from ..._extras import need
+
+need("jax", "jax", "asyncdali.plugin.jax")
+
+from ..base_iterator import LastBatchPolicy  # noqa: E402
+from . import clu, fn  # noqa: E402
+from .factory import data_iterator, peekable_data_iterator  # noqa: E402
+from .iterator import DALIGenericIterator, DALIGenericPeekableIterator  # noqa: E402
 
 __all__ = [
     "DALIGenericIterator", "DALIGenericPeekableIterator", "LastBatchPolicy", "clu", "data_iterator", "fn", "peekable_data_iterator",

@@ -6,12 +6,16 @@ CPU tensors are views of the pipeline's memory and stay valid as long as they ar
 
 from __future__ import annotations
 
-from ..base_iterator import LastBatchPolicy
-from . import experimental, fn, torch_utils
-from .convert import feed_ndarray, to_torch_type
-from .dataset import PipelineDataset, TorchDatasetSource, from_torch_dataset
-from .function import TorchPythonFunction
-from .iterator import DALIClassificationIterator, DALIGenericIterator, DALIRaggedIterator
+from ..._extras import need
+
+need("torch", "torch", "asyncdali.plugin.pytorch")
+
+from ..base_iterator import LastBatchPolicy  # noqa: E402
+from . import experimental, fn, torch_utils  # noqa: E402
+from .convert import feed_ndarray, to_torch_type  # noqa: E402
+from .dataset import PipelineDataset, TorchDatasetSource, from_torch_dataset  # noqa: E402
+from .function import TorchPythonFunction  # noqa: E402
+from .iterator import DALIClassificationIterator, DALIGenericIterator, DALIRaggedIterator  # noqa: E402
 
 __all__ = [
     "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "PipelineDataset", "TorchDatasetSource",

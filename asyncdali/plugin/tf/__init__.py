@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from . import experimental
-from .dataset import DALIDataset
-from .wrapper import (
+from ..._extras import need
+
+need("tensorflow", "tf", "asyncdali.plugin.tf")
+
+from . import experimental  # noqa: E402
+from .dataset import DALIDataset  # noqa: E402
+from .wrapper import (  # noqa: E402
     MIN_TENSORFLOW_VERSION,
     DALIIterator,
     DALIIteratorWrapper,

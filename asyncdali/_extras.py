@@ -1,0 +1,13 @@
+"""Optional dependencies: what is missing is told with the extra that installs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+
+def need(module: str, extra: str, what: str) -> None:
+    """ModuleNotFoundError that names the extra of asyncdali which brings `module`; `what` needs it."""
+    if module in sys.modules or importlib.util.find_spec(module) is not None:
+        return
+    raise ModuleNotFoundError(f"{what} needs {module}, which is not installed: pip install asyncdali[{extra}]", name=module)

@@ -1,0 +1,1 @@
+"""The index scripts: tfrecord2idx, rec2idx, wds2idx."""
