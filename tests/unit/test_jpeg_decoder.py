@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -208,12 +211,50 @@ def test_the_switch_knows_two_values(monkeypatch):
         run_operator("decoders.image", [baseline()])
 
 
-def test_a_processor_on_which_it_fails(monkeypatch):
-    """Where the test picture comes out wrong, libjpeg-turbo decodes all, with one warning."""
-    jpeg_library._equal_to_turbo.cache_clear()
-    monkeypatch.setattr(jpeg_library, "_PROBE", baseline())
+def test_a_machine_on_which_they_differ(monkeypatch):
+    """Where a test picture comes out otherwise, or is handed over, libjpeg-turbo decodes all, with one warning."""
+    real = jpeg_kernels.decode_whole
+
+    def wrong(*arguments, **named):
+        image, code, text = real(*arguments, **named)
+        return (image + bool(named.get("own")), code, text)
+
+    table = jpeg_library.function_table()
     try:
-        with pytest.warns(RuntimeWarning, match="own JPEG decoder does not decode a test picture"):
-            assert jpeg_library.own_decoder(jpeg_library.function_table()) == 0
+        for name, value in (("jpeg_kernels.decode_whole", wrong), ("jpeg_library._PICTURES", [handed_over()["no end"]])):
+            jpeg_library._equal_to_turbo.cache_clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(f"asyncdali.operators.decode.{name}", value)
+                with pytest.warns(RuntimeWarning, match="differ in a test picture"):
+                    assert jpeg_library.own_decoder(table) == 0
     finally:
         jpeg_library._equal_to_turbo.cache_clear()
+    assert jpeg_library.own_decoder(table) != 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", ["no x86", "sse2", "avx2"])
+def test_other_processors(processor, tmp_path):
+    """The vector code for narrower vectors, and the code without x86 instructions, in processes of their own."""
+    here = os.path.dirname(__file__)
+    code = f"""
+import sys
+sys.path[:0] = [{here!r}, {os.path.dirname(here)!r}]
+import numpy as np
+from asyncdali.operators.decode.jpeg import vectors
+if {processor!r} == "no x86":
+    vectors.native_bits = lambda: 0
+assert vectors.native_bits() == {{"no x86": 0, "sse2": 128, "avx2": 256}}[{processor!r}]
+import test_jpeg_decoder as t
+decoders = t.Decoders()
+for sampling in t.SAMPLINGS:
+    t.test_windows_of_random_coefficients(decoders, sampling, 7)
+    t.test_progressive_windows(decoders, sampling, 75)
+t.test_noise_and_flat_pictures(decoders)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    if processor != "no x86":
+        wide = "+avx,+avx2,+fma,+bmi,+bmi2" if processor == "avx2" else "+sse2"
+        environment |= {"NUMBA_CPU_NAME": "haswell" if processor == "avx2" else "x86-64", "NUMBA_CPU_FEATURES": wide}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -42,7 +42,9 @@ DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
     Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
     Arg(
-        "decoder", "str", "",
+        "decoder",
+        "str",
+        "",
         'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
         '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
     ),

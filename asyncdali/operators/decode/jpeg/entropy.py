@@ -51,19 +51,17 @@ def _slow_ac(table, buffer, k, block, places):
 
 
 @inlined
-def _take(entry, block, places, k):
-    """Store the coefficients of an entry; the next k."""
-    store_i16(block + np.int64(load_u16(places + 2 * (k + ((entry >> 16) & 255)))), np.int16(entry >> 32))
+def _take(entry, bits, buffer, block, places, k):
+    """Store the coefficients of an entry; the next k.
+
+    A value that is not in the index is computed for every entry: a branch would often be guessed wrong (at quality 98 one look-up in six).
+    """
+    size = (entry >> 32) & 15
+    raw = shift_right(shift_left(buffer, bits - size), 64 - size)
+    computed = raw + (((raw >> (size - 1)) - 1) & (1 - shift_left(1, size)))
+    outside = (AC_BITS - bits) >> 63
+    store_i16(block + np.int64(load_u16(places + 2 * (k + ((entry >> 16) & 255)))), np.int16(computed & outside | (entry >> 32) & ~outside))
     store_i16(block + np.int64(load_u16(places + 2 * (k + ((entry >> 24) & 255)))), np.int16(entry >> 48))
-    return k + ((entry >> 8) & 255)
-
-
-@inlined
-def _long_ac(entry, buffer, block, places, k):
-    """Store the coefficient of an entry whose value is not in the index; the next k."""
-    size = entry >> 32
-    value = extended(shift_right(shift_left(buffer, (entry & 255) - size), 64 - size), size)
-    store_i16(block + np.int64(load_u16(places + 2 * (k + ((entry >> 16) & 255)))), np.int16(value))
     return k + ((entry >> 8) & 255)
 
 
@@ -114,17 +112,17 @@ def decode_row(state, blocks, stop, places, first, last):
             k = np.int64(1)
             while k < 64:
                 buffer, count, at = refilled(buffer, count, at)
-                for _ in range(5):  # of at most 11 bits each
+                for _ in range(3):  # of at most MOST_BITS each
                     entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
                     bits = entry & 255
-                    if bits > AC_BITS:
+                    if bits == SLOW:
                         break
                     before = k
-                    k = _take(entry, block, places, k)
+                    k = _take(entry, bits, buffer, block, places, k)
                     if k >= 64:
                         break
                     buffer, count = shift_left(buffer, entry), count - bits
-                if bits <= AC_BITS:
+                if bits != SLOW:
                     if k < 64:
                         continue
                     # Two symbols are one too many if the first ended the block.
@@ -132,13 +130,9 @@ def decode_row(state, blocks, stop, places, first, last):
                         bits, k, known = _slow_ac(table, buffer, before, block, places)
                         if k != 64:
                             return False
-                else:  # a code or value that is longer than the index: up to 26 bits
+                else:  # up to 26 bits
                     buffer, count, at = refilled(buffer, count, at)
-                    known = True
-                    if bits != SLOW:
-                        k = _long_ac(entry, buffer, block, places, k)
-                    else:
-                        bits, k, known = _slow_ac(table, buffer, k, block, places)
+                    bits, k, known = _slow_ac(table, buffer, k, block, places)
                     if not known or 64 < k < END_OF_BLOCK:
                         return False
                 buffer, count = shift_left(buffer, bits), count - bits
@@ -166,7 +160,7 @@ def _skip_ac(table, buffer, count, at):
     k = np.int64(1)
     while True:
         buffer, count, at = refilled(buffer, count, at)
-        for _ in range(2):  # of at most 21 bits each
+        for _ in range(3):  # of at most MOST_BITS each
             entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
             before, known = k, True
             bits = entry & 255

@@ -13,18 +13,20 @@ from ....compiled.step import inlined
 AC_BITS = 11
 """Bits by which AC entries are looked up. On photographs 0.65 look-ups per symbol; 12 bits: 0.61, but the tables leave the L1 cache."""
 DC_BITS = 9
+MOST_BITS = 18
+"""Bits that an AC entry takes at most, so that three follow one another without a look at the reservoir."""
 
 # A table: what the file says (16 counts, symbols), what longer codes are found by, and the entries.
 _LIMITS, _DELTAS, ENTRIES = 272, 272 + 17 * 8, 576
 DC_TABLE_BYTES, AC_TABLE_BYTES = ENTRIES + 4 * (1 << DC_BITS), ENTRIES + 8 * (1 << AC_BITS)
 
 # An AC entry, 64 bits:
-#   0-7    bits of all that the entry stands for. More than AC_BITS: the value is not in the index (LONG), or SLOW
+#   0-7    bits of all that the entry stands for: SLOW, up to AC_BITS, or up to MOST_BITS if the value is not in the index
 #   8-15   coefficients to move on; END_OF_BLOCK more if the block ends
 #   16-23  zeros before the first value; 24-31: coefficients before the second
-#   32-47  first value (LONG: its bits); 48-63: second, or 0: whatever is written over later
+#   32-47  first value, or its bits if it is not in the index; 48-63: second, or 0: whatever is written over later
 SLOW = 63
-"""Bits of an entry whose code is longer than the index, or means nothing."""
+"""Bits of an entry whose code is longer than the index or means nothing, or whose value takes it beyond MOST_BITS."""
 END_OF_BLOCK = 128
 LARGEST_AC, LARGEST_DC = 10, 11
 """Most bits of a value in a picture of 8 bits."""
@@ -126,9 +128,9 @@ def _fill_symbol(at, code_bits, symbol):
             _fill(at, 1 << rest, _entry(length, 16, 0, 1, 0))
         else:
             _fill(at, 1 << rest, _entry(length, END_OF_BLOCK, 0, 1, 0))
-    elif size <= LARGEST_AC:
+    elif size <= LARGEST_AC and length <= MOST_BITS:
         if rest < 0:
-            _fill(at, 1 << (AC_BITS - code_bits), _entry(length, run + 1, run, 0, size))
+            _fill(at, 1 << (AC_BITS - code_bits), _entry(length, run + 1, run, run + 1, size))
         else:
             for bits in range(1 << size):
                 _fill(at + (8 << rest) * bits, 1 << rest, _entry(length, run + 1, run, run + 1, extended(bits, size)))
