@@ -20,6 +20,8 @@ All who touch the table take its fields by name from the declaration:
   ``FLIP_INPUTS``, ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
 
 ``at`` and ``word`` are named tuples, whose fields Numba takes for constants: names cost nothing in compiled code.
+
+A record of float32 elements is declared in the same way. Its ``word`` and ``words`` then count elements, and ``at`` has no meaning.
 """
 
 from __future__ import annotations

@@ -103,10 +103,11 @@ class Caffe2Reader(LmdbReader):
 
         fetched, job = self.fetch(indices, parse)
         yield job
-        numbers = [self._vector(indices, found[:, k], k) for k in range(self._image, self._tensors)]
+        tensors = found.swapaxes(0, 1)
+        numbers = [self._vector(indices, tensors[k], k) for k in range(self._image, self._tensors)]
         if numbers:
             yield self._write(found, numbers)
-        outputs = [self._images(fetched, found[:, 0])] if self._image else []
+        outputs = [self._images(fetched, tensors[0])] if self._image else []
         if self._type in (SPARSE, WEIGHTED):
             used = _TENSORS_OF_LABEL[self._type]
             outputs += [self._scattered(indices, numbers[:used]), *numbers[used:]]

@@ -88,25 +88,68 @@ NOT_YET = set((Path(__file__).parent / "bare_table_indices.txt").read_text().spl
 """Files that still index tables with numbers. The list only gets shorter."""
 
 
+_ACCESSES = {"load_i64", "store_i64", "fetch_add"}
+_RECORDS = {"records", "found", "headers", "opening"}
+"""What arrays of records are called in plans."""
+_TELLS = re.compile(rf"\b(?:{'|'.join(sorted(_ACCESSES))}|view_i64|Step)\(|context \+|\b(?:{'|'.join(sorted(_RECORDS))})\[")
+"""A file without any of these has no table: it need not be parsed."""
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _counts_words(call: ast.Call) -> bool:
+    """``load_i64(row + 8)``, ``load_i64(context)``; a `Step` whose scratch is told to a number's entry."""
+    name = getattr(call.func, "id", "")
+    if name in _ACCESSES and call.args:
+        place = call.args[0]
+        behind = isinstance(place, ast.BinOp) and isinstance(place.left, ast.Name) and _is_number(place.right)
+        return behind or getattr(place, "id", "") == "context"
+    scratch = call.args[4:5] + [keyword.value for keyword in call.keywords if keyword.arg == "scratch_field"]
+    return name == "Step" and any(map(_is_number, scratch))
+
+
+def _counts_columns(item: ast.Subscript) -> bool:
+    """``found[:, 3]``, ``found[:, 1:2]``, ``found[:, [0, 3]]``, ``opening[11:]``."""
+    if getattr(item.value, "id", "") not in _RECORDS:
+        return False
+    column = item.slice.elts[-1] if isinstance(item.slice, ast.Tuple) else item.slice
+    if isinstance(column, ast.Slice):
+        return any(_is_number(node) for bound in (column.lower, column.upper) if bound is not None for node in ast.walk(bound))
+    if isinstance(column, ast.List):
+        return any(map(_is_number, column.elts))
+    return isinstance(item.slice, ast.Tuple) and _is_number(column)
+
+
+def _views(function: ast.FunctionDef) -> set[str]:
+    """Names of views of int64 in a function."""
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "view_i64"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
 def bare_indices_in_python(text: str) -> list[int]:
-    """Lines that read a table at a number: ``context + 8``, ``record[3]`` where `record` is a view of int64."""
-    tree = ast.parse(text)
-    found = []
-    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
-        views = {
-            target.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "view_i64"
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for node in ast.walk(function):
-            number = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant)
-            if number and getattr(node.left, "id", "") == "context":  # type: ignore[attr-defined]
-                found.append(node.lineno)
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and getattr(node.value, "id", "") in views:
-                found.append(node.lineno)
-    return sorted(set(found))
+    """Lines that read or lay out a table at a number, in compiled code (``context + 8``, ``record[3]`` of a view) and in plans."""
+    found: set[int] = set()
+    if not _TELLS.search(text):
+        return []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            views = _views(node)
+            items = [item for item in ast.walk(node) if isinstance(item, ast.Subscript)] if views else []
+            found |= {item.lineno for item in items if _is_number(item.slice) and getattr(item.value, "id", "") in views}
+        elif (
+            (isinstance(node, ast.Call) and _counts_words(node))
+            or (isinstance(node, ast.Subscript) and _counts_columns(node))
+            or (isinstance(node, ast.BinOp) and getattr(node.left, "id", "") == "context" and _is_number(node.right))
+        ):
+            found.add(node.lineno)
+    return sorted(found)
 
 
 _CUDA_TABLE = re.compile(r"context\[\d|context \+ \d|\(context, \d")
@@ -142,5 +185,10 @@ def test_no_bare_number_indexes_a_table():
 def test_the_search_finds_bare_numbers():
     assert bare_indices_in_python("def f(context):\n    return load_i64(context + 8)\n") == [2]
     assert bare_indices_in_python("def f(context):\n    r = view_i64(a, 9)\n    return r[3]\n") == [3]
+    assert bare_indices_in_python("x = load_i64(context) + load_i64(row + 16) + load_i64(row) + load_i64(row + at.size)\n") == [1]
+    assert bare_indices_in_python("store_i64(out + 8, 1)\nstore_i64(out, 1)\nstore_i64(out + at.kind, 1)\n") == [1]
+    assert bare_indices_in_python("Step(a, t, e, 8, 7, keep)\nStep(a, t, e, 8, word.scratch, keep)\nStep(a, t, e, 8)\n") == [1]
+    assert bare_indices_in_python("found[:, 3]\nfound[:, 1:2]\nfound[:, [0, 3]]\nopening[11:]\n") == [1, 2, 3, 4]
+    assert bare_indices_in_python("found[:, word.kind]\nfound[:, k]\nfound[0]\nshapes[:, 3]\nfound[:, columns]\n") == []
     assert bare_indices_in_cuda("const int64 *r = array<int64>(context, T_A);\nx = r[3] + context[T_B];\ny = context[4];") == [2, 3]
     assert bare_indices_in_cuda("x = address(context, 0, sample);") == [1]

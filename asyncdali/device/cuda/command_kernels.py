@@ -13,6 +13,7 @@ from .command_tables import (
     CALL_COMMAND,
     COPY,
     COPY_COMMAND,
+    DRIVER_CALLS,
     LAUNCH,
     LAUNCH_COMMAND,
     LAUNCH_EACH_COMMAND,
@@ -26,11 +27,9 @@ from .command_tables import (
     WAIT_COMMAND,
 )
 
+calls = DRIVER_CALLS.at
 wait, record, copy, stage = WAIT_COMMAND.at, RECORD_COMMAND.at, COPY_COMMAND.at, STAGE_COMMAND.at
 launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.at, CALL_COMMAND.at, SYNCHRONIZE_COMMAND.at
-
-# Addresses of the driver's functions (int64 each)
-STREAM_WAIT_EVENT, EVENT_RECORD, MEMCPY_ASYNC, LAUNCH_KERNEL, EVENT_SYNCHRONIZE = range(5)
 
 
 def _call_of(*bits):
@@ -83,7 +82,7 @@ def _call(typingctx, function, a, b, c, d, e, f):
 
 @compiled(3)
 def perform(driver, begin, end):
-    """Carry out the commands from `begin` to `end`, by the `driver`'s functions; up to the first that fails.
+    """Carry out the commands from `begin` to `end`, by the `driver`'s functions (DRIVER_CALLS); up to the first that fails.
 
     Returns 0, or its status and, above 32 bits, where it is: in words.
     """
@@ -93,15 +92,15 @@ def perform(driver, begin, end):
         kind = load_i64(at + wait.kind)
         if kind == WAIT:
             event, stream = load_i64(at + wait.event), load_i64(at + wait.stream)
-            status = _stream_wait_event(load_i64(driver + 8 * STREAM_WAIT_EVENT), stream, event, 0)
+            status = _stream_wait_event(load_i64(driver + calls.cuStreamWaitEvent), stream, event, 0)
             at += wait.size
         elif kind == RECORD:
             event, stream = load_i64(at + record.event), load_i64(at + record.stream)
-            status = _event_record(load_i64(driver + 8 * EVENT_RECORD), event, stream)
+            status = _event_record(load_i64(driver + calls.cuEventRecord), event, stream)
             at += record.size
         elif kind == COPY:
             target, source, size = load_i64(at + copy.target), load_i64(at + copy.source), load_i64(at + copy.bytes)
-            status = _memcpy_async(load_i64(driver + 8 * MEMCPY_ASYNC), target, source, size, load_i64(at + copy.stream))
+            status = _memcpy_async(load_i64(driver + calls.cuMemcpyAsync), target, source, size, load_i64(at + copy.stream))
             at += copy.size
         elif kind == STAGE:
             copy_bytes(load_i64(at + stage.target), load_i64(at + stage.source), load_i64(at + stage.bytes))
@@ -109,13 +108,13 @@ def perform(driver, begin, end):
         elif kind == LAUNCH:
             store_i64(at + launch.arguments, at + launch.context)
             status = _launch_kernel(
-                load_i64(driver + 8 * LAUNCH_KERNEL), load_i64(at + launch.function),
+                load_i64(driver + calls.cuLaunchKernel), load_i64(at + launch.function),
                 load_i64(at + launch.blocks_x), load_i64(at + launch.blocks_y), 1, load_i64(at + launch.threads), 1, 1,
                 load_i64(at + launch.shared), load_i64(at + launch.stream), at + launch.arguments, 0,
             )  # fmt: skip
             at += launch.size
         elif kind == SYNCHRONIZE:
-            status = _event_synchronize(load_i64(driver + 8 * EVENT_SYNCHRONIZE), load_i64(at + synchronize.event))
+            status = _event_synchronize(load_i64(driver + calls.cuEventSynchronize), load_i64(at + synchronize.event))
             at += synchronize.size
         elif kind == CALL:
             status = _call(
@@ -128,7 +127,7 @@ def perform(driver, begin, end):
             arguments, count = load_i64(at + launch_each.arguments), load_i64(at + launch_each.count)
             for k in range(load_i64(at + launch_each.launches)):
                 status = _launch_kernel(
-                    load_i64(driver + 8 * LAUNCH_KERNEL), load_i64(at + launch_each.function),
+                    load_i64(driver + calls.cuLaunchKernel), load_i64(at + launch_each.function),
                     load_i64(at + launch_each.blocks_x), load_i64(at + launch_each.blocks_y), load_i64(at + launch_each.blocks_z),
                     load_i64(at + launch_each.threads_x), load_i64(at + launch_each.threads_y), load_i64(at + launch_each.threads_z),
                     0, load_i64(at + launch_each.stream), arguments + 8 * k * count, 0,

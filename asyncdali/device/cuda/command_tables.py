@@ -7,6 +7,22 @@ from ...compiled.tables import Field, Table
 WAIT, RECORD, COPY, STAGE, LAUNCH, LAUNCH_EACH, CALL, SYNCHRONIZE = range(8)
 """Kinds of commands."""
 
+DRIVER_CALLS = Table(
+    "DRIVER_CALLS",
+    Field("cuStreamWaitEvent", "address", "of the driver's function"),
+    Field("cuEventRecord", "address", "of the driver's function"),
+    Field("cuMemcpyAsync", "address", "of the driver's function"),
+    Field("cuLaunchKernel", "address", "of the driver's function"),
+    Field("cuEventSynchronize", "address", "of the driver's function"),
+)
+"""The functions that carry commands out, by their names. Streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
+
+CALLED = {
+    WAIT: "cuStreamWaitEvent", RECORD: "cuEventRecord", COPY: "cuMemcpyAsync", LAUNCH: "cuLaunchKernel", LAUNCH_EACH: "cuLaunchKernel",
+    SYNCHRONIZE: "cuEventSynchronize",
+}  # fmt: skip
+"""The driver's function that carries each kind out."""
+
 _KIND = Field("kind", "int64", "which command it is")
 _STREAM = Field("stream", "CUstream", "the stream that is told")
 _EVENT = Field("event", "CUevent", "handle of the event")

@@ -101,12 +101,6 @@ _NO_DEVICE, _INSUFFICIENT_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsuff
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _EVENT_FLAGS = 1 | 2  # cudaEventBlockingSync | cudaEventDisableTiming
 _TIMER_FLAGS = 1
-_CALLS = ("cuStreamWaitEvent", "cuEventRecord", "cuMemcpyAsync", "cuLaunchKernel", "cuEventSynchronize")
-"""The driver's functions as command_kernels numbers them. The streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
-_CALL_OF = {
-    tables.WAIT: kernels.STREAM_WAIT_EVENT, tables.RECORD: kernels.EVENT_RECORD, tables.COPY: kernels.MEMCPY_ASYNC,
-    tables.LAUNCH: kernels.LAUNCH_KERNEL, tables.LAUNCH_EACH: kernels.LAUNCH_KERNEL, tables.SYNCHRONIZE: kernels.EVENT_SYNCHRONIZE,
-}  # fmt: skip
 
 
 class CupyDriver:
@@ -189,7 +183,8 @@ class CupyDriver:
     @functools.cached_property
     def _calls(self) -> np.ndarray:
         """Addresses of the driver's functions."""
-        return np.array([ctypes.cast(self._library[name], ctypes.c_void_p).value for name in _CALLS], np.int64)
+        functions = {field.name: ctypes.cast(self._library[field.name], ctypes.c_void_p).value for field in tables.DRIVER_CALLS.fields}
+        return tables.DRIVER_CALLS.make(**functions)[0]
 
     def perform(self, commands: np.ndarray) -> None:
         """Carry out `commands`, int64[words], with the interpreter lock released; DriverError of the first that fails."""
@@ -201,7 +196,7 @@ class CupyDriver:
             if kind == tables.CALL:  # whoever gave it knows what its statuses mean
                 raise DriverError(f"status {status}", status, place)
             text = f"{self._text('Name', status)}: {self._text('String', status)}"
-            raise DriverError(f"{_CALLS[_CALL_OF[kind]]}: {text} ({status})", status, place)
+            raise DriverError(f"{tables.CALLED[kind]}: {text} ({status})", status, place)
 
     def _text(self, what: str, status: int) -> str:
         """The name of a status of the driver, or what it means."""

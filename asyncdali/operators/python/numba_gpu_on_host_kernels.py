@@ -24,23 +24,25 @@ from numba.extending import models, overload, overload_attribute, register_model
 from ..._notices import warn
 from ...compiled.intrinsics import load_i64
 from ...compiled.memory import address_of
+from .numba_gpu_on_host_tables import PLACE
 
 Triple = tuple[int, int, int]
 
 # --- where a thread is, for compiled kernels
 
-_PLACE = np.zeros(12, np.int64)
-"""threadIdx, blockIdx, blockDim, gridDim (x, y, z each) of the thread that runs; one launch at a time (`_TURN`) has it."""
+_PLACE = PLACE.zeros(1)[0]
+"""Where the thread is that runs; one launch at a time (`_TURN`) has it."""
 _TURN = threading.Lock()
 _AT = address_of(_PLACE)
-_FIELDS = {"threadIdx": 0, "blockIdx": 3, "blockDim": 6, "gridDim": 9}
+_NAMES = tuple(field.name for field in PLACE.fields)
+at = PLACE.at
 
 
 class _Place:
     """What stands for threadIdx and its like in compiled kernels."""
 
     def __init__(self, field: str):
-        self.first = _AT + 8 * _FIELDS[field]
+        self.first = _AT + getattr(at, f"{field}_x")
 
 
 class _PlaceType(types.Type):
@@ -84,14 +86,14 @@ def _gridsize(ndim):
 
 @njit
 def _position(axis):
-    at = _AT + 8 * axis
-    return load_i64(at + 24) * load_i64(at + 48) + load_i64(at)
+    first = _AT + 8 * axis
+    return load_i64(first + at.blockIdx_x) * load_i64(first + at.blockDim_x) + load_i64(first + at.threadIdx_x)
 
 
 @njit
 def _extent(axis):
-    at = _AT + 8 * axis
-    return load_i64(at + 48) * load_i64(at + 72)
+    first = _AT + 8 * axis
+    return load_i64(first + at.blockDim_x) * load_i64(first + at.gridDim_x)
 
 
 def _by_dimensions(one: Any) -> Callable[[Any], Any]:
@@ -132,7 +134,7 @@ _CUDA = _module(
     "",
     grid=_grid,
     gridsize=_gridsize,
-    **{field: _Place(field) for field in _FIELDS},
+    **{field: _Place(field) for field in _NAMES},
     atomic=_module(
         ".atomic",
         add=_atomic(lambda old, value: old + value),
@@ -215,14 +217,14 @@ def _as_it_is(function: Any) -> Any:
 
 _LAUNCH = """
 def launch(place, {names}):
-    for bz in range(place[11]):
-        for by in range(place[10]):
-            for bx in range(place[9]):
-                for tz in range(place[8]):
-                    for ty in range(place[7]):
-                        for tx in range(place[6]):
-                            place[0], place[1], place[2] = tx, ty, tz
-                            place[3], place[4], place[5] = bx, by, bz
+    for bz in range(place[word.gridDim_z]):
+        for by in range(place[word.gridDim_y]):
+            for bx in range(place[word.gridDim_x]):
+                for tz in range(place[word.blockDim_z]):
+                    for ty in range(place[word.blockDim_y]):
+                        for tx in range(place[word.blockDim_x]):
+                            place[word.threadIdx_x], place[word.threadIdx_y], place[word.threadIdx_z] = tx, ty, tz
+                            place[word.blockIdx_x], place[word.blockIdx_y], place[word.blockIdx_z] = bx, by, bz
                             kernel({names})
 """
 
@@ -230,7 +232,7 @@ def launch(place, {names}):
 def _compiled(kernel: Any, dtypes: list[np.dtype], ndims: list[int]) -> Any:
     """``launch(place, arrays...)``, compiled for dense arrays; RuntimeError with the reason where the kernel does not compile."""
     names = ", ".join(f"array{k}" for k in range(len(dtypes)))
-    scope: dict[str, Any] = {"kernel": njit(boundscheck=True)(kernel)}
+    scope: dict[str, Any] = {"kernel": njit(boundscheck=True)(kernel), "word": PLACE.word}
     exec(_LAUNCH.format(names=names), scope)
     launch = njit(nogil=True)(scope["launch"])
     arrays = [types.Array(from_dtype(dtype), ndim, "C") for dtype, ndim in zip(dtypes, ndims)]
@@ -256,7 +258,7 @@ def runner(
 
     def run(arrays: list[np.ndarray]) -> None:
         with _TURN:
-            _PLACE[6:9], _PLACE[9:12] = threads, blocks
+            _PLACE[PLACE.columns("blockDim")], _PLACE[PLACE.columns("gridDim")] = threads, blocks
             launch(_PLACE, *arrays)
 
     return run
