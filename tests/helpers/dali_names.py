@@ -56,7 +56,7 @@ def names_in_text(path: Path, root: str = ROOT) -> list[str]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            found.update(item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name))
         elif isinstance(node, ast.ImportFrom) and path.name == "__init__.py" and (node.level or (node.module or "").startswith(root + ".")):
             found.update(alias.asname or alias.name for alias in node.names)
     return sorted(name for name in found if not _is_private(name))

@@ -46,7 +46,8 @@ ALLOWED = {
         "_descriptors", "_notices",
     },
     "pipeline": {
-        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "errors", "fn", "graph", "operators.base", "options", "runtime",
+        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "errors",
+        "fn", "graph", "operators.base", "options", "runtime",
         "sources", "tensors", "tooling.doctor", "types", "workers",
     },
     "fn": {"external_source", "graph", "operators"},

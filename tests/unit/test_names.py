@@ -23,7 +23,9 @@ ABSENT = {
         "CheckDLPackCapsule", "ExternalContextCheckpoint", "GetCUDAStreamDevice", "Pipeline", "PipelineDebug", "SharedMem", "Stream",
         "cuda_checked",
     },
-    "backend_impl": {"CheckDLPackCapsule", "ExternalContextCheckpoint", "GetCUDAStreamDevice", "Pipeline", "PipelineDebug", "SharedMem", "Stream"},
+    "backend_impl": {
+        "CheckDLPackCapsule", "ExternalContextCheckpoint", "GetCUDAStreamDevice", "Pipeline", "PipelineDebug", "SharedMem", "Stream",
+    },
     "data_node": {"not_iterable"},
     "ops": {"python_op_factory", "register_cpu_op", "register_gpu_op"},
     "pipeline": {"WorkerPool"},
@@ -42,8 +44,8 @@ ELSEWHERE = ("experimental",)
 """Modules of another change: ``experimental.dynamic`` and ``experimental.torchvision``."""
 
 OPERATORS_TO_COME = {
-    "debayer", "dump_image", "jitter", "optical_flow", "video_reader_resize", "inflate", "dilate", "erode", "inputs", "median_blur", "remap",
-    "resize", "video_resize", "Debayer", "DumpImage", "Jitter", "OpticalFlow", "VideoReaderResize", "Inflate", "Dilate", "Erode",
+    "debayer", "dump_image", "jitter", "optical_flow", "video_reader_resize", "inflate", "dilate", "erode", "inputs", "median_blur",
+    "remap", "resize", "video_resize", "Debayer", "DumpImage", "Jitter", "OpticalFlow", "VideoReaderResize", "Inflate", "Dilate", "Erode",
     "MedianBlur", "Remap", "Resize", "VideoResize",
 }  # fmt: skip
 """Operators of another change."""
@@ -70,7 +72,7 @@ def found(module, name):
         try:
             return getattr(holder, name)
         except AttributeError:
-            if importlib.util.find_spec(f"{holder.__name__}.{name}") is None:
+            if not hasattr(holder, "__path__") or importlib.util.find_spec(f"{holder.__name__}.{name}") is None:
                 raise
             return importlib.import_module(f"{holder.__name__}.{name}")
 

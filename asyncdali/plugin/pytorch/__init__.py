@@ -20,7 +20,7 @@ from .function import TorchPythonFunction  # noqa: E402
 from .iterator import DALIClassificationIterator, DALIGenericIterator, DALIRaggedIterator  # noqa: E402
 
 __all__ = [
-    "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "Pipeline", "PipelineDataset", "TorchDatasetSource",
-    "TorchPythonFunction", "experimental", "feed_ndarray", "fn", "from_torch_dataset", "to_torch_type",
-    "TensorCPU", "TensorGPU", "TensorListGPU", "torch_utils",
+    "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "Pipeline", "PipelineDataset",
+    "TensorCPU", "TensorGPU", "TensorListGPU", "TorchDatasetSource", "TorchPythonFunction", "experimental", "feed_ndarray", "fn",
+    "from_torch_dataset", "to_torch_type", "torch_utils",
 ]  # fmt: skip
