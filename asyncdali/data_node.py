@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._absent import refuser
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -209,3 +211,6 @@ def _define_operators() -> None:
 
 
 _define_operators()
+
+
+__getattr__ = refuser(__name__, {"not_iterable": "see DataNode.__iter__, which is None: a node cannot be iterated over"})

@@ -558,3 +558,7 @@ _SHARED_META = {
     "epoch_size": "the size of the data set", "number_of_shards": "the number of shards", "pad_last_batch": "pad_last_batch",
     "stick_to_shard": "stick_to_shard",
 }  # fmt: skip
+
+
+_DaliBaseIterator = BaseIterator
+"""The name that programs written for DALI derive from."""

@@ -7,7 +7,15 @@ classes arrays of its own; on the host device GPU tensors live in plain memory.
 
 from __future__ import annotations
 
+from .._absent import refuser
 from .cpu import TensorCPU, TensorListCPU
 from .gpu import TensorGPU, TensorListGPU
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU"]
+
+
+_PRINTED = "use str() or repr() of a tensor or tensor list"
+
+__getattr__ = refuser(__name__, {
+    "PipelineBatchAdapter": _PRINTED, "PipelineTensorAdapter": _PRINTED, "format_batch": _PRINTED, "format_tensor": _PRINTED,
+})  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from asyncdali_workers import BatchInfo as BatchInfo
 from asyncdali_workers import SampleInfo as SampleInfo
 
+from .._absent import refuser
 from .constant import Constant as Constant
 from .constant import ConstantNode as ConstantNode
 from .constant_values import constant_array as constant_array
@@ -63,3 +64,6 @@ SAME = ""
 
 #: The `device_id` that DALI's backend gives a pipeline without a GPU.
 CPU_ONLY_DEVICE_ID = -99999
+
+
+__getattr__ = refuser(__name__, {"dali_type_converters": "use types.to_dali_type, which knows the types of all frameworks"})

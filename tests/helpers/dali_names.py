@@ -49,15 +49,15 @@ def _is_own(module: types.ModuleType, name: str, value: Any) -> bool:
     return not isinstance(home, str) or home.startswith(ROOT) or home == "builtins"
 
 
-def names_in_text(path: Path) -> list[str]:
-    """Functions, classes, assignments and what is imported from DALI at the top level of a file."""
+def names_in_text(path: Path, root: str = ROOT) -> list[str]:
+    """Functions, classes and assignments at the top level of a file; of a package also what it imports from DALI."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith(ROOT + ".")):
+            found.update(item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name))
+        elif isinstance(node, ast.ImportFrom) and path.name == "__init__.py" and (node.level or (node.module or "").startswith(root + ".")):
             found.update(alias.asname or alias.name for alias in node.names)
     return sorted(name for name in found if not _is_private(name))
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
 LEAVES = {
+    "_absent",
     "_version", "_notices", "_descriptors", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled",
 }
 """Units of the house that stand on their own: at most on one another."""
@@ -22,10 +23,10 @@ ALLOWED = {
     "batch": {"compiled.memory", "types", "workers"},
     "checkpoint": {"_files"},
     "compiled": {"_notices", "_version"},
-    "types": {"workers", "graph.constants"},  # types.Constant may make a node
-    "tensors": {"batch", "types", "workers"},
+    "types": {"_absent", "workers", "graph.constants"},  # types.Constant may make a node
+    "tensors": {"_absent", "batch", "types", "workers"},
     "options": {"types", "_notices"},
-    "data_node": {"fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
+    "data_node": {"_absent", "fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
     "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
@@ -38,25 +39,35 @@ ALLOWED = {
     "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
     "pickling": {"workers"},
-    "external_source": {"data_node", "graph.node", "sources", "types"},
+    "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
         "_descriptors", "_notices",
     },
     "pipeline": {
-        "_version", "_notices", "access", "checkpoint", "data_node", "errors", "fn", "graph", "operators.base", "options", "runtime",
+        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "errors",
+        "fn", "graph", "operators.base", "options", "runtime",
         "sources", "tensors", "tooling.doctor", "types", "workers",
     },
     "fn": {"external_source", "graph", "operators"},
-    "ops": {"external_source", "graph", "operators"},
+    "ops": {"_absent", "external_source", "graph", "operators"},
     "tfrecord": {"readers"},
     "math": {"data_node", "graph.arithmetic"},
+    "backend": {"_absent", "_notices", "device", "graph.calls", "operators", "plugin_manager", "tensors"},
+    "backend_impl": {"backend", "tfrecord", "types"},
+    "internal": set(),
+    "plugin_manager": {"_absent"},
+    "python_function_plugin": set(),
+    "reducers": {"_absent"},
+    "scripts": set(),
+    "sysconfig": {"_absent"},
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {
         "_processes", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library", "sources.group",
         "workers",
     },  # and the public names
+    "_extras": set(),
     "plugin": None,
     "__init__": None,
     "__main__": None,

@@ -364,3 +364,46 @@ def test_keras_fits():
     model.fit(dataset, steps_per_epoch=60, epochs=1, verbose=0)
     kernel, bias = model.get_weights()
     assert abs(kernel[0, 0] - 3) < 0.1 and abs(bias[0] - 1) < 0.1
+
+
+def _drawn():
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None, seed=1)
+    def graph():
+        numbers = fn.random.uniform(range=[0, 10], dtype=types.INT32)
+        return numbers, fn.cast(numbers, dtype=types.FLOAT)
+
+    return graph()
+
+
+def test_dali_iterator():
+    """One batch after another, by calls; from a pipeline or its bytes."""
+    import asyncdali.plugin.tf as plugin
+
+    reference = _drawn()
+    next_batch = plugin.DALIIterator()
+    stored = plugin.serialize_pipeline(_drawn())
+    for _ in range(3):
+        expected = [np.array(output.as_array()) for output in reference.run()]
+        given = next_batch(serialized_pipeline=stored, shapes=[(3,), (3,)], dtypes=[tf.int32, tf.float32])
+        for one, other in zip(given, expected, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other)
+    sparse, dense = next_batch(serialized_pipeline=stored, batch_size=3, sparse=[True, False])
+    assert isinstance(sparse, tf.sparse.SparseTensor)
+    assert dense.shape == (3,)
+    with pytest.raises(ValueError, match="`shapes` of the outputs, or `batch_size`"):
+        next_batch(serialized_pipeline=stored)
+    with pytest.raises(ValueError, match="must be a number"):
+        next_batch(serialized_pipeline=stored, batch_size=3, exec_dynamic=True, prefetch_queue_depth={"cpu_size": 1, "gpu_size": 1})
+
+
+def test_deprecated_names_of_a_data_set():
+    import asyncdali.plugin.tf as plugin
+
+    with pytest.warns(Warning, match="is called 'output_dtypes' now"):
+        data = plugin.DALIDataset(_drawn(), dtypes=[tf.int32, tf.float32], shapes=[(3,), (3,)])
+    assert [spec.dtype for spec in data.element_spec] == [tf.int32, tf.float32]
+    with pytest.raises(ValueError, match="deprecated name"):
+        plugin.DALIDataset(_drawn(), dtypes=[tf.int32, tf.float32], output_dtypes=(tf.int32, tf.float32))
+    assert plugin.dataset_compatible_tensorflow() and plugin.dataset_inputs_compatible_tensorflow()
+    assert plugin.dataset_distributed_compatible_tensorflow()
+    assert plugin.dataset_options().autotune.enabled is False

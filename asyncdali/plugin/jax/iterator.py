@@ -188,3 +188,13 @@ class DALIGenericPeekableIterator(DALIGenericIterator):
     def _forget(self) -> None:
         super()._forget()
         self._peeked = self._before = None
+
+
+def __getattr__(name: str) -> Any:
+    if name == "data_iterator":  # made of these iterators, and found here by programs written for DALI
+        from .factory import data_iterator
+
+        return data_iterator
+    if name == "default_num_threads_value":
+        raise AttributeError(f"{__name__}.{name} is not in asyncdali: give num_threads to the pipeline", name=name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

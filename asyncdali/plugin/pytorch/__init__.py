@@ -10,7 +10,9 @@ from ..._extras import need
 
 need("torch", "torch", "asyncdali.plugin.pytorch")
 
-from ..base_iterator import LastBatchPolicy  # noqa: E402
+from ...pipeline import Pipeline  # noqa: E402
+from ...tensors import TensorCPU, TensorGPU, TensorListGPU  # noqa: E402
+from ..base_iterator import LastBatchPolicy, _DaliBaseIterator  # noqa: E402, F401
 from . import experimental, fn, torch_utils  # noqa: E402
 from .convert import feed_ndarray, to_torch_type  # noqa: E402
 from .dataset import PipelineDataset, TorchDatasetSource, from_torch_dataset  # noqa: E402
@@ -18,7 +20,7 @@ from .function import TorchPythonFunction  # noqa: E402
 from .iterator import DALIClassificationIterator, DALIGenericIterator, DALIRaggedIterator  # noqa: E402
 
 __all__ = [
-    "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "PipelineDataset", "TorchDatasetSource",
-    "TorchPythonFunction", "experimental", "feed_ndarray", "fn", "from_torch_dataset", "to_torch_type",
-    "torch_utils",
+    "DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator", "LastBatchPolicy", "Pipeline", "PipelineDataset",
+    "TensorCPU", "TensorGPU", "TensorListGPU", "TorchDatasetSource", "TorchPythonFunction", "experimental", "feed_ndarray", "fn",
+    "from_torch_dataset", "to_torch_type", "torch_utils",
 ]  # fmt: skip

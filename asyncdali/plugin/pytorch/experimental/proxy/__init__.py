@@ -15,8 +15,15 @@ With a loader of torch's own `DALIServer.produce_data` does the last step, witho
 
 from __future__ import annotations
 
+from ...convert import to_torch_tensor
 from .loader import DataLoader
-from .references import OutputBatchReference, OutputSampleReference, Proxy
+from .references import OutputBatchReference, OutputSampleReference, Proxy, Run
 from .server import DALIServer
 
-__all__ = ["DALIServer", "DataLoader", "OutputBatchReference", "OutputSampleReference", "Proxy"]
+DALIOutputBatchRef, DALIOutputSampleRef, DALIPipelineRunRef = OutputBatchReference, OutputSampleReference, Run
+"""DALI's names of what stands for outputs, and for an iteration."""
+
+__all__ = [
+    "DALIOutputBatchRef", "DALIOutputSampleRef", "DALIPipelineRunRef", "DALIServer", "DataLoader", "OutputBatchReference",
+    "OutputSampleReference", "Proxy", "to_torch_tensor",
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Where DALI has its conversions to jax; the iterators do them (``asyncdali.plugin.jax``)."""

@@ -1,0 +1,139 @@
+"""Every public name of DALI 2.4 is found at the same place, or says what to use instead.
+
+``dali_names.json`` is recorded by ``helpers/dali_names.py``. Modules of frameworks that are not installed are read as text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+from helpers.dali_names import names_in_text
+
+import asyncdali
+
+RECORDED = json.loads(Path(__file__).with_name("dali_names.json").read_text())
+FRAMEWORKS = {"plugin.pytorch": "torch", "plugin.jax": "jax", "plugin.tf": "tensorflow", "plugin.paddle": "paddle"}
+ABSENT = {
+    "backend": {
+        "CheckDLPackCapsule", "ExternalContextCheckpoint", "GetCUDAStreamDevice", "Pipeline", "PipelineDebug", "SharedMem", "Stream",
+        "cuda_checked",
+    },
+    "backend_impl": {
+        "CheckDLPackCapsule", "ExternalContextCheckpoint", "GetCUDAStreamDevice", "Pipeline", "PipelineDebug", "SharedMem", "Stream",
+    },
+    "data_node": {"not_iterable"},
+    "ops": {"python_op_factory", "register_cpu_op", "register_gpu_op"},
+    "pipeline": {"WorkerPool"},
+    "plugin.jax.iterator": {"default_num_threads_value"},
+    "plugin.numba": {"Pipeline", "address_as_void_pointer", "minimal_numba_version"},
+    "reducers": {
+        "cell_reducer", "cell_unpickle", "function_by_value_reducer", "function_unpickle", "get_global_references_from_nested_code",
+        "module_reducer", "module_unpickle", "set_cell_state", "set_funcion_state",
+    },
+    "tensors": {"PipelineBatchAdapter", "PipelineTensorAdapter", "format_batch", "format_tensor"},
+    "types": {"dali_type_converters"},
+}  # fmt: skip
+"""Names of DALI's inside (C++ objects, helpers of its own modules): they raise the documented AttributeError."""
+
+ELSEWHERE = ("experimental",)
+"""Modules of another change: ``experimental.dynamic`` and ``experimental.torchvision``."""
+
+OPERATORS_TO_COME = {
+    "debayer", "dump_image", "jitter", "optical_flow", "video_reader_resize", "inflate", "dilate", "erode", "inputs", "median_blur",
+    "remap", "resize", "video_resize", "Debayer", "DumpImage", "Jitter", "OpticalFlow", "VideoReaderResize", "Inflate", "Dilate", "Erode",
+    "MedianBlur", "Remap", "Resize", "VideoResize",
+}  # fmt: skip
+"""Operators of another change."""
+
+
+def is_elsewhere(module):
+    return module.partition(".")[0] in ELSEWHERE
+
+
+def framework_of(module):
+    return next((package for prefix, package in FRAMEWORKS.items() if module == prefix or module.startswith(f"{prefix}.")), None)
+
+
+def file_of(module):
+    base = Path(asyncdali.__path__[0]).joinpath(*module.split("."))
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def found(module, name):
+    """The name in a module, or the submodule of this name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        holder = importlib.import_module(f"asyncdali.{module}".rstrip("."))
+        try:
+            return getattr(holder, name)
+        except AttributeError:
+            if not hasattr(holder, "__path__") or importlib.util.find_spec(f"{holder.__name__}.{name}") is None:
+                raise
+            return importlib.import_module(f"{holder.__name__}.{name}")
+
+
+@pytest.mark.parametrize("module", [name for name in RECORDED if not is_elsewhere(name)])
+def test_public_names(module):
+    package = framework_of(module)
+    if package is not None and importlib.util.find_spec(package) is None:
+        path = file_of(module)
+        text = path.read_text()
+        defined = set(names_in_text(path, "asyncdali"))
+        missing = [name for name in RECORDED[module] if name not in defined and f'"{name}"' not in text]
+        assert not missing
+        return
+    if module.endswith("experimental.inputs"):
+        pytest.skip("an operator of another change")
+    absent = ABSENT.get(module, set())
+    for name in RECORDED[module]:
+        if is_elsewhere(name) and not module:
+            continue
+        try:
+            found(module, name)
+        except (AttributeError, ModuleNotFoundError) as error:
+            if module.partition(".")[0] in ("fn", "ops") and name in OPERATORS_TO_COME:
+                continue
+            assert name in absent, (name, error)
+            assert f"{name} is not in asyncdali: " in str(error)
+            assert any(word in str(error) for word in ("use ", "see ", "give ", "Write "))
+        else:
+            assert name not in absent, f"{name} is here: take it off the list"
+
+
+def test_modules_after_a_plain_import():
+    """As in DALI these are attributes; plugin, experimental and auto_aug need an import of their own."""
+    from helpers.pipelines import run_script
+
+    done = run_script("""
+        import sys
+        import asyncdali as dali
+        for name in ("backend", "backend_impl", "reducers", "internal", "python_function_plugin", "pickling", "external_source",
+                     "plugin_manager", "sysconfig", "fn", "ops", "types", "math", "pipeline", "tensors", "tfrecord", "data_node"):
+            assert getattr(dali, name).__name__ == f"asyncdali.{name}", name
+        assert dali.pipeline.experimental.pipeline_def is dali.pipeline_def
+        assert not hasattr(dali, "auto_aug")
+        import asyncdali.backend_impl.types
+        from asyncdali.backend_impl.tfrecord import FixedLenFeature
+        print("fine")
+    """)
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+@pytest.mark.parametrize(("plugin", "package", "extra"), [("pytorch", "torch", "torch"), ("jax", "jax", "jax"), ("tf", "tensorflow", "tf")])
+def test_a_missing_framework_names_its_extra(plugin, package, extra):
+    if importlib.util.find_spec(package) is not None:
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(ModuleNotFoundError, match=rf"asyncdali\.plugin\.{plugin} needs {package}.*pip install asyncdali\[{extra}\]"):
+        importlib.import_module(f"asyncdali.plugin.{plugin}")
+
+
+def test_all_extras():
+    """``pip install asyncdali[all]`` brings what runs on any machine."""
+    text = (Path(asyncdali.__file__).parent.parent / "pyproject.toml").read_text()
+    line = next(line for line in text.splitlines() if line.startswith("all = "))
+    assert "asyncdali[audio,video,remote]" in line
