@@ -22,6 +22,9 @@ _PACKAGE = Path(__file__).parent.parent
 
 _SHARED = (
     "compiled/compiler.py", "compiled/intrinsics.py", "compiled/step.py", "compiled/vectors.py", "compiled/byte_vectors.py",
+    "compiled/c_library.py", "operators/audio/real_fourier_kernels.py", "operators/audio/logarithm_kernels.py",
+    "operators/random/philox_vectors.py", "operators/random/random_streams_kernels.py", "operators/random/random_distributions_kernels.py",
+    "operators/statistics/reduction_vectors.py",
     "operators/arrays/convert_kernels.py", "readers/wire_kernels.py", "readers/crc_kernels.py", "readers/record_kernels.py",
 )  # fmt: skip
 
