@@ -367,6 +367,15 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
     merge = inlined(lambda a, b: np.int64(a + b))
     walk = _make_walk(view_in, add, merge)
 
+    @inlined
+    def made_of(total, finish, volume, size, signed):
+        """The sum, or its mean or root of the mean."""
+        if finish == 0:
+            return total
+        x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
+        x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
+        return _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
+
     @step_variant("whole", in_dtype, kind)
     def reduce(context, sample, thread):
         kept, reduced, finish = load_i64(context + 24), load_i64(context + 32), load_i64(context + 40)
@@ -383,7 +392,21 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         source, out = load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample)
         row, step = _row(extents, strides, kept)
         base, along = source, 0
-        for i in range(_outputs(extents, kept)):
+        many_bytes = bytes_only and axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == 1 or inner_strides[0] == 3)
+        short, i, outputs = axes == 1 and not many_bytes, 0, _outputs(extents, kept)
+        # A loop of its own: beside the vectors below LLVM makes less of it.
+        while short and i < outputs:
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            total = np.int64(0)
+            for k in range(inner_extents[0]):
+                total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
+            _store(out, i, size, made_of(total, finish, volume, size, signed))
+            i += 1
+        while i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
             elif i > 0:
@@ -392,18 +415,12 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             total = np.int64(0)
             if axes == 0:
                 total = value(view_in(base, 1)[0], np.float32(0))
-            elif bytes_only and axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == 1 or inner_strides[0] == 3):
+            elif many_bytes:
                 total = byte_sum(base, inner_strides[0], inner_extents[0])
-            elif axes == 1:
-                for k in range(inner_extents[0]):
-                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
             elif axes > 1:
                 total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], np.int64(0), np.float32(0), totals, index)
-            if finish != 0:
-                x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
-                x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
-                total = _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
-            _store(out, i, size, total)
+            _store(out, i, size, made_of(total, finish, volume, size, signed))
+            i += 1
         return 0
 
     return reduce
