@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 
 from .intrinsics import view_u8
 from .step import inlined
-from .vectors import I32, I64, call_ir, function_of, load_ir, store_ir
+from .vectors import I32, I64, call_ir, function_of, load_ir, processor_has, store_ir
 
 I8, I16 = ir.IntType(8), ir.IntType(16)
 
@@ -24,13 +23,19 @@ I8, I16 = ir.IntType(8), ir.IntType(16)
 @cache
 def has_byte_tables() -> bool:
     """Whether the processor looks up 64 bytes in a table of 128 by one instruction."""
-    return bool(llvm.get_host_cpu_features().get("avx512vbmi"))
+    return processor_has("avx512vbmi") and processor_has("avx512bw")
 
 
 @cache
 def is_x86() -> bool:
     """Whether instructions of x86 may be named."""
     return platform.machine().lower() in ("x86_64", "amd64")
+
+
+@cache
+def has_pair_sums() -> bool:
+    """Whether the instruction of :func:`pair_sums_ir` is there for a block of words."""
+    return is_x86() and processor_has({64: "avx512bw", 16: "sse2"}[block_bytes()])
 
 
 @cache
@@ -64,7 +69,7 @@ def pair_sums_ir(builder: Any, words: Any, factors: Sequence[int]) -> Any:
     weights = ir.Constant(words.type, list(factors) * (count // 2))
     wide = ir.VectorType(I32, count // 2)
     name = {32: "llvm.x86.avx512.pmaddw.d.512", 16: "llvm.x86.avx2.pmadd.wd", 8: "llvm.x86.sse2.pmadd.wd"}[count]
-    if is_x86():
+    if has_pair_sums():
         return call_ir(builder, name, [words, weights], wide)
     halves = []
     for odd in (0, 1):

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
 from numba.core.datamodel import models, register_default
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
@@ -27,10 +27,16 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 
 
 @cache
+def processor_has(feature: str) -> bool:
+    """Whether kernels are compiled for a processor with `feature` (LLVM's name): the host, or what ``NUMBA_CPU_FEATURES`` says."""
+    features = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    return f"+{feature}" in features.split(",")
+
+
+@cache
 def widest() -> int:
-    """Bytes of this processor's vector registers: 64 with AVX-512, 32 with AVX, else 16."""
-    features = llvm.get_host_cpu_features()
-    return 64 if features.get("avx512f") and features.get("avx512bw") else 32 if features.get("avx2") else 16
+    """Bytes of the processor's vector registers: 64 with AVX-512, 32 with AVX2, else 16."""
+    return 64 if processor_has("avx512f") and processor_has("avx512bw") else 32 if processor_has("avx2") else 16
 
 
 class Vector(types.Type):

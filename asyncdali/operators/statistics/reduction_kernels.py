@@ -20,6 +20,8 @@ from .reduction_vectors import EXACT_BYTES, LEAST, MOST, byte_sum, extreme_of, n
 
 at = REDUCTION.at
 _CHUNK = 32
+_LONG = 64  # elements from which vectors of them are worth their beginning and end
+_HALVED, _WALKED, _FOUR, _MANY, _EXACT = range(5)  # what becomes of a node
 _indices, _wholes, _floats = (local_array(kind, MAX_AXES) for kind in (np.int64, np.int64, np.float32))
 _DEPTH = 256
 TOGETHER = 3  # outputs that are summed at the same time: channels of interleaved pixels
@@ -113,20 +115,16 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
         return np.float32(np.float32(s0 + s1) + np.float32(s2 + s3))
 
     @inlined
-    def leaf(base, end, extents, strides, k, axes, count, inner, mean, totals, index):
-        """The sum of a node that is not halved, if it is one; whether it is."""
-        if fast and inner[k] == 1 and (strides[k] == size or strides[k] == 3 * size):
-            apart = 1 if strides[k] == size else 3
+    def leaf_kind(base, end, stride, count, inner):
+        """How the sum of a node is computed. Every third float takes as many shuffles as the additions take turns."""
+        if fast and inner == 1 and (stride == size or stride == 3 * size):
             if exact and count <= EXACT_BYTES:
-                return np.float32(byte_sum(base, apart, count)), True
-            # Every third float takes as many shuffles as the additions take turns.
-            if (apart == 1 or size < 4) and LEAST <= count <= MOST and base + (count + 16) * strides[k] <= end:
-                return many(base, apart, count, mean), True
-        if inner[k] == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
-            return four_chunks(base, strides[k], count, mean), True
-        if count * inner[k] <= _CHUNK:
-            return walk(base, extents, strides, k, axes, count, zero, mean, totals, index), True
-        return zero, False
+                return _EXACT
+            if (stride == size or size < 4) and LEAST <= count <= MOST and base + (count + 16) * stride <= end:
+                return _MANY
+        if inner == 1 and 2 * _CHUNK + 2 <= count <= 4 * _CHUNK:
+            return _FOUR
+        return _WALKED if count * inner <= _CHUNK else _HALVED
 
     @inlined
     def tree(source, end, extents, strides, axes, inner, means, together, found, totals, index, nodes, sums):
@@ -151,12 +149,18 @@ def _make_tree(view_in, add, walk, in_dtype, kind):
                 chunks(base, count, means, sums[TOGETHER * done :])
                 done += 1
                 continue
-            total, is_leaf = leaf(base, end, extents, strides, k, axes, count, inner, means[0], totals, index)
-            if is_leaf:
-                sums[TOGETHER * done] = total
-                for c in range(1, together):
-                    total, is_leaf = leaf(base + c * size, end, extents, strides, k, axes, count, inner, means[c], totals, index)
-                    sums[TOGETHER * done + c] = total
+            kind_of_leaf = leaf_kind(base + (together - 1) * size, end, strides[k], count, inner[k])
+            if kind_of_leaf != _HALVED:
+                for c in range(together):
+                    at, mean = base + c * size, means[c]
+                    if fast and kind_of_leaf == _MANY:
+                        sums[TOGETHER * done + c] = many(at, 1 if strides[k] == size else 3, count, mean)
+                    elif kind_of_leaf == _EXACT:
+                        sums[TOGETHER * done + c] = np.float32(byte_sum(at, strides[k], count))
+                    elif kind_of_leaf == _FOUR:
+                        sums[TOGETHER * done + c] = four_chunks(at, strides[k], count, mean)
+                    else:
+                        sums[TOGETHER * done + c] = walk(at, extents, strides, k, axes, count, zero, mean, totals, index)
                 done += 1
                 continue
             half = count // 2
@@ -261,6 +265,18 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
     tree = _make_tree(view_in, add, walk, in_dtype, kind)
     itemsize, fast = storage(in_dtype).itemsize, supported(in_dtype, kind)
 
+    @inlined
+    def finished(out, i, total, finish, scale, size, signed):
+        """Output number `i`: the sum, or what is made of it."""
+        if finish != 0:
+            total = np.float32(total * scale)
+        if finish == 2:
+            total = np.float32(math.sqrt(total))
+        if size == 0:
+            view_f32(out + 4 * i, 1)[0] = total
+        else:
+            _store(out, i, size, _whole(total, size, signed))
+
     @step_variant("float", in_dtype, kind)
     def reduce(context, sample, thread):
         kept, reduced = load_i64(context + at.kept), load_i64(context + at.reduced)
@@ -302,6 +318,20 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
             together = TOGETHER
         some_means, found = _some(), _some()
         i, outputs = 0, _outputs(extents, kept)
+        while axes == 1 and reach <= _CHUNK and i < outputs:
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            mean = np.float32(0)
+            if kind == "deviation":
+                mean = view_f32(means + 4 * i * each, 1)[0]
+            total = np.float32(0)
+            for k in range(reach):
+                total = add(total, view_in(base + k * inner_strides[0], 1)[0], mean)
+            finished(out, i, total, finish, scale, size, signed)
+            i += 1
         while i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
@@ -314,21 +344,10 @@ def float_step(in_dtype: str, kind: str) -> Compiled:
                     some_means[c] = view_f32(means + 4 * (i + c) * each, 1)[0]
             if axes == 0:
                 found[0] = value(view_in(base, 1)[0], some_means[0])
-            elif axes == 1 and reach <= _CHUNK:
-                for k in range(reach):
-                    found[0] = add(found[0], view_in(base + k * inner_strides[0], 1)[0], some_means[0])
             elif axes > 0:
                 tree(base, end, inner_extents, inner_strides, axes, inner, some_means, together, found, totals, index, nodes, sums)
             for c in range(together):
-                total = found[c]
-                if finish != 0:
-                    total = np.float32(total * scale)
-                if finish == 2:
-                    total = np.float32(math.sqrt(total))
-                if size == 0:
-                    view_f32(out + 4 * (i + c), 1)[0] = total
-                else:
-                    _store(out, i + c, size, _whole(total, size, signed))
+                finished(out, i + c, found[c], finish, scale, size, signed)
             i += together
         return 0
 
@@ -344,6 +363,15 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
     add = inlined(lambda total, element, mean: np.int64(total + value(element, mean)))
     merge = inlined(lambda a, b: np.int64(a + b))
     walk = _make_walk(view_in, add, merge)
+
+    @inlined
+    def made_of(total, finish, volume, size, signed):
+        """The sum, or its mean or root of the mean."""
+        if finish == 0:
+            return total
+        x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
+        x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
+        return _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
 
     @step_variant("whole", in_dtype, kind)
     def reduce(context, sample, thread):
@@ -363,7 +391,21 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
         out = load_i64(load_i64(context + at.out_addresses) + 8 * sample)
         row, step = _row(extents, strides, kept)
         base, along = source, 0
-        for i in range(_outputs(extents, kept)):
+        many_bytes = bytes_only and axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == 1 or inner_strides[0] == 3)
+        short, i, outputs = axes == 1 and not many_bytes, 0, _outputs(extents, kept)
+        # A loop of its own: beside the vectors below LLVM makes less of it.
+        while short and i < outputs:
+            if along == row:
+                base, along = _place(source, i, extents, strides, kept), 0
+            elif i > 0:
+                base += step
+            along += 1
+            total = np.int64(0)
+            for k in range(inner_extents[0]):
+                total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
+            _store(out, i, size, made_of(total, finish, volume, size, signed))
+            i += 1
+        while i < outputs:
             if along == row:
                 base, along = _place(source, i, extents, strides, kept), 0
             elif i > 0:
@@ -372,18 +414,12 @@ def whole_step(in_dtype: str, kind: str) -> Compiled:
             total = np.int64(0)
             if axes == 0:
                 total = value(view_in(base, 1)[0], np.float32(0))
-            elif bytes_only and axes == 1 and (inner_strides[0] == 1 or inner_strides[0] == 3):
+            elif many_bytes:
                 total = byte_sum(base, inner_strides[0], inner_extents[0])
-            elif axes == 1:
-                for k in range(inner_extents[0]):
-                    total = add(total, view_in(base + k * inner_strides[0], 1)[0], np.float32(0))
             elif axes > 1:
                 total = walk(base, inner_extents, inner_strides, 0, axes, inner_extents[0], np.int64(0), np.float32(0), totals, index)
-            if finish != 0:
-                x = np.float32(np.uint64(total)) if unsigned else np.float32(total)
-                x = np.float32(x * np.float32(np.float32(1) / np.float32(volume)))
-                total = _whole(np.float32(math.sqrt(x)) if finish == 2 else x, size, signed)
-            _store(out, i, size, total)
+            _store(out, i, size, made_of(total, finish, volume, size, signed))
+            i += 1
         return 0
 
     return reduce
@@ -427,7 +463,7 @@ def extreme_step(dtype: str, largest: bool) -> Compiled:
             total = start
             if axes == 0:
                 total = view_in(base, 1)[0] if reduced == 0 else add(total, view_in(base, 1)[0], 0)
-            elif axes == 1 and (inner_strides[0] == size or inner_strides[0] == 3 * size):
+            elif axes == 1 and inner_extents[0] >= _LONG and (inner_strides[0] == size or inner_strides[0] == 3 * size):
                 total = extreme(base, inner_strides[0] // size, inner_extents[0], start)
             elif axes == 1:
                 for k in range(inner_extents[0]):
