@@ -77,7 +77,10 @@ def test_noise_and_flat_pictures(decoders):
     for image in (noise, edges, flat, flat // 255):
         for quality in (20, 95, 100):
             for subsampling in (0, 1, 2):
-                equal(decoders, encode(image, "JPEG", quality=quality, subsampling=subsampling))
+                data = encode(image, "JPEG", quality=quality, subsampling=subsampling)
+                equal(decoders, data)
+                for place in windows(rng, 80, 64, 3):  # what is beside them is gone through by code of its own
+                    equal(decoders, data, place=place)
 
 
 @pytest.mark.parametrize("quality", [10, 75, 97])
@@ -119,6 +122,18 @@ def test_huge_progressive_files_are_handed_over(decoders):
     frame = data.index(b"\xff\xc2")
     data[frame + 5 : frame + 9] = struct.pack(">HH", 30000, 30000)
     assert decoders.ours(bytes(data), place=(0, 0, 16, 16)) is None
+
+
+def test_long_codes_beside_a_window(decoders):
+    """Codes that are longer than a look-up, several in a row: rare symbols between common ones, in codes made for the picture."""
+    rng = np.random.default_rng(3)
+    image = picture(96, 128)
+    image[rng.random((96, 128)) < 0.02] = 255
+    for optimize in (False, True):
+        for quality in (60, 85, 95):
+            data = encode(image, "JPEG", quality=quality, subsampling=0, optimize=optimize)
+            for place in windows(rng, 128, 96, 12):
+                equal(decoders, data, place=place)
 
 
 def with_segment(data: bytes, marker: int, payload: bytes) -> bytes:
