@@ -124,18 +124,6 @@ def test_huge_progressive_files_are_handed_over(decoders):
     assert decoders.ours(bytes(data), place=(0, 0, 16, 16)) is None
 
 
-def test_long_codes_beside_a_window(decoders):
-    """Codes that are longer than a look-up, several in a row: rare symbols between common ones, in codes made for the picture."""
-    rng = np.random.default_rng(3)
-    image = picture(96, 128)
-    image[rng.random((96, 128)) < 0.02] = 255
-    for optimize in (False, True):
-        for quality in (60, 85, 95):
-            data = encode(image, "JPEG", quality=quality, subsampling=0, optimize=optimize)
-            for place in windows(rng, 128, 96, 12):
-                equal(decoders, data, place=place)
-
-
 def with_segment(data: bytes, marker: int, payload: bytes) -> bytes:
     return data[:2] + segment(marker, payload) + data[2:]
 
