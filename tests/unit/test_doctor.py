@@ -301,7 +301,8 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "ALL", ())
     monkeypatch.setattr(doctor, "examine", lambda what: [])
     assert main(["doctor"]) == 0
-    assert "nothing found" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "nothing found" in out and "JPEG decoding: asyncdali's own decoder, libjpeg-turbo for the files that it hands over" in out
 
 
 def test_a_check_that_fails_is_no_obstacle():

@@ -164,8 +164,9 @@ def _skip_ac(table, buffer, count, at):
             entry = load_i64(entries + 8 * shift_right(buffer, 64 - AC_BITS))
             before, known = k, True
             bits = entry & 255
+            slow = bits == SLOW
             k += (entry >> 8) & 255
-            if bits == SLOW:
+            if slow:  # up to 26 bits
                 buffer, count, at = refilled(buffer, count, at)
                 bits, k, known = _slow_skip(table, buffer, before)
             if k >= 64 and k != 64 and (k < END_OF_BLOCK or k >= END_OF_BLOCK + 64):
@@ -176,6 +177,8 @@ def _skip_ac(table, buffer, count, at):
             buffer, count = shift_left(buffer, bits), count - bits
             if k >= 64:
                 return buffer, count, at, True
+            if slow:
+                break
 
 
 @inlined

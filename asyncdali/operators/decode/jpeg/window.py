@@ -7,6 +7,7 @@ MCUs before.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 
 import numpy as np
@@ -119,6 +120,9 @@ CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progr
 
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
+_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
+_HUGE_PAGES, _HUGE = 14, 1 << 21  # MADV_HUGEPAGE, bytes of a huge page
+_LINUX = sys.platform == "linux"
 LARGEST_KEPT = 1 << 30
 """Most bytes of coefficients that a progressive file may take; larger ones are handed over."""
 
@@ -528,6 +532,9 @@ def _decode_progressive(work, request):
     memory = _calloc(size, 1) if size <= LARGEST_KEPT and load_i64(request + SCANS) != 0 else np.int64(0)
     if memory == 0:
         return False
+    begin = (memory + _HUGE - 1) & -_HUGE
+    if _LINUX and memory + size >= begin + _HUGE:  # 10,000 page faults of a picture of 12 megapixels become 20
+        _madvise(begin, (memory + size - begin) & -_HUGE, np.int32(_HUGE_PAGES))
     place_coefficients(work, memory)
     good = call2(load_i64(request + SCANS), work, load_i64(request + CONSTANTS)) != 0 and _decode_rows(work, request)
     _free(memory)
