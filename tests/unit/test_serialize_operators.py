@@ -77,6 +77,10 @@ CALLS = {
     "bbox_paste": lambda: fn.bbox_paste(boxes(), paste_x=0.1, paste_y=0.2, ratio=2.0),
     "brightness_contrast": lambda: fn.brightness_contrast(picture(), brightness=0.8, contrast=scalar()),
     "cast_like": lambda: fn.cast_like(image(), scalar()),
+    "decoders.inflate": lambda: fn.decoders.inflate(
+        fn.constant(idata=[0x50, 1, 2, 3, 4, 5], dtype=types.UINT8, shape=[6]), shape=[5], chunk_sizes=[6], layout="X",
+    ),
+    "experimental.resize": lambda: fn.experimental.resize(picture(), size=[7, 5], antialias=False),
     "debayer": lambda: fn.debayer(picture()[:, :, :1], blue_position=[1, 0], algorithm="edgeaware_ocv"),
     "experimental.dilate": lambda: fn.experimental.dilate(picture(), mask_size=[5, 2], anchor=[1, 0], iterations=2, border_mode="wrap"),
     "experimental.erode": lambda: fn.experimental.erode(picture(), mask_size=[2, 3], border_mode="reflect"),
