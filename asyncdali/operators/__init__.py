@@ -74,6 +74,7 @@ MODULES = (
     "operators.statistics.reductions",
     "operators.arrays.reinterpret",
     "operators.arrays.reshape",
+    "operators.geometry.remap",
     "operators.geometry.resize",
     "operators.geometry.resize_crop_mirror",
     "operators.geometry.rotate",

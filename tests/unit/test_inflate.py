@@ -124,7 +124,7 @@ def test_damaged_data_never_leaves_its_memory():
         ({"chunk_offsets": [0, 3, 3]}, "must increase"), ({"chunk_offsets": [0, 11]}, "`chunk_offsets` must be 0 to 10"),
         ({"chunk_offsets": [-1]}, "`chunk_offsets` must be 0 to 10"), ({"chunk_sizes": [0]}, "`chunk_sizes` must be 1 to 11"),
         ({"chunk_sizes": [6, 6]}, "chunk 1 ends at byte 12; the sample has 11"), ({"algorithm": "zstd"}, "supported are LZ4"),
-        ({"shape": [-1]}, "must not be negative"), ({"layout": "HW"}, "2 letters; `shape` has 1 dimensions"),
+        ({"shape": [-1]}, "must not be negative"),
         ({"sequence_axis_name": "FG"}, "one letter"),
     ],
 )  # fmt: skip
@@ -141,3 +141,11 @@ def test_wrong_inputs():
     ):
         with pytest.raises((ValueError, SampleError), match=text):
             run("decoders.inflate", [data], shape=[4])
+
+
+def test_a_wrong_layout():
+    def graph():
+        return fn.decoders.inflate(fn.external_source(lambda: [np.frombuffer(BY_HAND, np.uint8)]), shape=[16], layout="HW")
+
+    with pipeline_of(graph, batch_size=1) as pipeline, pytest.raises(RuntimeError, match="2 letters; `shape` has 1 dimensions"):
+        pipeline.run()

@@ -21,9 +21,9 @@ class Inflate(Operator):
         aliases=("experimental.inflate",),
         doc="""Decompresses LZ4 blocks (without a frame's header).
 
-        Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several blocks
-        of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros; of a
-        larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
+        Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
+        blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
+        of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
         For the device "gpu" the CPU decompresses and the result is uploaded.""",
         devices=("cpu", "gpu"),
         uploads=True,
