@@ -9,6 +9,25 @@ from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 from . import decoders as decoders
 from . import readers as readers
 
+def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+def erode(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
+
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
+def median_blur(input_0: Any, /, *, window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Every pixel becomes the middle one of the pixels in a window around it, in the order of their values.
+
+    Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
+    Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+    """
+
 def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3: Any = ..., input_4: Any = ..., input_5: Any = ..., /, *, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Runs a function that Numba can compile on each sample, in the pipeline's threads, without the interpreter.
 
@@ -18,6 +37,20 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
     for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
     CPU. On the host device the same kernel runs on the processor.
+    """
+
+def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Moves the pixels of images: output pixel (y, x) comes from column ``mapx[y, x]`` and row ``mapy[y, x]`` of the image.
+
+    Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
+    frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
+    is 0.
+    """
+
+def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """Resizes images, as `resize`: with the same arguments it gives the same images.
+
+    In DALI another library does this one on a GPU.
     """
 
 def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -31,11 +64,17 @@ def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | 
 def audio_resample(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.audio_resample``."""
 
+def debayer(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.debayer``."""
+
 def equalize(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.equalize``."""
 
 def filter(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.filter``."""
+
+def inflate(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.inflate``."""
 
 def peek_image_shape(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.peek_image_shape``."""
