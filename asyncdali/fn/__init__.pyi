@@ -146,12 +146,27 @@ def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | Da
     Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
     """
 
+def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+
+    Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
+    input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
+    along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".
+    """
+
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
     records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
     once per batch, with lists of capsules, unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+    """
+
+def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Writes images into the current folder and hands them on.
+
+    In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
+    Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
     """
 
 def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:

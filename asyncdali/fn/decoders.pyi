@@ -66,6 +66,15 @@ def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adju
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
     """
 
+def inflate(input_0: Any, /, *, shape: int | Sequence[int] | DataNode, algorithm: str | None = ..., check_output_size: bool | None = ..., chunk_offsets: int | Sequence[int] | DataNode | None = ..., chunk_sizes: int | Sequence[int] | DataNode | None = ..., dtype: DALIDataType | None = ..., layout: str | None = ..., sequence_axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Decompresses LZ4 blocks (without a frame's header).
+
+    Input: 1-D UINT8. A sample is one block of an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
+    blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
+    of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
+    For the device "gpu" the CPU decompresses and the result is uploaded.
+    """
+
 def numpy(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Decodes NumPy files (``.npy``, all versions; nothing is ever unpickled).
 

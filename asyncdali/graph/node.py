@@ -204,10 +204,20 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
-    if schema.uploads and arguments.get("device") == "gpu":
-        made = make(schema, inputs, {**arguments, "device": "cpu"}, old_name)
+    if schema.uploads and _wants_gpu(inputs, arguments):
+        on_cpu = [node.cpu() if _on_gpu(node) else node for node in inputs]
+        made = make(schema, on_cpu, {**arguments, "device": "cpu"}, old_name)
         return [node.gpu() for node in made] if isinstance(made, list) else made.gpu()
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
+
+
+def _on_gpu(node: Any) -> bool:
+    return isinstance(node, DataNode) and node.device == "gpu"
+
+
+def _wants_gpu(inputs: Sequence[Any], arguments: dict[str, Any]) -> bool:
+    given = arguments.get("device")
+    return given == "gpu" or (given is None and any(map(_on_gpu, inputs)))
 
 
 def _results(instance: OperatorInstance) -> Any:

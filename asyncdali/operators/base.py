@@ -218,7 +218,7 @@ class Schema:
     aliases        deprecated names of the whole operator
     cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
     moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
-    uploads        with device "gpu" it runs on the CPU, and its outputs are copied to the GPU
+    uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     role           see :class:`Role`; operators are told apart by it, never by their names
     looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch

@@ -252,6 +252,19 @@ class CropMirrorNormalize:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Debayer:
+    """Makes RGB images of what a sensor with a Bayer mosaic has seen: each of its pixels knows one colour only.
+
+    Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
+    input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
+    along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".
+    """
+
+    def __init__(self, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class DLTensorPythonFunction:
     """As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for
     records read where a mapped file holds them: libraries do not know memory that cannot be written to). The function is called
@@ -264,6 +277,18 @@ class DLTensorPythonFunction:
     @property
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
+class DumpImage:
+    """Writes images into the current folder and hands them on.
+
+    In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
+    Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
+    """
+
+    def __init__(self, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ElementExtract:
     """Picks frames out of sequences: one output for each index in `element_map`.

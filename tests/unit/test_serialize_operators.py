@@ -77,6 +77,11 @@ CALLS = {
     "bbox_paste": lambda: fn.bbox_paste(boxes(), paste_x=0.1, paste_y=0.2, ratio=2.0),
     "brightness_contrast": lambda: fn.brightness_contrast(picture(), brightness=0.8, contrast=scalar()),
     "cast_like": lambda: fn.cast_like(image(), scalar()),
+    "decoders.inflate": lambda: fn.decoders.inflate(
+        fn.constant(idata=[0x50, 1, 2, 3, 4, 5], dtype=types.UINT8, shape=[6]), shape=[5], chunk_sizes=[6], layout="X",
+    ),
+    "experimental.remap": lambda: fn.experimental.remap(picture()[:4, :4], numbers(4, 4) * 4.0, numbers(4, 4) * 4.0, pixel_origin="center"),
+    "experimental.resize": lambda: fn.experimental.resize(picture(), size=[7, 5], antialias=False),
     "debayer": lambda: fn.debayer(picture()[:, :, :1], blue_position=[1, 0], algorithm="edgeaware_ocv"),
     "experimental.dilate": lambda: fn.experimental.dilate(picture(), mask_size=[5, 2], anchor=[1, 0], iterations=2, border_mode="wrap"),
     "experimental.erode": lambda: fn.experimental.erode(picture(), mask_size=[2, 3], border_mode="reflect"),
@@ -283,7 +288,7 @@ def test_python_is_not_stored(name):
 def test_every_operator_has_its_case(tmp_path):
     def rest():
         data = fn.external_source(name="data")
-        return *[decode(data) for decode in DECODES.values()], fn.io.file.read(data)
+        return *[decode(data) for decode in DECODES.values()], fn.io.file.read(data), fn.dump_image(data, suffix="a")
 
     found = operators_in(defined(lambda: tuple(call() for call in CALLS.values()))) | operators_in(defined(rest))
     for name in set(EVERY_KIND) - {"io.file.read"}:

@@ -39,6 +39,20 @@ def numba_function(input_0: Any, input_1: Any = ..., input_2: Any = ..., input_3
     CPU. On the host device the same kernel runs on the processor.
     """
 
+def remap(input_0: Any, input_1: Any, input_2: Any, /, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Moves the pixels of images: output pixel (y, x) comes from column ``mapx[y, x]`` and row ``mapy[y, x]`` of the image.
+
+    Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
+    frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
+    is 0.
+    """
+
+def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
+    """Resizes images, as `resize`: with the same arguments it gives the same images.
+
+    In DALI another library does this one on a GPU.
+    """
+
 def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Warps images by a perspective transform, as OpenCV's warpPerspective.
 
@@ -50,11 +64,17 @@ def warp_perspective(input_0: Any, input_1: Any = ..., /, *, border_mode: str | 
 def audio_resample(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.audio_resample``."""
 
+def debayer(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.debayer``."""
+
 def equalize(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.equalize``."""
 
 def filter(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.filter``."""
+
+def inflate(*inputs: Any, **arguments: Any) -> DataNode:
+    """Deprecated name of ``fn.decoders.inflate``."""
 
 def peek_image_shape(*inputs: Any, **arguments: Any) -> DataNode:
     """Deprecated name of ``fn.peek_image_shape``."""

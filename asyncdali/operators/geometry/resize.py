@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,3 +180,16 @@ class Resize(Operator):
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "Unknown interpolation type")
         return kinds
+
+
+@register
+class ExperimentalResize(Resize):
+    """See the schema."""
+
+    schema = replace(
+        Resize.schema,
+        name="experimental.resize",
+        doc="""Resizes images, as `resize`: with the same arguments it gives the same images.
+
+        In DALI another library does this one on a GPU.""",
+    )

@@ -59,6 +59,30 @@ class NumbaFunction:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class Remap:
+    """Moves the pixels of images: output pixel (y, x) comes from column ``mapx[y, x]`` and row ``mapy[y, x]`` of the image.
+
+    Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
+    frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
+    is 0.
+    """
+
+    def __init__(self, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Resize:
+    """Resizes images, as `resize`: with the same arguments it gives the same images.
+
+    In DALI another library does this one on a GPU.
+    """
+
+    def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
 class WarpPerspective:
     """Warps images by a perspective transform, as OpenCV's warpPerspective.
 
@@ -80,6 +104,14 @@ class AudioResample:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class Debayer:
+    """Deprecated name of ``ops.Debayer``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Equalize:
     """Deprecated name of ``ops.Equalize``."""
 
@@ -90,6 +122,14 @@ class Equalize:
 
 class Filter:
     """Deprecated name of ``ops.Filter``."""
+
+    def __init__(self, **arguments: Any) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
+class Inflate:
+    """Deprecated name of ``ops.decoders.Inflate``."""
 
     def __init__(self, **arguments: Any) -> None: ...
     @property

@@ -1,0 +1,70 @@
+"""dump_image: images as files, to be looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..batch import Batch
+from ..types import DALIDataType
+from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Schema, Spec, register
+
+
+@register
+class DumpImage(Operator):
+    """See the schema."""
+
+    reads = (0,)
+    passes_on = True
+    only_compiles = False
+    schema = Schema(
+        name="dump_image",
+        doc="""Writes images into the current folder and hands them on.
+
+        In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
+        Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.""",
+        devices=("cpu", "gpu"),
+        uploads=True,
+        args=(
+            Arg("input_layout", "layout", "HWC", "Layout of the images; HWC is what there is."),
+            Arg("suffix", "str", "", "A part of the files' names."),
+        ),
+    )
+
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        if spec.constant("input_layout") != "HWC":
+            raise ValueError(f'`input_layout` must be "HWC", got "{spec.constant("input_layout")}"')
+        for sample in range(environment.batch_size if environment.access.limited else 0):
+            environment.access.check_write(self._path(sample), "dump_image")
+
+    def _path(self, sample: int) -> str:
+        return f"{sample}-{self.spec.constant('suffix')}-0.ppm"
+
+    def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
+        return dtypes
+
+    def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
+        source = inputs[0]
+        if source.dtype != DALIDataType.UINT8 or source.ndim != 3:
+            raise ValueError(f"dump_image works on 3-D UINT8 images, got {source.ndim}-D {source.dtype.name}")
+        wrong = ~np.isin(source.shapes[:, 2], (1, 3))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"the image must have 1 or 3 channels, got the shape {tuple(source.shapes[i].tolist())}")
+
+        def write(i: int) -> None:
+            with open(self._path(i), "wb") as file:
+                file.write(pnm_text(source.sample(i)))
+
+        yield PythonJob(range(len(source)), write)
+
+    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+        source = inputs[0]
+        return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
+
+
+def pnm_text(image: np.ndarray) -> bytes:
+    """The text of a PPM or PGM file of an image uint8[height, width, 3 or 1]."""
+    height, width, channels = image.shape
+    rows = "".join(" ".join(map(str, row)) + " \n" if row else "\n" for row in image.reshape(height, width * channels).tolist())
+    return f"P{3 if channels == 3 else 2}\n{width} {height}\n255\n{rows}".encode()
