@@ -22,43 +22,54 @@ def serialize_pipeline(pipeline: Pipeline) -> bytes:
         raise RuntimeError(f"the pipeline cannot be serialized: {error}") from error
 
 
-def DALIIteratorWrapper(
-    pipeline: Pipeline | None = None, serialized_pipeline: bytes | None = None, sparse: Sequence[bool] = (), shapes: Sequence[Any] = (),
-    dtypes: Sequence[tf.DType] = (), batch_size: int = -1, prefetch_queue_depth: Any = 2, exec_dynamic: bool | None = None,
-    **kwargs: Any,
-) -> list[Any]:  # fmt: skip
+class _Iterator:
+    """:func:`DALIIteratorWrapper` with pipelines of its own, which end with it."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Any, _Source] = {}
+
+    def __call__(
+        self, pipeline: Pipeline | None = None, serialized_pipeline: bytes | None = None, sparse: Sequence[bool] = (),
+        shapes: Sequence[Any] = (), dtypes: Sequence[tf.DType] = (), batch_size: int = -1, prefetch_queue_depth: Any = 2,
+        exec_dynamic: bool | None = None, **kwargs: Any,
+    ) -> list[Any]:  # fmt: skip
+        """See :func:`DALIIteratorWrapper`."""
+        if serialized_pipeline is None:
+            if pipeline is None:
+                raise ValueError("give `pipeline` or `serialized_pipeline`")
+            serialized_pipeline = serialize_pipeline(pipeline)
+        if not len(shapes) and batch_size <= 0:
+            raise ValueError("give `shapes` of the outputs, or `batch_size`")
+        if exec_dynamic and isinstance(prefetch_queue_depth, dict):
+            raise ValueError("exec_dynamic=True has one queue: prefetch_queue_depth must be a number")
+        options = {"prefetch_queue_depth": prefetch_queue_depth, **kwargs}
+        if exec_dynamic is not None:
+            options["exec_dynamic"] = exec_dynamic
+        if batch_size > 0:
+            options["batch_size"] = batch_size
+        return self._running(serialized_pipeline, options).tensors(list(sparse), list(shapes), list(dtypes))
+
+    def _running(self, serialized: bytes, options: dict[str, Any]) -> _Source:
+        key = serialized, repr(sorted(options.items()))
+        if key not in self._sources:
+            self._sources[key] = _Source(Pipeline.deserialize(serialized, **options))
+        return self._sources[key]
+
+
+_shared = _Iterator()
+
+
+def DALIIteratorWrapper(*args: Any, **kwargs: Any) -> list[Any]:
     """The next batch of a pipeline: a list of tensors, SparseTensors where `sparse` says so.
 
-    - pipeline or serialized_pipeline: the pipeline is copied; equal bytes and options share one copy in this process.
-    - shapes, dtypes: per output. Without `shapes`, `batch_size` is needed. Missing dtypes are found out.
+    - pipeline or serialized_pipeline: the pipeline is copied; equal bytes and options share one copy, which runs until the program ends.
+    - sparse, shapes, dtypes: per output. Without `shapes`, `batch_size` is needed. Missing dtypes are found out.
     - prefetch_queue_depth, exec_dynamic, further keyword arguments: options of the copy.
 
     In graph mode the result gives another batch each time it is evaluated. Raises ValueError for arguments that contradict each other,
     tf.errors.OutOfRangeError at the end of the data.
     """
-    if serialized_pipeline is None:
-        if pipeline is None:
-            raise ValueError("give `pipeline` or `serialized_pipeline`")
-        serialized_pipeline = serialize_pipeline(pipeline)
-    if not len(shapes) and batch_size <= 0:
-        raise ValueError("give `shapes` of the outputs, or `batch_size`")
-    if exec_dynamic and isinstance(prefetch_queue_depth, dict):
-        raise ValueError("exec_dynamic=True has one queue: prefetch_queue_depth must be a number")
-    options = {"prefetch_queue_depth": prefetch_queue_depth, **({} if exec_dynamic is None else {"exec_dynamic": exec_dynamic}), **kwargs}
-    if batch_size > 0:
-        options["batch_size"] = batch_size
-    source = _running(serialized_pipeline, options)
-    return source.tensors(list(sparse), list(shapes), list(dtypes))
-
-
-_sources: dict[Any, _Source] = {}
-
-
-def _running(serialized: bytes, options: dict[str, Any]) -> _Source:
-    key = serialized, repr(sorted(options.items()))
-    if key not in _sources:
-        _sources[key] = _Source(Pipeline.deserialize(serialized, **options))
-    return _sources[key]
+    return _shared(*args, **kwargs)
 
 
 class _Source:
@@ -95,13 +106,13 @@ class _Source:
 
 
 def DALIIterator() -> Callable[..., list[Any]]:
-    """:func:`DALIIteratorWrapper`."""
-    return DALIIteratorWrapper
+    """A callable as :func:`DALIIteratorWrapper`, whose pipelines end with it."""
+    return _Iterator()
 
 
 def DALIRawIterator() -> Callable[..., list[Any]]:
-    """:func:`DALIIteratorWrapper`: there is no operator of TensorFlow's behind it."""
-    return DALIIteratorWrapper
+    """The same as :func:`DALIIterator`: there is no operator of TensorFlow's behind it."""
+    return _Iterator()
 
 
 def dataset_compatible_tensorflow() -> bool:
