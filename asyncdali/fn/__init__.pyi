@@ -312,6 +312,15 @@ def ones(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: i
 def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Ones of the shape, layout and (by default) type of the input."""
 
+def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
+    """Estimates how far the parts of a picture move from one frame to the next.
+
+    Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
+    (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
+    the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
+    CPU; for the device "gpu" the result is uploaded.
+    """
+
 def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 

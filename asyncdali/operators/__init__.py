@@ -40,6 +40,7 @@ MODULES = (
     "operators.detection.ssd_random_crop",
     "operators.dims",
     "operators.dump_image",
+    "operators.optical_flow",
     "operators.masks.erase",
     "operators.geometry.displacement",
     "operators.arrays.filled",

@@ -34,11 +34,13 @@ class DumpImage(Operator):
         super().__init__(spec, environment)
         if spec.constant("input_layout") != "HWC":
             raise ValueError(f'`input_layout` must be "HWC", got "{spec.constant("input_layout")}"')
-        for sample in range(environment.batch_size if environment.access.limited else 0):
-            environment.access.check_write(self._path(sample), "dump_image")
+        self._path(0)
 
     def _path(self, sample: int) -> str:
-        return f"{sample}-{self.spec.constant('suffix')}-0.ppm"
+        """The file of a sample; RuntimeError if the pipeline may not write it."""
+        path = f"{sample}-{self.spec.constant('suffix')}-0.ppm"
+        self.environment.access.check_write(path, "`dump_image`")
+        return path
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes

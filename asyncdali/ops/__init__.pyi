@@ -558,6 +558,20 @@ class OnesLike:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
+class OpticalFlow:
+    """Estimates how far the parts of a picture move from one frame to the next.
+
+    Input: sequences FHWC of at least two frames, UINT8, one, three or four channels. With `enable_external_hints` also hints, FLOAT
+    (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
+    the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
+    CPU; for the device "gpu" the result is uploaded.
+    """
+
+    def __init__(self, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
+
 class Pad:
     """Pads samples at their ends, along all axes or those given by `axes` or `axis_names`.
 

@@ -288,7 +288,8 @@ def test_python_is_not_stored(name):
 def test_every_operator_has_its_case(tmp_path):
     def rest():
         data = fn.external_source(name="data")
-        return *[decode(data) for decode in DECODES.values()], fn.io.file.read(data), fn.dump_image(data, suffix="a")
+        others = fn.io.file.read(data), fn.dump_image(data, suffix="a"), fn.optical_flow(data, preset=0.5)
+        return *[decode(data) for decode in DECODES.values()], *others
 
     found = operators_in(defined(lambda: tuple(call() for call in CALLS.values()))) | operators_in(defined(rest))
     for name in set(EVERY_KIND) - {"io.file.read"}:
