@@ -72,7 +72,10 @@ def outcome(library: str, program: Program, feeds: Sequence[Feed]) -> Any:
 
 
 def assert_same(ours: Any, theirs: Any, told: str) -> None:
-    """Equal to the last bit (any NaN equals any other), type, shapes and layout included; or both failed, ours with an error of DALI's type."""
+    """Equal to the last bit (any NaN equals any other), type, shapes and layout included.
+
+    Or both failed, ours with an error of DALI's type.
+    """
     if isinstance(ours, type) or isinstance(theirs, type):
         both = isinstance(ours, type) and isinstance(theirs, type)
         assert both and issubclass(ours, theirs), f"{told}: {ours} and {theirs}"
