@@ -2,7 +2,8 @@
 
 import sys
 
-from .._absent import NO_LIBRARIES, refuser
+from .._absent import NO_LIBRARIES as _NO_LIBRARIES
+from .._absent import refuser as _refuser
 from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import Compose as Compose
 from ..graph.calls import populate
@@ -40,4 +41,4 @@ def Reload() -> None:
     """Nothing: there are no libraries of operators that could have been loaded meanwhile."""
 
 
-__getattr__ = refuser(__name__, dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), NO_LIBRARIES))
+__getattr__ = _refuser(__name__, dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), _NO_LIBRARIES))
