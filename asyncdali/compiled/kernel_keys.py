@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core.types import Type as NumbaType
 
 PACKAGE = Path(__file__).parent.parent
 _PREFIX = __name__.partition(".")[0] + "."
@@ -174,6 +175,8 @@ def _around(value: Any) -> tuple[str, Any]:
             options = getattr(value, "targetoptions", None) or {}
             text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
             return f"{function.__module__}.{function.__qualname__} {text}", function
+    if isinstance(value, NumbaType):  # also types of our own, such as vectors: their class says what they compile to
+        return str(value), type(value)
     if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
         return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol
     return "", _UNKNOWN

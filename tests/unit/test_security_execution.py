@@ -83,7 +83,7 @@ def test_the_other_half_of_a_comparison(hostile_folder):
 
 def test_workers_that_do_not_inherit(tmp_path, monkeypatch):
     """A spawned worker reads its module path before it imports anything but what every interpreter has."""
-    from workers import spawning
+    from asyncdali_workers import spawning
 
     first = spawning._BOOT.partition("import os,sys,marshal;")
     assert first[0] == "" and first[2].index("sys.path[:]=") < first[2].index("from asyncdali_workers")
@@ -157,7 +157,7 @@ def test_without_a_folder(monkeypatch, tmp_path):
         assert code_cache.read("key") is None
 
 
-# --- what comes back from workers, and what looks like an image
+# --- what comes back from asyncdali_workers, and what looks like an image
 
 
 class _Runs:
@@ -171,7 +171,7 @@ HOSTILE_OBJECTS = {"call": _Runs(), "run": subprocess.run, "system": os.system, 
 @pytest.mark.parametrize("made", HOSTILE_OBJECTS.values(), ids=HOSTILE_OBJECTS)
 def test_exceptions_of_workers_are_unpickled_with_care(made, monkeypatch):
     """Exception classes of modules that are here, numbers and builtin containers; nothing that runs."""
-    from workers import errors
+    from asyncdali_workers import errors
 
     data = pickle.dumps(made)
     monkeypatch.setattr(os, "system", lambda *_: pytest.fail("it ran"))
@@ -181,7 +181,7 @@ def test_exceptions_of_workers_are_unpickled_with_care(made, monkeypatch):
 
 
 def test_classes_that_are_not_imported_are_not_imported():
-    from workers import errors
+    from asyncdali_workers import errors
 
     data = pickle.dumps(ValueError("x"), protocol=0).replace(b"builtins", b"antigravity").replace(b"exceptions", b"antigravity")
     with pytest.raises(pickle.UnpicklingError, match="antigravity"):
