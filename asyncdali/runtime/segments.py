@@ -18,7 +18,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
-from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Step
+from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
@@ -167,7 +167,9 @@ class SegmentRun:
             return
         arguments = Arguments(built.planned.spec, named, count)
         iteration = Iteration(record.index, record.batch_size, record.fed, self._issue_on, built.position)
-        iteration.prepared = yield from self._prepare(built, operator.prepare(inputs, arguments, iteration), lap)
+        preparation = operator.prepare(inputs, arguments, iteration)
+        if isinstance(preparation, Generator):
+            iteration.prepared = yield from self._prepare(built, preparation, lap)
         planned = self._plan(built, inputs, arguments, iteration)
         for edge, batch in zip(built.outputs, planned.outputs, strict=True):
             edges[edge] = batch
@@ -184,10 +186,8 @@ class SegmentRun:
         for step in planned.steps:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
 
-    def _prepare(self, built: BuiltOperator, preparation: Preparation, lap: Lap | None) -> Generator[Job, None, Any]:
+    def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
         """The jobs of a preparation; returns what the operator returned."""
-        if not isinstance(preparation, Generator):
-            return None
         with contextlib.closing(preparation):
             while True:
                 try:
