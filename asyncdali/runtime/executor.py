@@ -393,7 +393,7 @@ class Executor:
             record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:
-                record.outputs = [record.edges[edge] for edge in self.outputs]  # type: ignore[misc]
+                record.outputs = [record.edges[edge] for edge in self.outputs]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()

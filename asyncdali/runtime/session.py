@@ -282,7 +282,7 @@ class Session:
         """The iteration to be returned next, when it is finished."""
         if not self.in_flight:
             raise self.nothing_left()
-        record = self.in_flight[0]
+        record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
             self.arrives()
         record.wait()
