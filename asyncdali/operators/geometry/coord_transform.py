@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..unfolding import Frames, PerFrame
 
@@ -25,6 +26,9 @@ class CoordTransform(PerFrame):
 
         The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
         has as many coordinates as the matrix has rows.""",
+        accepts=(Input(_TYPES, name="points", ranks=at_least(2)),),
+        per_frame=("M", "MT", "T"),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("M", "float_list", None, "The matrix, row by row, or one number for a scaling; by default the identity.", tensor=True),
@@ -65,12 +69,8 @@ class CoordTransform(PerFrame):
 
     @staticmethod
     def _check(source: Batch, dtype: DALIDataType) -> None:
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         if dtype not in (source.dtype, DALIDataType.FLOAT):
             raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
-        if source.ndim < 2:
-            raise ValueError(f"the input must have at least 2 dimensions, the last one of coordinates; got {source.ndim}")
         wrong = source.shapes[:, -1] != source.shapes[:1, -1]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
