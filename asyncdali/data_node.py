@@ -142,7 +142,8 @@ class DataNode:
         """Shape of each sample: a 1-D tensor of length ndim, INT64 unless `dtype` says otherwise."""
         from . import fn
 
-        return fn._shape(self, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        shape: DataNode = fn._shape(self, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        return shape
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """A property of each sample as 1-D UINT8 (ASCII): ``"layout"`` or ``"source_info"``; empty when unset."""

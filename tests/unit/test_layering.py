@@ -150,6 +150,14 @@ def test_every_folder_is_packaged():
     assert not {name for name in folders if f'"{name}"' not in text}
 
 
+def test_every_folder_says_what_lives_there():
+    folders = {path.parent for path in modules()}
+    silent = [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()]
+    assert not silent, sorted(silent)
+    for folder in folders:
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
+
+
 def test_workers_import_nothing_of_ours():
     for path in (ROOT / "workers").rglob("*.py"):
         tree = ast.parse(path.read_text())

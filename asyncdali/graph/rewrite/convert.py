@@ -173,7 +173,8 @@ def _compiled(code: types.CodeType, node: Any, class_name: str | None) -> types.
     changes: dict[str, Any] = {"co_name": code.co_name}  # not the first line: all others are told relative to it, decorators included
     if hasattr(code, "co_qualname"):
         changes["co_qualname"] = code.co_qualname
-    return made.replace(**changes)
+    replaced: types.CodeType = made.replace(**changes)
+    return replaced
 
 
 def made(function: Any) -> Any:
