@@ -51,6 +51,8 @@ class DecodeNumpy(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
+        if not len(source):  # nothing tells the type and the number of dimensions
+            return Planned([Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE if self._dtype is None else self._dtype)])
         rows = self._read_headers(source)
         types = _element_types(rows)
         shapes, fortran = _shapes(rows), rows[:, word.fortran] != 0

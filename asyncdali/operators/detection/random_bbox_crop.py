@@ -113,7 +113,7 @@ class RandomBBoxCrop(StreamOperator):
         axes = self._axes(source.shapes[:, 1])
         layout = self._box_layout(axes)
         firsts = first_rows(source.shapes[:, 0])
-        boxes = self._corners(all_rows(source), layout, axes, firsts)
+        boxes = self._corners(all_rows(source).reshape(-1, 2 * axes), layout, axes, firsts)
         windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments, iteration.position)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
@@ -129,6 +129,8 @@ class RandomBBoxCrop(StreamOperator):
 
     @staticmethod
     def _axes(widths: np.ndarray) -> int:
+        if not len(widths):
+            return 2
         wrong = (widths != widths[0]) | ((widths != 4) & (widths != 6))
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])

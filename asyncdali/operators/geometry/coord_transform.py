@@ -59,7 +59,9 @@ class CoordTransform(PerFrame):
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, dtype = inputs[0], arguments.constant("dtype")
         self._check(source, dtype)
-        columns = int(source.shapes[0, -1]) if len(source) else 1
+        if not len(source):  # how many coordinates points have is not known
+            return Planned([Batch(source.shapes, dtype, source.layout, device=source.device)])
+        columns = int(source.shapes[0, -1])
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
         shapes = source.shapes.copy()
         shapes[:, -1] = matrices.shape[1]
@@ -76,6 +78,8 @@ class CoordTransform(PerFrame):
             i = int(np.flatnonzero(wrong)[0])
             found = f"{source.shapes[i, -1]} and {source.shapes[0, -1]}"
             raise SampleError(i, f"points must have the same number of coordinates in the whole batch, got {found}")
+        if len(source) and not source.shapes[0, -1]:
+            raise SampleError(0, f"points must have at least one coordinate, got shape {tuple(source.shapes[0].tolist())}")
 
     def _matrices(self, arguments: Arguments, columns: int) -> np.ndarray:
         """float32[samples, rows, columns + 1]."""
