@@ -240,7 +240,7 @@ class Schema:
     inputs: tuple[int, int] = (1, 1)
     accepts: tuple[Input, ...] = ()
     per_frame: tuple[str, ...] = ()
-    gives: tuple[Output, ...] = (Output(),)
+    gives: tuple[Output, ...] = ()
     outputs: int | Callable[[dict[str, Any]], int] = 1
     devices: tuple[str, ...] = ("cpu",)
     seeded: bool = False
