@@ -12,7 +12,7 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..
     With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
     for the same seed.
 
-    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, BOOL; dimensions: 1 or more
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, BOOL
     - Output 0: type: INT64; dimensions: 1; layout: none
     """
 

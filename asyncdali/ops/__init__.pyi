@@ -1058,8 +1058,8 @@ class Slice:
     input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
 
     - Input 0 (data): types: numbers, BOOL, enumerations
-    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64; dimensions: 0 or 1
-    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64; dimensions: 0 or 1
+    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 

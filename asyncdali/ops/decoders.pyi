@@ -99,8 +99,8 @@ class ImageSlice:
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
 
     - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
-    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64; dimensions: 0 or 1
-    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64; dimensions: 0 or 1
+    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
     - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
 from ...types import DALIDataType, DALIImageType
-from ..accepts import Input, Output, argument, at_least
+from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
@@ -361,8 +361,8 @@ class DecodeImageSlice(ImageDecoder):
         floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
         away from zero. A window that leaves the image is an error.{_NOTES}""",
         accepts=(
-            *_ENCODED, Input(window_rules.COORDINATES, name="anchor", ranks=(0, 1)),
-            Input(window_rules.COORDINATES, name="shape", ranks=(0, 1)),
+            *_ENCODED, Input(window_rules.COORDINATES, name="anchor", ranks=ANY_RANK),
+            Input(window_rules.COORDINATES, name="shape", ranks=ANY_RANK),
         ),
         gives=(Output(argument("dtype"), 3, "HWC"),),
         inputs=(1, 3),

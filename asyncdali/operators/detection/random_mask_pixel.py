@@ -6,7 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..accepts import Input, Output, at_least
+from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..random.random import StreamOperator
 from .mask_pixel_tables import MASK_PIXEL
@@ -28,7 +28,7 @@ class RandomMaskPixel(StreamOperator):
 
         With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
         for the same seed.""",
-        accepts=(Input(_TYPES, name="masks", ranks=at_least(1)),),
+        accepts=(Input(_TYPES, name="masks", ranks=ANY_RANK),),
         gives=(Output(DALIDataType.INT64, 1, ""),),
         seeded=True,
         args=(
