@@ -17,7 +17,7 @@ from asyncdali.operators.accepts import ANY_LAYOUT, DATA, Input, Output, argumen
 from asyncdali.operators.base import Gate, Operator, Schema
 from asyncdali.types import DALIDataType
 
-WITH_INPUTS = sorted(name for name, cls in load_registry().items() if cls.schema.inputs[1])
+WITH_INPUTS = sorted(name for name, cls in load_registry().items() if cls.schema.inputs[1] and not name.startswith("_test_"))
 IMAGE = np.arange(36, dtype=np.uint8).reshape(4, 3, 3)
 
 

@@ -12,7 +12,7 @@ from asyncdali.operators import load_registry
 
 TESTS = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
-NAMES = sorted(REGISTRY)
+NAMES = sorted(name for name in REGISTRY if not name.startswith("_test_"))
 
 _CONDITIONAL = "conditional execution makes it: test_conditionals_parity.py"
 _GPU_ONLY = "DALI has it for GPUs only"
