@@ -49,6 +49,18 @@ class ArgumentTypeError(OperatorTypeError, ValueError):
     """A constant argument has a type that does not fit. (A ValueError, too: that is what callers of DALI catch.)"""
 
 
+class InputError(OperatorValueError, OperatorTypeError):
+    """An operator does not accept an input: its element type, number of dimensions or layout, or how inputs go together.
+
+    (Which of ValueError and TypeError DALI raises differs from operator to operator.)
+
+    Attributes:
+        input: the position of the input; None where an argument is meant.
+    """
+
+    input: int | None = None
+
+
 class OperatorIndexError(OperatorError, IndexError, ValueError):
     """An index or an axis is out of range."""
 
@@ -66,6 +78,7 @@ class OperatorMemoryError(OperatorError, MemoryError):
 
 
 _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
+    (InputError, InputError),
     (ValueError, OperatorValueError),
     (TypeError, OperatorTypeError),
     (IndexError, OperatorIndexError),
@@ -189,6 +202,8 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
     made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None
     made.line = _last_line(planned.trace)
+    if isinstance(error, InputError) and isinstance(made, InputError):
+        made.input, made.argument = error.input, error.argument
     return made
 
 

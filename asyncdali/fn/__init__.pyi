@@ -25,24 +25,35 @@ def audio_resample(input_0: Any, /, *, dtype: DALIDataType | None = ..., in_rate
 
     Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
     0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+
+    - Input 0 (sound): types: INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT; dimensions: 1 or 2
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def batch_permutation(*, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
     Streams are DALI's for the same seed.
+
+    - Output 0: type: INT32; dimensions: 0; layout: none
     """
 
 def bb_flip(input_0: Any, /, *, horizontal: int | DataNode | None = ..., ltrb: bool | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Mirrors boxes whose coordinates are relative to the picture (0 to 1).
 
     The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
+
+    - Input 0 (boxes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def bbox_paste(input_0: Any, /, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Moves boxes as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
+
+    - Input 0 (boxes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -50,6 +61,11 @@ def bbox_rotate(input_0: Any, input_1: Any = ..., /, *, angle: float | DataNode,
 
     Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
     which less than `remove_threshold` is left (nor those without area), and their labels.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: INT32; dimensions: 1 or 2
+    - Output 0: type, dimensions and layout as input 0
+    - Output 1: type: as input 1; dimensions: as input 1; layout: as input 1
     """
 
 def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
@@ -59,12 +75,21 @@ def box_encoder(input_0: Any, input_1: Any, /, *, anchors: float | Sequence[floa
     it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
     Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
     normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: INT32
+    - Output 0: type: FLOAT; dimensions: 2; layout: none
+    - Output 1: type: INT32; dimensions: 1; layout: none
     """
 
 def brightness(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
     The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `brightness_shift`
     """
 
 def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -72,19 +97,34 @@ def brightness_contrast(input_0: Any, /, *, brightness: float | DataNode | None 
 
     ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
     positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `brightness_shift`, `contrast`, `contrast_center`
     """
 
 def cast(input_0: Any, /, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
+    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
 def cast_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Converts the first input to the element type of the second one, by the rules of `cast`."""
+    """Converts the first input to the element type of the second one, by the rules of `cast`.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 1; dimensions: as input 0; layout: as input 0
+    """
 
 def cat(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Joins the inputs along an existing axis.
 
     They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
     the first input.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and rank as input 0
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -92,6 +132,9 @@ def clahe(input_0: Any, /, *, clip_limit: float, tiles_x: int, tiles_y: int, bin
 
     Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
     blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+
+    - Input 0 (images): types: UINT8; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -99,27 +142,44 @@ def color_space_conversion(input_0: Any, /, *, image_type: DALIImageType, output
 
     YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
     Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.
+
+    - Input 0 (images): types: UINT8; layouts: HWC, FHWC, DHWC, FDHWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def color_twist(input_0: Any, /, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Adjusts hue, saturation, brightness and contrast.
 
     Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `contrast`, `hue`, `saturation`
     """
 
 def constant(*, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Produces a batch of samples that are all the same, given as numbers.
 
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
+
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: `layout`, default none
     """
 
 def contrast(input_0: Any, /, *, contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
+    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `contrast`, `contrast_center`
+    """
 
 def coord_flip(input_0: Any, /, *, center_x: float | DataNode | None = ..., center_y: float | DataNode | None = ..., center_z: float | DataNode | None = ..., flip_x: int | DataNode | None = ..., flip_y: int | DataNode | None = ..., flip_z: int | DataNode | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
 
     The input is FLOAT, one point of one to three coordinates per row.
+
+    - Input 0 (points): types: FLOAT; dimensions: 2
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | None = ..., MT: float | Sequence[float] | DataNode | None = ..., T: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -127,10 +187,18 @@ def coord_transform(input_0: Any, /, *, M: float | Sequence[float] | DataNode | 
 
     The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
     has as many coordinates as the matrix has rows.
+
+    - Input 0 (points): types: UINT8, UINT16, INT16, INT32, FLOAT; dimensions: 2 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `M`, `MT`, `T`
     """
 
 def copy(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Copies the input."""
+    """Copies the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
+    """
 
 def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Crops images, sequences and volumes to a window of given extents and relative position.
@@ -138,12 +206,18 @@ def crop(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = .
     Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
     `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
     goes on beyond its bounds.
+
+    - Input 0 (images): types: numbers, BOOL; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def crop_mirror_normalize(input_0: Any, /, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | DataNode | None = ..., mirror: int | DataNode | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
+
+    - Input 0 (images): types: UINT8, UINT16, INT16, INT32, FLOAT16, FLOAT; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: `output_layout`, default as input 0
     """
 
 def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -152,6 +226,10 @@ def debayer(input_0: Any, /, *, blue_position: int | Sequence[int] | DataNode, a
     Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
     input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
     along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".
+
+    - Input 0 (mosaics): types: UINT8, UINT16; layouts: HWC, HW, FHWC, FHW
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `blue_position`
     """
 
 def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., synchronize_stream: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
@@ -160,6 +238,9 @@ def dl_tensor_python_function(*inputs: Any, function: Any, num_outputs: int | No
     once per batch, with lists of capsules, unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
 def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -167,18 +248,27 @@ def dump_image(input_0: Any, /, *, input_layout: str | None = ..., suffix: str |
 
     In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
     Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
+
+    - Input 0 (images): types: UINT8; dimensions: 3
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def element_extract(input_0: Any, /, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
     """Picks frames out of sequences: one output for each index in `element_map`.
 
     The input must have a layout that begins with F, or none, and at least two dimensions.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 2 or more; layouts: F first
+    - Output 0 and further ones: type: as input 0; dimensions: as input 0 without its first axis; layout: as input 0 without its first axis
     """
 
 def equalize(input_0: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
 
     Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+
+    - Input 0 (images): types: UINT8; layouts: HW, HWC, CHW, FHW, FHWC, FCHW
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -186,12 +276,18 @@ def erase(input_0: Any, /, *, anchor: float | Sequence[float] | DataNode | None 
 
     `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
     different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def expand_dims(input_0: Any, /, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Inserts axes of extent 1; the data are not copied.
 
     Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
 def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | Sequence[int] | DataNode | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -200,16 +296,33 @@ def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | S
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
     Computed in FLOAT; integers are rounded half away from zero and saturated.
+
+    - Input 0 (images): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Input 1 (filters): types: FLOAT; dimensions: 1 to 3
+    - Input 2 (fill value): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; same type as input 0
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
+    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.
+
+    - Input 0 (images): types: numbers, BOOL; layouts: HWC, FHWC, DHWC, FDHWC, CHW, FCHW, CDHW, FCDHW
+    - Output 0: type, dimensions and layout as input 0
+    """
 
 def full(input_0: Any, /, *, layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The input, broadcast to the given shape."""
+    """The input, broadcast to the given shape.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
 def full_like(input_0: Any, input_1: Any, /, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes."""
+    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
+    """
 
 def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: float | Sequence[float] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Blurs images or volumes with a gaussian.
@@ -218,25 +331,44 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
     ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
     What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
     Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+
+    - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
+    """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.
+
+    - Input 0 (data): types: any
+    - Output 0: type: UINT8; dimensions: 1; layout: none
+    """
 
 def grid_mask(input_0: Any, /, *, angle: float | DataNode | None = ..., ratio: float | DataNode | None = ..., shift_x: float | DataNode | None = ..., shift_y: float | DataNode | None = ..., tile: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
 
     The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: any axes, then HW or HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def hsv(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., saturation: float | DataNode | None = ..., value: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Turns the hue and scales saturation and value of RGB images.
 
     A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `hue`, `saturation`, `value`
     """
 
 def hue(input_0: Any, /, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `hue`
+    """
 
 def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
     """Every pixel comes from a random neighbour.
@@ -244,12 +376,18 @@ def jitter(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALI
     A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
     `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
     neighbour if all samples have one or three channels and UINT8 samples a multiple of four pixels.
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def jpeg_compression_distortion(input_0: Any, /, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
 
     Layouts HWC and FHWC, UINT8, three channels (RGB).
+
+    - Input 0 (images): types: UINT8; layouts: HWC, FHWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -258,22 +396,35 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
     Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
     the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
     FLOAT, rounded half away from zero and saturated.
+
+    - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
+    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.
+
+    - Input 0 (keys): types: integers
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
 def mel_filter_bank(input_0: Any, /, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Mel spectrogram: triangular filters, evenly spaced on the mel scale, over the frequencies of a spectrogram.
 
     The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
     Input and output: FLOAT.
+
+    - Input 0 (spectrograms): types: FLOAT; dimensions: 1 or more; layouts: with an axis f
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def mfcc(input_0: Any, /, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
 
     Input and output: FLOAT.
+
+    - Input 0 (spectrograms): types: FLOAT; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ..., in_anchors: int | Sequence[int] | DataNode | None = ..., in_anchors_rel: float | Sequence[float] | DataNode | None = ..., in_ids: int | Sequence[int] | DataNode | None = ..., out_anchors: int | Sequence[int] | DataNode | None = ..., out_anchors_rel: float | Sequence[float] | DataNode | None = ..., output_size: int | Sequence[int] | DataNode | None = ..., shapes: int | Sequence[int] | DataNode | None = ..., shapes_rel: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -283,12 +434,18 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
     large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
     are pastes, and must lie within their image and the canvas.
+
+    - Input 0 and further ones (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC; same type and rank as input 0
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
     """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+
+    - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64; dimensions: 1
+    - Output 0 and further ones: type: INT32; dimensions: 0; layout: none
     """
 
 def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | DataNode | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -297,6 +454,9 @@ def normalize(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_n
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
     with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
     deviation is 0, so is the quotient. Integers are rounded and saturated.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, INT8, INT16, INT32, UINT64, INT64, FLOAT
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -304,13 +464,23 @@ def one_hot(input_0: Any, /, *, axis: int | None = ..., axis_name: str | None = 
 
     Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
     they count as scalars, whatever their shape.
+
+    - Input 0 (indices): types: numbers, BOOL
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
 def ones(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Samples of ones."""
+    """Samples of ones.
+
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
 def ones_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Ones of the shape, layout and (by default) type of the input."""
+    """Ones of the shape, layout and (by default) type of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
 def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Estimates how far the parts of a picture move from one frame to the next.
@@ -319,6 +489,10 @@ def optical_flow(input_0: Any, input_1: Any = ..., /, *, enable_external_hints: 
     (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
     the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
     CPU; for the device "gpu" the result is uploaded.
+
+    - Input 0 (frames): types: UINT8; layouts: FHWC
+    - Input 1 (hints): types: FLOAT; dimensions: 4
+    - Output 0: type: FLOAT; dimensions: 4; layout: FHWC
     """
 
 def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -326,42 +500,63 @@ def pad(input_0: Any, /, *, align: int | Sequence[int] | DataNode | None = ..., 
 
     The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
     no sample is cut. Then it is rounded up to a multiple of `align`.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def paste(input_0: Any, /, *, fill_value: int | Sequence[int], ratio: float | DataNode, min_canvas_size: float | DataNode | None = ..., n_channels: int | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
 
     Layout HWC, element type UINT8.
+
+    - Input 0 (images): types: UINT8; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def peek_image_shape(input_0: Any, /, *, adjust_orientation: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The shape (height, width, channels) of encoded images, from their headers alone.
 
     Input: encoded bytes (1-D UINT8). Output: three numbers.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: 1; layout: none
     """
 
 def per_frame(input_0: Any, /, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
     An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
     """
 
 def permute_batch(input_0: Any, /, *, indices: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A batch of the samples that `indices` name; samples may be left out or occur more than once.
 
     The data are not copied: equal samples share their memory.
+
+    - Input 0 (data): types: any
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def power_spectrum(input_0: Any, /, *, axis: int | None = ..., nfft: int | None = ..., power: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
 
     Input and output: FLOAT.
+
+    - Input 0 (sound): types: FLOAT; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def preemphasis_filter(input_0: Any, /, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
     Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
+
+    - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., batch_processing: bool | None = ..., output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
@@ -372,6 +567,9 @@ def python_function(*inputs: Any, function: Any, num_outputs: int | None = ..., 
 
     On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
     stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
 def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
@@ -382,6 +580,13 @@ def random_bbox_crop(input_0: Any, input_1: Any = ..., /, *, all_boxes_above_thr
     labels (if given), their indices (INT32, with `output_bbox_indices`).
     Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
     `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type: FLOAT; dimensions: 1; layout: none
+    - Output 1: type: FLOAT; dimensions: 1; layout: none
+    - Output 2: type: FLOAT; dimensions: 2; layout: none
+    - Output 3 and further ones: type: by the arguments; dimensions: by the arguments; layout: none
     """
 
 def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
@@ -390,6 +595,9 @@ def random_crop_generator(input_0: Any, /, *, num_attempts: int | None = ..., ra
     Input: shapes of images, (height, width) or with channels, integers.
     Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
     Windows are DALI's for the same seed.
+
+    - Input 0 (shapes of images): types: integers; dimensions: 1
+    - Output 0 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
 def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
@@ -397,6 +605,9 @@ def random_resized_crop(input_0: Any, /, *, size: int | Sequence[int], antialias
 
     Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
     UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, CHW, FHWC, FCHW, CFHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -404,6 +615,10 @@ def reinterpret(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
 
     If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
     remain the same, and extents in `rel_shape` are relative to those of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (shape): types: integers; dimensions: 0 or 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
 def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -412,6 +627,10 @@ def reshape(input_0: Any, input_1: Any = ..., /, *, layout: str | None = ..., re
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (shape): types: integers; dimensions: 0 or 1
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
 def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> Any:
@@ -419,6 +638,10 @@ def resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
     Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
 def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., mirror: int | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -426,6 +649,9 @@ def resize_crop_mirror(input_0: Any, /, *, antialias: bool | None = ..., dtype: 
 
     The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
     pixels. Layouts and element types are those of ``resize``.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
@@ -433,25 +659,44 @@ def roi_random_crop(input_0: Any = ..., /, *, crop_shape: int | Sequence[int] | 
 
     A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
     or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+
+    - Input 0 (data): types: any; dimensions: 1 or more
+    - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
 def rotate(input_0: Any, /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
     The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angle`, `axis`, `size`
     """
 
 def saturation(input_0: Any, /, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `saturation`
+    """
 
 def sequence_rearrange(input_0: Any, /, *, new_order: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
 
     Frames may be repeated or left out. The input's layout begins with F, or there is none.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 1 or more; layouts: F first
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def shapes(input_0: Any, /, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``."""
+    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default INT64; dimensions: 1; layout: none
+    """
 
 def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Cuts a window out of samples with any number of dimensions.
@@ -460,6 +705,11 @@ def slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, axes: int 
     `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
     `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
     input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -467,16 +717,26 @@ def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: s
 
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
+
+    - Input 0 (sound): types: FLOAT; dimensions: 1 or 2
+    - Output 0: type: FLOAT; dimensions: 2; layout: `layout`, default as input 0
     """
 
 def sphere(input_0: Any, /, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Images as seen in a sphere.
 
     Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def squeeze(input_0: Any, /, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Removes axes of extent 1, given by number or by letter; the data are not copied."""
+    """Removes axes of extent 1, given by number or by letter; the data are not copied.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
 def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> list[DataNode]:
     """Crops images at random so that boxes overlap the window enough; use `random_bbox_crop` in new programs.
@@ -485,6 +745,13 @@ def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts
     cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
     union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
     for the same seed.
+
+    - Input 0 (images): types: numbers, BOOL, enumerations; layouts: HWC
+    - Input 1 (boxes): types: FLOAT; dimensions: 2
+    - Input 2 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
+    - Output 1: type: as input 1; dimensions: as input 1; layout: as input 1
+    - Output 2: type: as input 2; dimensions: as input 2; layout: as input 2
     """
 
 def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -492,6 +759,9 @@ def stack(input_0: Any, /, *inputs: Any, axis: int | None = ..., axis_name: str 
 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and shape as input 0
+    - Output 0: type: as input 0; dimensions: one more than input 0; layout: by the arguments
     """
 
 def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., alignment: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., mode: str | None = ..., scales: float | Sequence[float] | DataNode | None = ..., size_rounding: str | None = ..., sizes: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -500,13 +770,24 @@ def tensor_resize(input_0: Any, /, *, antialias: bool | None = ..., dtype: DALID
     The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
     a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
     between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (tensors): types: UINT8, INT16, UINT16, FLOAT; dimensions: 1 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
 def to_decibels(input_0: Any, /, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out."""
+    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.
+
+    - Input 0 (magnitudes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
+    """
 
 def transpose(input_0: Any, /, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Brings the axes into another order, by default the reverse one."""
+    """Brings the axes into another order, by default the reverse one.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
+    """
 
 def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Warps images or volumes by an affine transform.
@@ -514,19 +795,34 @@ def warp_affine(input_0: Any, input_1: Any = ..., /, *, dtype: DALIDataType | No
     The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
     output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
     Layouts: HWC, FHWC, DHWC, FDHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
+    - Input 1 (transforms): types: FLOAT; dimensions: 1 to 3
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `matrix`, `size`
     """
 
 def water(input_0: Any, /, *, ampl_x: float | None = ..., ampl_y: float | None = ..., fill_value: float | None = ..., freq_x: float | None = ..., freq_y: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., phase_x: float | None = ..., phase_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """Images as seen under water.
 
     Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def zeros(*, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Samples of zeros."""
+    """Samples of zeros.
+
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
 def zeros_like(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """Zeros of the shape, layout and (by default) type of the input."""
+    """Zeros of the shape, layout and (by default) type of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
 def audio_decoder(*inputs: Any, **arguments: Any) -> list[DataNode]:
     """Deprecated name of ``fn.decoders.audio``."""

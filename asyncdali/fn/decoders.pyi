@@ -11,6 +11,10 @@ def audio(input_0: Any, /, *, downmix: bool | None = ..., dtype: DALIDataType | 
 
     Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
     FLOAT samples are in [-1, 1]; integers take their type's range. Broken data are an error that names the sample and its source.
+
+    - Input 0 (encoded sound): types: UINT8; dimensions: 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Output 1: type: FLOAT; dimensions: 0; layout: none
     """
 
 def image(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., cache_batch_copy: bool | None = ..., cache_debug: bool | None = ..., cache_size: int | None = ..., cache_threshold: int | None = ..., cache_type: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -22,6 +26,9 @@ def image(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: boo
     whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
     """
 
 def image_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -35,6 +42,9 @@ def image_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine
     whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
     """
 
 def image_random_crop(input_0: Any, /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> DataNode:
@@ -49,6 +59,9 @@ def image_random_crop(input_0: Any, /, *, adjust_orientation: bool | None = ...,
     whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
     """
 
 def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adjust_orientation: bool | None = ..., affine: bool | None = ..., decoder: str | None = ..., device_memory_padding: int | None = ..., device_memory_padding_jpeg2k: int | None = ..., dtype: DALIDataType | None = ..., host_memory_padding: int | None = ..., host_memory_padding_jpeg2k: int | None = ..., hw_decoder_load: float | None = ..., hybrid_huffman_threshold: int | None = ..., jpeg_fancy_upsampling: bool | None = ..., output_type: DALIImageType | None = ..., preallocate_height_hint: int | None = ..., preallocate_width_hint: int | None = ..., use_fast_idct: bool | None = ..., memory_stats: bool | None = ..., split_stages: bool | None = ..., use_chunk_allocator: bool | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -64,6 +77,11 @@ def image_slice(input_0: Any, input_1: Any = ..., input_2: Any = ..., /, *, adju
     whole image.
 
     Broken, truncated, unsupported and absurdly large images are errors that name the sample.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1 or more
+    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0: type: `dtype`, default as input 0; dimensions: 3; layout: HWC
     """
 
 def inflate(input_0: Any, /, *, shape: int | Sequence[int] | DataNode, algorithm: str | None = ..., check_output_size: bool | None = ..., chunk_offsets: int | Sequence[int] | DataNode | None = ..., chunk_sizes: int | Sequence[int] | DataNode | None = ..., dtype: DALIDataType | None = ..., layout: str | None = ..., sequence_axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -73,6 +91,9 @@ def inflate(input_0: Any, /, *, shape: int | Sequence[int] | DataNode, algorithm
     blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
     of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
     For the device "gpu" the CPU decompresses and the result is uploaded.
+
+    - Input 0 (compressed data): types: UINT8; dimensions: 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
 def numpy(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -81,6 +102,9 @@ def numpy(input_0: Any, /, *, dtype: DALIDataType | None = ..., name: str | None
     Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
     floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
     converted to it as by `cast`. Broken files are an error that names the sample and its source.
+
+    - Input 0 (NumPy files): types: UINT8; dimensions: 1
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: none
     """
 
 def video(input_0: Any, /, *, frames: int | Sequence[int] | DataNode | None = ..., start_frame: int | DataNode | None = ..., end_frame: int | DataNode | None = ..., sequence_length: int | DataNode | None = ..., stride: int | DataNode | None = ..., pad_mode: str | None = ..., fill_value: int | Sequence[int] | None = ..., build_index: bool | None = ..., affine: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -92,4 +116,7 @@ def video(input_0: Any, /, *, frames: int | Sequence[int] | DataNode | None = ..
 
     Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
     source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.
+
+    - Input 0 (encoded videos): types: UINT8; dimensions: 1
+    - Output 0: type: UINT8; dimensions: 4; layout: FHWC
     """

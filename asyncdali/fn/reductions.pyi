@@ -7,25 +7,65 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def max(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The largest element over axes; NaN does not count. Without elements: the type's smallest number."""
+    """The largest element over axes; NaN does not count. Without elements: the type's smallest number.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
 def mean(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The mean over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The mean over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
 def mean_square(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
 def min(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The smallest element over axes; NaN does not count. Without elements: the type's largest number."""
+    """The smallest element over axes; NaN does not count. Without elements: the type's largest number.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
 def rms(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
 def std_dev(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The standard deviation over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all)."""
+    """The standard deviation over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
 def sum(input_0: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around."""
+    """The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
 def variance(input_0: Any, input_1: Any, /, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The variance over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all)."""
+    """The variance over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """

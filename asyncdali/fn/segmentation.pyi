@@ -11,6 +11,9 @@ def random_mask_pixel(input_0: Any, /, *, foreground: int | DataNode | None = ..
 
     With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
     for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, BOOL
+    - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
 def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = ..., cache_objects: bool | None = ..., class_weights: float | Sequence[float] | DataNode | None = ..., classes: int | Sequence[int] | DataNode | None = ..., foreground_prob: float | DataNode | None = ..., format: str | None = ..., ignore_class: bool | None = ..., k_largest: int | None = ..., output_class: bool | None = ..., threshold: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> Any:
@@ -19,6 +22,9 @@ def random_object_bbox(input_0: Any, /, *, background: int | DataNode | None = .
     Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
     another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
     background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
+    - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
     """
 
 def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
@@ -26,4 +32,10 @@ def select_masks(input_0: Any, input_1: Any, input_2: Any, /, *, reindex_masks: 
 
     Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
     [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.
+
+    - Input 0 (ids): types: INT32; dimensions: 1
+    - Input 1 (polygons): types: INT32; dimensions: 2
+    - Input 2 (vertices): types: numbers, BOOL, enumerations; dimensions: 2
+    - Output 0: type: as input 1; dimensions: as input 1; layout: as input 1
+    - Output 1: type: as input 2; dimensions: as input 2; layout: as input 2
     """

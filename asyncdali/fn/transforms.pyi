@@ -7,34 +7,58 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 def combine(input_0: Any, input_1: Any, /, *inputs: Any, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
-    """The product of transforms: the first input is applied first."""
+    """The product of transforms: the first input is applied first.
+
+    - Input 0 and further ones (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    """
 
 def crop(input_0: Any = ..., /, *, absolute: bool | None = ..., from_end: float | Sequence[float] | DataNode | None = ..., from_start: float | Sequence[float] | DataNode | None = ..., to_end: float | Sequence[float] | DataNode | None = ..., to_start: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """The scaling and translation that brings one box onto another.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `from_end`, `from_start`, `to_end`, `to_start`
     """
 
 def rotation(input_0: Any = ..., /, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angle`, `axis`, `center`
     """
 
 def scale(input_0: Any = ..., /, *, scale: float | Sequence[float] | DataNode, center: float | Sequence[float] | DataNode | None = ..., ndim: int | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A scaling, about `center`.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `center`, `scale`
     """
 
 def shear(input_0: Any = ..., /, *, angles: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., shear: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angles`, `center`, `shear`
     """
 
 def translation(input_0: Any = ..., /, *, offset: float | Sequence[float] | DataNode, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """A translation.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `offset`
     """

@@ -40,8 +40,25 @@ def _result(schema: Schema) -> str:
     return "DataNode" if schema.outputs == 1 else "list[DataNode]" if isinstance(schema.outputs, int) else "Any"
 
 
+def declarations(schema: Schema) -> list[str]:
+    """What an operator accepts and gives, a line each; the last input or output stands for all further ones."""
+    lines = []
+    accepts, gives = schema.accepts if schema.inputs[1] else (), schema.gives
+    for k, accepted in enumerate(accepts):
+        further = " and further ones" if k == len(accepts) - 1 and schema.inputs[1] > len(accepts) else ""
+        lines.append(f"Input {k}{further} ({accepted.name}): {accepted.describe()}")
+    for k, given in enumerate(gives):
+        further = " and further ones" if k == len(gives) - 1 and schema.outputs not in (1, len(gives)) else ""
+        lines.append(f"Output {k}{further}: {given.describe()}")
+    if schema.per_frame:
+        lines.append(f"Arguments that may be per frame: {', '.join(f'`{name}`' for name in schema.per_frame)}")
+    return lines
+
+
 def _doc(schema: Schema, indent: str) -> str:
     lines = inspect.cleandoc(schema.doc).splitlines()
+    if declared := declarations(schema):
+        lines += ["", *(f"- {line}" for line in declared)]
     body = "\n".join(line if k == 0 or not line else indent + line for k, line in enumerate(lines))
     return f'{indent}"""{body}"""' if len(lines) == 1 else f'{indent}"""{body}\n{indent}"""'
 
@@ -143,6 +160,8 @@ def reference_table() -> str:
             module = importlib.import_module(f"asyncdali.{schema.hand_written}")
             lines += ["```", inspect.cleandoc(getattr(module, schema.name).__doc__), "```"]
             continue
+        if declared := declarations(schema):
+            lines += [*(f"- {line}" for line in declared), ""]
         lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
         for arg in schema.by_name.values():
             default = "required" if arg.default is REQUIRED else f"`{arg.default!r}`"

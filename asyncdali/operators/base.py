@@ -35,8 +35,10 @@ from ..access import EVERYTHING, Access
 from ..batch import Batch
 from ..compiled.memory import address_of
 from ..device.launch import Launch
+from ..errors import InputError
 from ..errors import SampleError as SampleError
 from ..types import DALIDataType, DALIImageType, DALIInterpType
+from .accepts import Input, Output, check_counts, check_inputs, check_shapes, declared
 
 if TYPE_CHECKING:
     from ..device.cuda.device import CudaDevice, CudaStream
@@ -210,7 +212,11 @@ class Schema:
     """The declaration of an operator; see the module docstring.
 
     inputs         fewest and most positional inputs
+    accepts        element types, numbers of dimensions and layouts of the inputs, see :mod:`asyncdali.operators.accepts`; the last one is
+                   that of all further inputs, and without any no input is accepted
+    per_frame      arguments that may have a value for each frame of a sequence (a node whose layout begins with F)
     outputs        number of outputs, or a function of the constant arguments (a dict) that gives it
+    gives          what the outputs are; the last one is that of all further outputs
     devices        of "cpu", "gpu", "mixed"
     seeded         takes a seed from the pipeline's table (random operators and readers)
     no_prune       runs even if nothing uses its outputs
@@ -232,6 +238,9 @@ class Schema:
     doc: str
     args: tuple[Arg, ...] = ()
     inputs: tuple[int, int] = (1, 1)
+    accepts: tuple[Input, ...] = ()
+    per_frame: tuple[str, ...] = ()
+    gives: tuple[Output, ...] = ()
     outputs: int | Callable[[dict[str, Any]], int] = 1
     devices: tuple[str, ...] = ("cpu",)
     seeded: bool = False
@@ -255,6 +264,9 @@ class Schema:
 
     by_name: dict[str, Arg] = field(init=False, repr=False, default_factory=dict)
 
+    def __reduce__(self) -> Any:  # declarations hold functions: a schema is pickled as its name
+        return _schema_named, (self.name,)
+
     @property
     def class_name(self) -> str:
         """CamelCase name in ``ops``: "decoders.image_random_crop" -> "ImageRandomCrop"."""
@@ -269,6 +281,10 @@ class Schema:
         """Outputs of an instance with these constant arguments and so many inputs."""
         count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
         return count + (inputs - self.inputs[0] if self.output_per_optional_input else 0)
+
+
+def _schema_named(name: str) -> Schema:
+    return REGISTRY[name].schema
 
 
 # -------------------------------------------------------------------------------------------------------------------- runtime
@@ -577,6 +593,16 @@ class Operator:
         """What the operator has counted since ``build()``: (name, number) pairs, always the same names in the same order."""
         return ()
 
+    # --- inputs
+
+    def accepts(self) -> tuple[Input, ...]:
+        """What this instance accepts as inputs: what the schema declares, or less, where arguments say so."""
+        return self.schema.accepts
+
+    def layout_of(self, batch: Batch, position: int = 0) -> str:
+        """The layout of an input, or the one that it is taken to have."""
+        return batch.layout or declared(self.schema.accepts, position).layout(batch)
+
     # --- one iteration
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
@@ -595,6 +621,51 @@ class Operator:
 
     def close(self) -> None:
         """Release what the operator holds (files, processes), when the threads of the pipeline have ended."""
+
+
+class Gate:
+    """Lets the batches of one operator instance through that it accepts; called before each iteration is prepared.
+
+    Signatures (types, numbers of dimensions, layouts) rarely change. So the one that was accepted last is compared first.
+    """
+
+    __slots__ = ("_accepted", "_counts", "_operator", "_scalars", "_shapes")
+
+    def __init__(self, operator: Operator):
+        schema = operator.schema
+        self._operator = operator
+        self._accepted: Any = None
+        self._counts = schema.role is not Role.MERGE  # whose inputs are parts of a batch
+        self._shapes = any("shape" in accepted.like for accepted in schema.accepts)
+        whole = {arg.name for arg in schema.args if arg.tensor and not arg.is_list and arg.name not in schema.per_frame}
+        self._scalars = [name for name in operator.spec.argument_inputs if name in whole]
+
+    def check(self, inputs: Sequence[Batch], arguments: Mapping[str, Batch], count: int) -> None:
+        """InputError or SampleError for what the operator does not accept; `count`: samples of the first input."""
+        signature: Any
+        if len(inputs) == 1:
+            first = inputs[0]
+            signature = (first.dtype, first.shapes.shape[1], first.layout)
+        else:
+            signature = [(batch.dtype, batch.shapes.shape, batch.layout) for batch in inputs]  # with the number of samples
+        if signature != self._accepted:
+            if self._counts:
+                check_counts(inputs, count)
+            check_inputs(self._operator.schema.name, self._operator.accepts(), inputs)
+            self._accepted = signature
+        if self._shapes:
+            check_shapes(inputs)
+        for name in self._scalars:
+            if arguments[name].layout[:1] == "F":
+                _check_one_frame(name, arguments[name])
+
+
+def _check_one_frame(name: str, batch: Batch) -> None:
+    """InputError for an argument that has several values per sample, one for each frame."""
+    if batch.ndim and (batch.shapes[:, 0] > 1).any():
+        error = InputError(f"The argument `{name}` cannot have a value for each frame here; give one value per sample.")
+        error.argument = name
+        raise error
 
 
 REGISTRY: dict[str, type[Operator]] = {}

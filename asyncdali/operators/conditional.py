@@ -13,6 +13,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
+from .accepts import ANYTHING, CHOSEN, Output
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 _COPIED = 64 * 1024
@@ -184,6 +185,8 @@ class Split(_Splitting):
     schema = Schema(
         name="_conditional.split",
         doc="Splits a batch by a condition: the samples for which it is true, and the others.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(1, 1),
         outputs=2,
         devices=("cpu", "gpu"),
@@ -199,6 +202,8 @@ class SplitByIndex(_DividingByIndex, _Splitting):
     schema = Schema(
         name="_conditional.split_by_index",
         doc="Splits a batch by a number: the samples for which it is 0, those for which it is 1, and so on.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(1, 1),
         outputs=lambda constants: int(constants["count"]),
         devices=("cpu", "gpu"),
@@ -260,6 +265,8 @@ class Merge(_Merging):
     schema = Schema(
         name="_conditional.merge",
         doc="Puts the parts of a batch together again, in the order of the condition.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 2),
         devices=("cpu", "gpu"),
         args=(_PREDICATE,),
@@ -274,6 +281,8 @@ class MergeByIndex(_DividingByIndex, _Merging):
     schema = Schema(
         name="_conditional.merge_by_index",
         doc="Puts the parts of a batch together again, in the order of the numbers it was split by.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 1 << 16),
         devices=("cpu", "gpu"),
         args=(_INDEX,),
@@ -343,6 +352,8 @@ def _merged_values(inputs: Sequence[Batch], filled: Sequence[Batch], places: Seq
 _LOGICAL = Schema(
     name="_conditional.not_",
     doc="Whether a number is zero: one per sample.",
+    accepts=(ANYTHING,),
+    gives=(Output(DALIDataType.BOOL, 0, ""),),
     devices=("cpu",),
     role=Role.LOGIC,
 )
@@ -372,6 +383,8 @@ class ValidateLogical(Operator):
     schema = Schema(
         name="_conditional.validate_logical",
         doc="Passes on what is a BOOL scalar per sample: what `and` and `or` accept.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         args=(
             Arg("expression_name", "str", "and", "The expression: and, or."),
             Arg("expression_side", "str", "left", "The side of it: left, right."),

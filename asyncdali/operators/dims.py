@@ -6,6 +6,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
+from .accepts import CHOSEN, DATA, LIKE, Output
 from .arrays.strided import named_axes, normal_axes
 from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
@@ -20,6 +21,8 @@ class ExpandDims(Operator):
         doc="""Inserts axes of extent 1; the data are not copied.
 
         Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.""",
+        accepts=(DATA,),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("axes", "int_list", REQUIRED, "Where the new axes are in the output."),
@@ -67,6 +70,8 @@ class Squeeze(Operator):
     schema = Schema(
         name="squeeze",
         doc="Removes axes of extent 1, given by number or by letter; the data are not copied.",
+        accepts=(DATA,),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("axes", "int_list", None, "The axes; negative ones count from the back.", tensor=True),

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType
+from .accepts import Input, Output
 from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Schema, Spec, register
 
 
@@ -22,6 +23,8 @@ class DumpImage(Operator):
 
         In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
         Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.""",
+        accepts=(Input((DALIDataType.UINT8,), name="images", ranks=(3,)),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         uploads=True,
         args=(
@@ -47,8 +50,6 @@ class DumpImage(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.dtype != DALIDataType.UINT8 or source.ndim != 3:
-            raise ValueError(f"dump_image works on 3-D UINT8 images, got {source.ndim}-D {source.dtype.name}")
         wrong = ~np.isin(source.shapes[:, 2], (1, 3))
         if wrong.any():
             i = int(np.argmax(wrong))

@@ -11,7 +11,6 @@ from ..batch import Batch
 from ..types import DALIDataType
 from .arrays.strided import like
 from .base import Arguments, Iteration, Operator, Planned, Preparation, PythonJob, SampleError
-from .layouts import input_layout
 
 Work = Callable[[np.ndarray, int], None]
 """``f(target, index)`` writes the result of one sample into `target`; called on several threads."""
@@ -41,7 +40,6 @@ class OpenCVOperator(Operator):
 class OpenCVColors(OpenCVOperator):
     """UINT8 images that become images of the same shape. Operators implement :meth:`work`."""
 
-    layouts: ClassVar[tuple[str, ...]] = ("HWC",)
     channels: ClassVar[tuple[int, ...]] = (3,)
     """Numbers of channels that it takes."""
 
@@ -50,9 +48,7 @@ class OpenCVColors(OpenCVOperator):
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         source = inputs[0]
-        layout = input_layout(source, self.layouts)
-        if source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"{self.schema.name} works on UINT8 images, got {source.dtype.name}")
+        layout = self.layout_of(source)
         wrong = ~np.isin(source.shapes[:, -1], self.channels)
         if wrong.any():
             i = int(np.argmax(wrong))

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..batch import Batch
 from ..types import DALIDataType, DALIImageType
+from .accepts import Input, Output, listed
 from .base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
-from .layouts import input_layout
 from .opencv_images import OpenCVOperator, Work
 
 _GRIDS, _HINT_GRIDS = (1, 2, 4), (1, 2, 4, 8)
@@ -30,6 +30,8 @@ class OpticalFlow(OpenCVOperator):
         (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
         the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
         CPU; for the device "gpu" the result is uploaded.""",
+        accepts=(Input((DALIDataType.UINT8,), listed("FHWC"), "frames"), Input((DALIDataType.FLOAT,), name="hints", ranks=(4,))),
+        gives=(Output(DALIDataType.FLOAT, 4, "FHWC"),),
         inputs=(1, 2),
         devices=("cpu", "gpu"),
         uploads=True,
@@ -64,9 +66,6 @@ class OpticalFlow(OpenCVOperator):
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         source = inputs[0]
-        input_layout(source, ("FHWC",))
-        if source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"optical_flow works on UINT8 frames, got {source.dtype.name}")
         gray = self.spec.constant("image_type") == DALIImageType.GRAY
         allowed = (1,) if gray else (3, 4)
         wrong = (source.shapes[:, 0] < 2) | ~np.isin(source.shapes[:, 3], allowed) | (source.shapes[:, 1:3] == 0).any(axis=1)
@@ -85,8 +84,6 @@ class OpticalFlow(OpenCVOperator):
         return output, lambda target, i: self._flows(source.sample(i), None if hints is None else hints.sample(i), target)
 
     def _check_hints(self, hints: Batch, source: Batch) -> None:
-        if hints.dtype != DALIDataType.FLOAT or hints.ndim != 4:
-            raise ValueError(f"the hints must be 4-D FLOAT, got {hints.ndim}-D {hints.dtype.name}")
         expected = source.shapes.copy()
         expected[:, 0], expected[:, 3] = source.shapes[:, 0] - 1, 2
         expected[:, 1:3] = -(-source.shapes[:, 1:3] // self.spec.constant("hint_grid"))

@@ -26,6 +26,9 @@ class AudioResample:
 
     Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
     0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.
+
+    - Input 0 (sound): types: INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT; dimensions: 1 or 2
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., in_rate: float | DataNode | None = ..., out_length: int | DataNode | None = ..., out_rate: float | DataNode | None = ..., quality: float | None = ..., scale: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -37,6 +40,8 @@ class BatchPermutation:
     """A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
     Streams are DALI's for the same seed.
+
+    - Output 0: type: INT32; dimensions: 0; layout: none
     """
 
     def __init__(self, *, allow_repetitions: bool | None = ..., no_fixed_points: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -48,6 +53,9 @@ class BbFlip:
     """Mirrors boxes whose coordinates are relative to the picture (0 to 1).
 
     The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.
+
+    - Input 0 (boxes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, horizontal: int | DataNode | None = ..., ltrb: bool | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -59,6 +67,9 @@ class BBoxPaste:
     """Moves boxes as ``paste`` with the same arguments moves their image.
 
     Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.
+
+    - Input 0 (boxes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, ratio: float | DataNode, ltrb: bool | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -71,6 +82,11 @@ class BBoxRotate:
 
     Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
     which less than `remove_threshold` is left (nor those without area), and their labels.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: INT32; dimensions: 1 or 2
+    - Output 0: type, dimensions and layout as input 0
+    - Output 1: type: as input 1; dimensions: as input 1; layout: as input 1
     """
 
     def __init__(self, *, angle: float | DataNode, input_shape: int | Sequence[int] | DataNode, bbox_layout: str | None = ..., bbox_normalized: bool | None = ..., keep_size: bool | None = ..., mode: str | None = ..., remove_threshold: float | None = ..., shape_layout: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -85,6 +101,11 @@ class BoxEncoder:
     it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
     Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
     normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: INT32
+    - Output 0: type: FLOAT; dimensions: 2; layout: none
+    - Output 1: type: INT32; dimensions: 1; layout: none
     """
 
     def __init__(self, *, anchors: float | Sequence[float], criteria: float | None = ..., means: float | Sequence[float] | None = ..., offset: bool | None = ..., scale: float | None = ..., stds: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -96,6 +117,10 @@ class Brightness:
     """Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
     The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `brightness_shift`
     """
 
     def __init__(self, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -108,6 +133,10 @@ class BrightnessContrast:
 
     ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
     positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `brightness_shift`, `contrast`, `contrast_center`
     """
 
     def __init__(self, *, brightness: float | DataNode | None = ..., brightness_shift: float | DataNode | None = ..., contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -116,7 +145,11 @@ class BrightnessContrast:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Cast:
-    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers."""
+    """Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
     def __init__(self, *, dtype: DALIDataType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -124,7 +157,11 @@ class Cast:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class CastLike:
-    """Converts the first input to the element type of the second one, by the rules of `cast`."""
+    """Converts the first input to the element type of the second one, by the rules of `cast`.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 1; dimensions: as input 0; layout: as input 0
+    """
 
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -136,6 +173,9 @@ class Cat:
 
     They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
     the first input.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and rank as input 0
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -148,6 +188,9 @@ class Clahe:
 
     Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
     blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).
+
+    - Input 0 (images): types: UINT8; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, clip_limit: float, tiles_x: int, tiles_y: int, bins: int | None = ..., luma_only: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -160,6 +203,9 @@ class ColorSpaceConversion:
 
     YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
     Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.
+
+    - Input 0 (images): types: UINT8; layouts: HWC, FHWC, DHWC, FDHWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, image_type: DALIImageType, output_type: DALIImageType, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -171,6 +217,10 @@ class ColorTwist:
     """Adjusts hue, saturation, brightness and contrast.
 
     Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `brightness`, `contrast`, `hue`, `saturation`
     """
 
     def __init__(self, *, brightness: float | DataNode | None = ..., contrast: float | DataNode | None = ..., dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -182,6 +232,8 @@ class Constant:
     """Produces a batch of samples that are all the same, given as numbers.
 
     Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.
+
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: `layout`, default none
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., fdata: float | Sequence[float] | None = ..., idata: int | Sequence[int] | None = ..., layout: str | None = ..., shape: int | Sequence[int] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -190,7 +242,12 @@ class Constant:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Contrast:
-    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC."""
+    """Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `contrast`, `contrast_center`
+    """
 
     def __init__(self, *, contrast: float | DataNode | None = ..., contrast_center: float | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -201,6 +258,9 @@ class CoordFlip:
     """Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
 
     The input is FLOAT, one point of one to three coordinates per row.
+
+    - Input 0 (points): types: FLOAT; dimensions: 2
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, center_x: float | DataNode | None = ..., center_y: float | DataNode | None = ..., center_z: float | DataNode | None = ..., flip_x: int | DataNode | None = ..., flip_y: int | DataNode | None = ..., flip_z: int | DataNode | None = ..., layout: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -213,6 +273,10 @@ class CoordTransform:
 
     The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
     has as many coordinates as the matrix has rows.
+
+    - Input 0 (points): types: UINT8, UINT16, INT16, INT32, FLOAT; dimensions: 2 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `M`, `MT`, `T`
     """
 
     def __init__(self, *, M: float | Sequence[float] | DataNode | None = ..., MT: float | Sequence[float] | DataNode | None = ..., T: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -221,7 +285,11 @@ class CoordTransform:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Copy:
-    """Copies the input."""
+    """Copies the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
+    """
 
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -234,6 +302,9 @@ class Crop:
     Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
     `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
     goes on beyond its bounds.
+
+    - Input 0 (images): types: numbers, BOOL; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -245,6 +316,9 @@ class CropMirrorNormalize:
     """Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
 
     Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.
+
+    - Input 0 (images): types: UINT8, UINT16, INT16, INT32, FLOAT16, FLOAT; layouts: HWC, CHW, DHWC, CDHW, FHWC, FCHW, CFHW, FDHWC, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: `output_layout`, default as input 0
     """
 
     def __init__(self, *, crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., rounding: str | None = ..., dtype: DALIDataType | None = ..., mean: float | Sequence[float] | DataNode | None = ..., mirror: int | DataNode | None = ..., output_layout: str | None = ..., pad_output: bool | None = ..., scale: float | None = ..., shift: float | None = ..., std: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -258,6 +332,10 @@ class Debayer:
     Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
     input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
     along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".
+
+    - Input 0 (mosaics): types: UINT8, UINT16; layouts: HWC, HW, FHWC, FHW
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `blue_position`
     """
 
     def __init__(self, *, blue_position: int | Sequence[int] | DataNode, algorithm: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -271,6 +349,9 @@ class DLTensorPythonFunction:
     once per batch, with lists of capsules, unless `batch_processing=False`.
 
     On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, function: Any, num_outputs: int | None = ..., device: str | None = ..., synchronize_stream: bool | None = ..., batch_processing: bool | None = ..., *, output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -283,6 +364,9 @@ class DumpImage:
 
     In every iteration sample `i` is written to the file ``{i}-{suffix}-0.ppm``, as text (PPM of the kind P3; one channel: P2).
     Input: UINT8, HWC, one or three channels. For debugging: the files of an iteration replace those of the one before.
+
+    - Input 0 (images): types: UINT8; dimensions: 3
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, input_layout: str | None = ..., suffix: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -294,6 +378,9 @@ class ElementExtract:
     """Picks frames out of sequences: one output for each index in `element_map`.
 
     The input must have a layout that begins with F, or none, and at least two dimensions.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 2 or more; layouts: F first
+    - Output 0 and further ones: type: as input 0; dimensions: as input 0 without its first axis; layout: as input 0 without its first axis
     """
 
     def __init__(self, *, element_map: int | Sequence[int], name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -305,6 +392,9 @@ class Equalize:
     """Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
 
     Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.
+
+    - Input 0 (images): types: UINT8; layouts: HW, HWC, CHW, FHW, FHWC, FCHW
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -317,6 +407,9 @@ class Erase:
 
     `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
     different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, anchor: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., centered_anchor: bool | None = ..., fill_value: float | Sequence[float] | DataNode | None = ..., normalized: bool | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., shape: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -328,6 +421,9 @@ class ExpandDims:
     """Inserts axes of extent 1; the data are not copied.
 
     Without `new_axis_names` the layout is dropped; with them the input must have one, unless its samples are scalars.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, *, axes: int | Sequence[int], new_axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -341,6 +437,11 @@ class Filter:
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
     Computed in FLOAT; integers are rounded half away from zero and saturated.
+
+    - Input 0 (images): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Input 1 (filters): types: FLOAT; dimensions: 1 to 3
+    - Input 2 (fill value): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; same type as input 0
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, anchor: int | Sequence[int] | DataNode | None = ..., border: str | None = ..., dtype: DALIDataType | None = ..., mode: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -349,7 +450,11 @@ class Filter:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Flip:
-    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW."""
+    """Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.
+
+    - Input 0 (images): types: numbers, BOOL; layouts: HWC, FHWC, DHWC, FDHWC, CHW, FCHW, CDHW, FCDHW
+    - Output 0: type, dimensions and layout as input 0
+    """
 
     def __init__(self, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -357,7 +462,11 @@ class Flip:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Full:
-    """The input, broadcast to the given shape."""
+    """The input, broadcast to the given shape.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
     def __init__(self, *, layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -365,7 +474,11 @@ class Full:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class FullLike:
-    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes."""
+    """The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
+    """
 
     def __init__(self, *, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -379,6 +492,9 @@ class GaussianBlur:
     ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
     What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
     Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
+
+    - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., sigma: float | Sequence[float] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -387,7 +503,11 @@ class GaussianBlur:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class GetProperty:
-    """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset."""
+    """A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.
+
+    - Input 0 (data): types: any
+    - Output 0: type: UINT8; dimensions: 1; layout: none
+    """
 
     def __init__(self, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -398,6 +518,9 @@ class GridMask:
     """Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
 
     The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: any axes, then HW or HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, angle: float | DataNode | None = ..., ratio: float | DataNode | None = ..., shift_x: float | DataNode | None = ..., shift_y: float | DataNode | None = ..., tile: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -409,6 +532,10 @@ class Hsv:
     """Turns the hue and scales saturation and value of RGB images.
 
     A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `hue`, `saturation`, `value`
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., saturation: float | DataNode | None = ..., value: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -417,7 +544,12 @@ class Hsv:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Hue:
-    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels."""
+    """Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `hue`
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., hue: float | DataNode | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -430,6 +562,9 @@ class Jitter:
     A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
     `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
     neighbour if all samples have one or three channels and UINT8 samples a multiple of four pixels.
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., nDegree: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -441,6 +576,9 @@ class JpegCompressionDistortion:
     """Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
 
     Layouts HWC and FHWC, UINT8, three channels (RGB).
+
+    - Input 0 (images): types: UINT8; layouts: HWC, FHWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, quality: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -454,6 +592,9 @@ class Laplacian:
     Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
     the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
     FLOAT, rounded half away from zero and saturated.
+
+    - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., normalized_kernel: bool | None = ..., scale: float | Sequence[float] | DataNode | None = ..., smoothing_size: int | Sequence[int] | DataNode | None = ..., window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -462,7 +603,11 @@ class Laplacian:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class LookupTable:
-    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`."""
+    """Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.
+
+    - Input 0 (keys): types: integers
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
     def __init__(self, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -474,6 +619,9 @@ class MelFilterBank:
 
     The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
     Input and output: FLOAT.
+
+    - Input 0 (spectrograms): types: FLOAT; dimensions: 1 or more; layouts: with an axis f
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, freq_high: float | None = ..., freq_low: float | None = ..., mel_formula: str | None = ..., nfilter: int | None = ..., normalize: bool | None = ..., sample_rate: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -485,6 +633,9 @@ class MFCC:
     """Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
 
     Input and output: FLOAT.
+
+    - Input 0 (spectrograms): types: FLOAT; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, axis: int | None = ..., dct_type: int | None = ..., lifter: float | None = ..., n_mfcc: int | None = ..., normalize: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -499,6 +650,9 @@ class MultiPaste:
     sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
     large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
     are pastes, and must lie within their image and the canvas.
+
+    - Input 0 and further ones (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC; same type and rank as input 0
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., in_anchors: int | Sequence[int] | DataNode | None = ..., in_anchors_rel: float | Sequence[float] | DataNode | None = ..., in_ids: int | Sequence[int] | DataNode | None = ..., out_anchors: int | Sequence[int] | DataNode | None = ..., out_anchors_rel: float | Sequence[float] | DataNode | None = ..., output_size: int | Sequence[int] | DataNode | None = ..., shapes: int | Sequence[int] | DataNode | None = ..., shapes_rel: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -510,6 +664,9 @@ class NonsilentRegion:
     """Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
     The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.
+
+    - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64; dimensions: 1
+    - Output 0 and further ones: type: INT32; dimensions: 0; layout: none
     """
 
     def __init__(self, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -523,6 +680,9 @@ class Normalize:
     Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
     with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
     deviation is 0, so is the quotient. Integers are rounded and saturated.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, INT8, INT16, INT32, UINT64, INT64, FLOAT
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., batch: bool | None = ..., ddof: int | None = ..., dtype: DALIDataType | None = ..., epsilon: float | None = ..., mean: float | DataNode | None = ..., scale: float | None = ..., shift: float | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -535,6 +695,9 @@ class OneHot:
 
     Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
     they count as scalars, whatever their shape.
+
+    - Input 0 (indices): types: numbers, BOOL
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., dtype: DALIDataType | None = ..., num_classes: int | None = ..., off_value: float | None = ..., on_value: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -543,7 +706,10 @@ class OneHot:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Ones:
-    """Samples of ones."""
+    """Samples of ones.
+
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -551,7 +717,11 @@ class Ones:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class OnesLike:
-    """Ones of the shape, layout and (by default) type of the input."""
+    """Ones of the shape, layout and (by default) type of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -565,6 +735,10 @@ class OpticalFlow:
     (frames - 1, height / hint_grid, width / hint_grid, 2). Output: FLOAT (frames - 1, height / output_grid, width / output_grid, 2),
     the mean movement (x, y) in pixels of each cell of the grid. Extents are rounded up. Found by OpenCV's dense inverse search on the
     CPU; for the device "gpu" the result is uploaded.
+
+    - Input 0 (frames): types: UINT8; layouts: FHWC
+    - Input 1 (hints): types: FLOAT; dimensions: 4
+    - Output 0: type: FLOAT; dimensions: 4; layout: FHWC
     """
 
     def __init__(self, *, enable_external_hints: bool | None = ..., enable_temporal_hints: bool | None = ..., hint_grid: int | None = ..., image_type: DALIImageType | None = ..., output_format: int | None = ..., output_grid: int | None = ..., preset: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -577,6 +751,9 @@ class Pad:
 
     The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
     no sample is cut. Then it is rounded up to a multiple of `align`.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, align: int | Sequence[int] | DataNode | None = ..., axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., fill_value: float | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -588,6 +765,9 @@ class Paste:
     """Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
 
     Layout HWC, element type UINT8.
+
+    - Input 0 (images): types: UINT8; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, fill_value: int | Sequence[int], ratio: float | DataNode, min_canvas_size: float | DataNode | None = ..., n_channels: int | None = ..., paste_x: float | DataNode | None = ..., paste_y: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -599,6 +779,9 @@ class PeekImageShape:
     """The shape (height, width, channels) of encoded images, from their headers alone.
 
     Input: encoded bytes (1-D UINT8). Output: three numbers.
+
+    - Input 0 (encoded images): types: UINT8; dimensions: 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: 1; layout: none
     """
 
     def __init__(self, *, adjust_orientation: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -610,6 +793,9 @@ class PerFrame:
     """Marks the input as a sequence: its layout begins with F. The data are not copied.
 
     An input with another layout is refused, unless `replace` is true: then its first letter becomes F.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
     """
 
     def __init__(self, *, replace: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -621,6 +807,9 @@ class PermuteBatch:
     """A batch of the samples that `indices` name; samples may be left out or occur more than once.
 
     The data are not copied: equal samples share their memory.
+
+    - Input 0 (data): types: any
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, indices: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -632,6 +821,9 @@ class PowerSpectrum:
     """Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
 
     Input and output: FLOAT.
+
+    - Input 0 (sound): types: FLOAT; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, axis: int | None = ..., nfft: int | None = ..., power: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -643,6 +835,9 @@ class PreemphasisFilter:
     """Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
     Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.
+
+    - Input 0 (sound): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, FLOAT64
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, border: str | None = ..., dtype: DALIDataType | None = ..., preemph_coeff: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -658,6 +853,9 @@ class PythonFunction:
 
     On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
     stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.
+
+    - Input 0 and further ones (data): types: any
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, function: Any, num_outputs: int | None = ..., device: str | None = ..., batch_processing: bool | None = ..., *, output_layouts: str | Sequence[str] | None = ..., name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -673,6 +871,13 @@ class RandomBBoxCrop:
     labels (if given), their indices (INT32, with `output_bbox_indices`).
     Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
     `num_attempts`. Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (boxes): types: FLOAT; dimensions: 2
+    - Input 1 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type: FLOAT; dimensions: 1; layout: none
+    - Output 1: type: FLOAT; dimensions: 1; layout: none
+    - Output 2: type: FLOAT; dimensions: 2; layout: none
+    - Output 3 and further ones: type: by the arguments; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, all_boxes_above_threshold: bool | None = ..., allow_no_crop: bool | None = ..., aspect_ratio: float | Sequence[float] | None = ..., bbox_layout: str | None = ..., bbox_prune_threshold: float | None = ..., crop_shape: int | Sequence[int] | DataNode | None = ..., input_shape: int | Sequence[int] | DataNode | None = ..., ltrb: bool | None = ..., num_attempts: int | None = ..., output_bbox_indices: bool | None = ..., quiet: bool | None = ..., scaling: float | Sequence[float] | None = ..., shape_layout: str | None = ..., threshold_type: str | None = ..., thresholds: float | Sequence[float] | None = ..., total_num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -686,6 +891,9 @@ class RandomCropGenerator:
     Input: shapes of images, (height, width) or with channels, integers.
     Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
     Windows are DALI's for the same seed.
+
+    - Input 0 (shapes of images): types: integers; dimensions: 1
+    - Output 0 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
     def __init__(self, *, num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -698,6 +906,9 @@ class RandomResizedCrop:
 
     Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
     UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, CHW, FHWC, FCHW, CFHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, size: int | Sequence[int], antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., temp_buffer_hint: int | None = ..., num_attempts: int | None = ..., random_area: float | Sequence[float] | None = ..., random_aspect_ratio: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -710,6 +921,10 @@ class Reinterpret:
 
     If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
     remain the same, and extents in `rel_shape` are relative to those of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (shape): types: integers; dimensions: 0 or 1
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -723,6 +938,10 @@ class Reshape:
     The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
     One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
     (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (shape): types: integers; dimensions: 0 or 1
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, *, layout: str | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., src_dims: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -735,6 +954,10 @@ class Resize:
 
     The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
     Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -747,6 +970,9 @@ class ResizeCropMirror:
 
     The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
     pixels. Layouts and element types are those of ``resize``.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., crop: float | Sequence[float] | DataNode | None = ..., crop_d: float | DataNode | None = ..., crop_h: float | DataNode | None = ..., crop_pos_x: float | DataNode | None = ..., crop_pos_y: float | DataNode | None = ..., crop_pos_z: float | DataNode | None = ..., crop_w: float | DataNode | None = ..., mirror: int | DataNode | None = ..., rounding: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -759,6 +985,9 @@ class ROIRandomCrop:
 
     A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
     or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.
+
+    - Input 0 (data): types: any; dimensions: 1 or more
+    - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
     def __init__(self, *, crop_shape: int | Sequence[int] | DataNode, roi_start: int | Sequence[int] | DataNode, in_shape: int | Sequence[int] | DataNode | None = ..., roi_end: int | Sequence[int] | DataNode | None = ..., roi_shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -770,6 +999,10 @@ class Rotate:
     """Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
     The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angle`, `axis`, `size`
     """
 
     def __init__(self, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., keep_size: bool | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -778,7 +1011,12 @@ class Rotate:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Saturation:
-    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels."""
+    """Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT, FLOAT16; layouts: HWC, FHWC, DHWC
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `saturation`
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., saturation: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -789,6 +1027,9 @@ class SequenceRearrange:
     """Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
 
     Frames may be repeated or left out. The input's layout begins with F, or there is none.
+
+    - Input 0 (sequences): types: numbers, BOOL, enumerations; dimensions: 1 or more; layouts: F first
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, new_order: int | Sequence[int] | DataNode, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -797,7 +1038,11 @@ class SequenceRearrange:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Shapes:
-    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``."""
+    """Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default INT64; dimensions: 1; layout: none
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., type: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -811,6 +1056,11 @@ class Slice:
     `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
     `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
     input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Input 1 (anchor): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Input 2 (shape): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., start: int | Sequence[int] | DataNode | None = ..., rel_start: float | Sequence[float] | DataNode | None = ..., end: int | Sequence[int] | DataNode | None = ..., rel_end: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., rel_shape: float | Sequence[float] | DataNode | None = ..., normalized_anchor: bool | None = ..., normalized_shape: bool | None = ..., dtype: DALIDataType | None = ..., fill_values: float | Sequence[float] | None = ..., image_type: DALIImageType | None = ..., out_of_bounds_policy: str | None = ..., output_dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -823,6 +1073,9 @@ class Spectrogram:
 
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
+
+    - Input 0 (sound): types: FLOAT; dimensions: 1 or 2
+    - Output 0: type: FLOAT; dimensions: 2; layout: `layout`, default as input 0
     """
 
     def __init__(self, *, center_windows: bool | None = ..., layout: str | None = ..., nfft: int | None = ..., power: int | None = ..., reflect_padding: bool | None = ..., window_fn: float | Sequence[float] | None = ..., window_length: int | None = ..., window_step: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -834,6 +1087,9 @@ class Sphere:
     """Images as seen in a sphere.
 
     Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -842,7 +1098,11 @@ class Sphere:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Squeeze:
-    """Removes axes of extent 1, given by number or by letter; the data are not copied."""
+    """Removes axes of extent 1, given by number or by letter; the data are not copied.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | DataNode | None = ..., axis_names: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -856,6 +1116,13 @@ class SSDRandomCrop:
     cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
     union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
     for the same seed.
+
+    - Input 0 (images): types: numbers, BOOL, enumerations; layouts: HWC
+    - Input 1 (boxes): types: FLOAT; dimensions: 2
+    - Input 2 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
+    - Output 0: type, dimensions and layout as input 0
+    - Output 1: type: as input 1; dimensions: as input 1; layout: as input 1
+    - Output 2: type: as input 2; dimensions: as input 2; layout: as input 2
     """
 
     def __init__(self, *, num_attempts: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -868,6 +1135,9 @@ class Stack:
 
     They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
     first input must have one, then, unless its samples are scalars).
+
+    - Input 0 and further ones (data): types: numbers, BOOL, enumerations; same type and shape as input 0
+    - Output 0: type: as input 0; dimensions: one more than input 0; layout: by the arguments
     """
 
     def __init__(self, *, axis: int | None = ..., axis_name: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -881,6 +1151,9 @@ class TensorResize:
     The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
     a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
     between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.
+
+    - Input 0 (tensors): types: UINT8, INT16, UINT16, FLOAT; dimensions: 1 or more
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
     """
 
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., alignment: float | Sequence[float] | DataNode | None = ..., axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., mode: str | None = ..., scales: float | Sequence[float] | DataNode | None = ..., size_rounding: str | None = ..., sizes: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -889,7 +1162,11 @@ class TensorResize:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ToDecibels:
-    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out."""
+    """Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.
+
+    - Input 0 (magnitudes): types: FLOAT
+    - Output 0: type, dimensions and layout as input 0
+    """
 
     def __init__(self, *, cutoff_db: float | None = ..., multiplier: float | None = ..., reference: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -897,7 +1174,11 @@ class ToDecibels:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Transpose:
-    """Brings the axes into another order, by default the reverse one."""
+    """Brings the axes into another order, by default the reverse one.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: as input 0; dimensions: as input 0; layout: by the arguments
+    """
 
     def __init__(self, *, output_layout: str | None = ..., perm: int | Sequence[int] | None = ..., transpose_layout: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -910,6 +1191,11 @@ class WarpAffine:
     The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
     output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
     Layouts: HWC, FHWC, DHWC, FDHWC.
+
+    - Input 0 (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC, DHWC, FDHWC
+    - Input 1 (transforms): types: FLOAT; dimensions: 1 to 3
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `matrix`, `size`
     """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., fill_value: float | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., output_dtype: DALIDataType | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -921,6 +1207,9 @@ class Water:
     """Images as seen under water.
 
     Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).
+
+    - Input 0 (images): types: UINT8, FLOAT; layouts: HWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, ampl_x: float | None = ..., ampl_y: float | None = ..., fill_value: float | None = ..., freq_x: float | None = ..., freq_y: float | None = ..., interp_type: DALIInterpType | None = ..., mask: int | DataNode | None = ..., phase_x: float | None = ..., phase_y: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -929,7 +1218,10 @@ class Water:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Zeros:
-    """Samples of zeros."""
+    """Samples of zeros.
+
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: `layout`, default none
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., layout: str | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -937,7 +1229,11 @@ class Zeros:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class ZerosLike:
-    """Zeros of the shape, layout and (by default) type of the input."""
+    """Zeros of the shape, layout and (by default) type of the input.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    """
 
     def __init__(self, *, dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property

@@ -10,6 +10,9 @@ class Gaussian:
     """Adds normally distributed noise.
 
     Streams are DALI's for the same seed, bit for bit on glibc. Integers are rounded half away from zero and saturated.
+
+    - Input 0 (data): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, mean: float | DataNode | None = ..., stddev: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -21,6 +24,9 @@ class SaltAndPepper:
     """Replaces pixels at random by "salt" or "pepper".
 
     Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (data): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, pepper_val: float | DataNode | None = ..., per_channel: bool | None = ..., prob: float | DataNode | None = ..., salt_val: float | DataNode | None = ..., salt_vs_pepper: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -32,6 +38,9 @@ class Shot:
     """Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
     As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.
+
+    - Input 0 (data): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, factor: float | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

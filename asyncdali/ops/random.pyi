@@ -11,6 +11,9 @@ class Beta:
 
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
     Element types FLOAT and FLOAT64.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default FLOAT; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, alpha: float | DataNode | None = ..., beta: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -25,6 +28,10 @@ class Choice:
     0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
     that of the second input, or one element; its type is that of the first input.
     Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (elements): types: numbers, BOOL, enumerations
+    - Input 1 (data): types: any
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, *, p: float | Sequence[float] | DataNode | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -36,6 +43,9 @@ class CoinFlip:
     """Random 0 and 1: 1 with the given probability.
 
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default INT32; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, probability: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -47,6 +57,9 @@ class Normal:
     """Normally distributed random numbers (Box-Muller).
 
     The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default FLOAT; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, mean: float | DataNode | None = ..., stddev: float | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -59,6 +72,9 @@ class Uniform:
 
     The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
     Integer types truncate the bounds of `range` and round the drawn number.
+
+    - Input 0 (data): types: any
+    - Output 0: type: `dtype`, default FLOAT; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, range: float | Sequence[float] | DataNode | None = ..., values: float | Sequence[float] | DataNode | None = ..., dtype: DALIDataType | None = ..., shape: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...

@@ -7,7 +7,12 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 class Max:
-    """The largest element over axes; NaN does not count. Without elements: the type's smallest number."""
+    """The largest element over axes; NaN does not count. Without elements: the type's smallest number.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -15,7 +20,12 @@ class Max:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Mean:
-    """The mean over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The mean over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -23,7 +33,12 @@ class Mean:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class MeanSquare:
-    """The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -31,7 +46,12 @@ class MeanSquare:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Min:
-    """The smallest element over axes; NaN does not count. Without elements: the type's largest number."""
+    """The smallest element over axes; NaN does not count. Without elements: the type's largest number.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -39,7 +59,12 @@ class Min:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class RMS:
-    """The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction."""
+    """The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -47,7 +72,12 @@ class RMS:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class StdDev:
-    """The standard deviation over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all)."""
+    """The standard deviation over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -55,7 +85,12 @@ class StdDev:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Sum:
-    """The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around."""
+    """The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around.
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., dtype: DALIDataType | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -63,7 +98,12 @@ class Sum:
     def __call__(self, *inputs: Any, **arguments: Any) -> DataNode: ...
 
 class Variance:
-    """The variance over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all)."""
+    """The variance over axes. The means are the second input, in the shape that ``reductions.mean`` gives (or one for all).
+
+    - Input 0 (data): types: UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT; dimensions: 0 to 32
+    - Input 1 (means): types: FLOAT
+    - Output 0: type: by the arguments; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, axes: int | Sequence[int] | None = ..., axis_names: str | None = ..., keep_dims: bool | None = ..., ddof: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property

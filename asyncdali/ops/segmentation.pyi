@@ -11,6 +11,9 @@ class RandomMaskPixel:
 
     With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
     for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, BOOL
+    - Output 0: type: INT64; dimensions: 1; layout: none
     """
 
     def __init__(self, *, foreground: int | DataNode | None = ..., threshold: float | DataNode | None = ..., value: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -24,6 +27,9 @@ class RandomObjectBBox:
     Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
     another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
     background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.
+
+    - Input 0 (masks): types: UINT8, INT8, UINT16, INT16, UINT32, INT32, BOOL; dimensions: 1 to 6
+    - Output 0 and further ones: type: INT32; dimensions: by the arguments; layout: none
     """
 
     def __init__(self, *, background: int | DataNode | None = ..., cache_objects: bool | None = ..., class_weights: float | Sequence[float] | DataNode | None = ..., classes: int | Sequence[int] | DataNode | None = ..., foreground_prob: float | DataNode | None = ..., format: str | None = ..., ignore_class: bool | None = ..., k_largest: int | None = ..., output_class: bool | None = ..., threshold: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
@@ -36,6 +42,12 @@ class SelectMasks:
 
     Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
     [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.
+
+    - Input 0 (ids): types: INT32; dimensions: 1
+    - Input 1 (polygons): types: INT32; dimensions: 2
+    - Input 2 (vertices): types: numbers, BOOL, enumerations; dimensions: 2
+    - Output 0: type: as input 1; dimensions: as input 1; layout: as input 1
+    - Output 1: type: as input 2; dimensions: as input 2; layout: as input 2
     """
 
     def __init__(self, *, reindex_masks: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

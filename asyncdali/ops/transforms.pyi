@@ -7,7 +7,11 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 class Combine:
-    """The product of transforms: the first input is applied first."""
+    """The product of transforms: the first input is applied first.
+
+    - Input 0 and further ones (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    """
 
     def __init__(self, *, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
     @property
@@ -18,6 +22,10 @@ class Crop:
     """The scaling and translation that brings one box onto another.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `from_end`, `from_start`, `to_end`, `to_start`
     """
 
     def __init__(self, *, absolute: bool | None = ..., from_end: float | Sequence[float] | DataNode | None = ..., from_start: float | Sequence[float] | DataNode | None = ..., to_end: float | Sequence[float] | DataNode | None = ..., to_start: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -29,6 +37,10 @@ class Rotation:
     """A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angle`, `axis`, `center`
     """
 
     def __init__(self, *, angle: float | DataNode, axis: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -40,6 +52,10 @@ class Scale:
     """A scaling, about `center`.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `center`, `scale`
     """
 
     def __init__(self, *, scale: float | Sequence[float] | DataNode, center: float | Sequence[float] | DataNode | None = ..., ndim: int | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -51,6 +67,10 @@ class Shear:
     """A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `angles`, `center`, `shear`
     """
 
     def __init__(self, *, angles: float | Sequence[float] | DataNode | None = ..., center: float | Sequence[float] | DataNode | None = ..., shear: float | Sequence[float] | DataNode | None = ..., reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -62,6 +82,10 @@ class Translation:
     """A translation.
 
     With an input, a transform that is applied first, it is their product.
+
+    - Input 0 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: FLOAT; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `offset`
     """
 
     def __init__(self, *, offset: float | Sequence[float] | DataNode, reverse_order: bool | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..batch import Batch
+from ..operators.accepts import ANY_RANK, Input, Output
 from ..operators.base import (
     Arg,
     Arguments,
@@ -59,6 +60,8 @@ class FileRead(Operator):
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
         The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.""",
+        accepts=(Input((DALIDataType.UINT8, DALIDataType.INT8), name="paths", ranks=ANY_RANK),),
+        gives=(Output(DALIDataType.UINT8, 1, ""),),
         args=(
             REMOTE_ARG,
             REDIRECT_ARG,
@@ -88,8 +91,6 @@ class FileRead(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source, kernels = inputs[0], self._kernels
-        if source.dtype not in (DALIDataType.UINT8, DALIDataType.INT8):
-            raise ValueError(f"expected paths as texts of UINT8 or INT8, got {source.dtype.name}")
         count, lengths = len(source), source.sizes()
         starts = np.cumsum(lengths + 1) - (lengths + 1)
         paths = np.empty(int((lengths + 1).sum()), np.uint8)

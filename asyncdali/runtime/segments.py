@@ -18,7 +18,7 @@ from ..batch import Batch
 from ..compiled.memory import address_of
 from ..errors import because, operator_error
 from ..graph.plan import PlannedOperator, Segment
-from ..operators.base import Arguments, CompiledJob, Iteration, Operator, Planned, PythonJob, SampleError, Step
+from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
@@ -32,7 +32,7 @@ MAX_SCRATCH = 64 << 20
 class BuiltOperator:
     """An operator instance of a built pipeline with its place in the plan."""
 
-    __slots__ = ("arguments", "counters", "inputs", "operator", "output_device", "outputs", "planned", "position", "sources")
+    __slots__ = ("arguments", "counters", "gate", "inputs", "operator", "output_device", "outputs", "planned", "position", "sources")
 
     def __init__(self, planned: PlannedOperator, operator: Operator):
         self.planned = planned
@@ -41,6 +41,7 @@ class BuiltOperator:
         self.arguments = list(planned.arguments.items())
         self.outputs = planned.outputs
         self.output_device = operator.output_device
+        self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         scope = operator.scope_argument
         self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
         """Edges that tell in which branch of a conditional it is."""
@@ -175,6 +176,8 @@ class SegmentRun:
         if rows is not None and count == 0 and operator.skips_empty:
             self._skip(built, produced, rows)
             return
+        if built.gate is not None:
+            built.gate.check(inputs, named, count)
         arguments = Arguments(built.planned.spec, named, count)
         iteration = Iteration(record.index, record.batch_size, record.fed, self._issue_on, built.position)
         preparation = operator.prepare(inputs, arguments, iteration)

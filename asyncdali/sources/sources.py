@@ -233,7 +233,8 @@ class Sources:
 
     def awaited_here(self) -> bool:
         """Whether the running coroutine is a callback of one of these sources."""
-        return any(puller.awaited_here() for puller in self.pullers)
+        pullers = self.pullers
+        return bool(pullers) and any(puller.awaited_here() for puller in pullers)  # every call asks: a generator takes 0.2 us
 
     # --- the end
 

@@ -15,7 +15,7 @@ import numpy as np
 from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.device.threads import WorkerState
 from asyncdali.operators import load_registry
-from asyncdali.operators.base import Arguments, CompiledJob, Environment, Iteration, Operator, PythonJob, Spec, Step
+from asyncdali.operators.base import Arguments, CompiledJob, Environment, Gate, Iteration, Operator, PythonJob, Spec, Step
 from asyncdali.runtime.jobs import CompiledSamples, PythonSamples
 from asyncdali.types import DALIDataType
 
@@ -90,6 +90,7 @@ def run_all(
     source = batch_of(samples, layout)
     inputs = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
     operator = make(name, len(samples), constants, inputs)
+    Gate(operator).check([source], inputs, len(samples))
     planned = operator.plan([source], Arguments(operator.spec, inputs, len(samples)), first_iteration(operator, len(samples)))
     memories = []
     for output in planned.outputs:
@@ -130,6 +131,7 @@ def run_operator(name: str, *inputs: list[Any], **arguments: Any) -> list[np.nda
     def do(job: PythonJob | CompiledJob) -> None:
         run_job(PythonSamples(job) if isinstance(job, PythonJob) else CompiledSamples(job.count, [(None, step) for step in job.steps]))
 
+    Gate(operator).check(batches, named, count)
     prepare(operator, batches, bound, iteration, do)
     planned = operator.plan(batches, bound, iteration)
     output = planned.outputs[0]

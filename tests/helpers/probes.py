@@ -8,6 +8,7 @@ import numpy as np
 
 from asyncdali.batch import Batch
 from asyncdali.graph.node import make
+from asyncdali.operators.accepts import ANYTHING
 from asyncdali.operators.base import Arg, Operator, Planned, PythonJob, SampleError, Schema, Step, context_table, register
 from asyncdali.types import DALIDataType
 
@@ -16,7 +17,8 @@ _HOOK = Arg("hook", "any", None, "Called with (iteration, samples) while plannin
 
 
 def _schema(name: str, **more: Any) -> Schema:
-    return Schema(name=name, doc="For tests.", inputs=(0, 2), devices=_DEVICES, args=(_HOOK, *more.pop("args", ())), **more)
+    args = (_HOOK, *more.pop("args", ()))
+    return Schema(name=name, doc="For tests.", inputs=(0, 2), accepts=(ANYTHING,), devices=_DEVICES, args=args, **more)
 
 
 class _Probe(Operator):

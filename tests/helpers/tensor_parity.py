@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from asyncdali.batch import Batch, from_numpy_dtype
 from asyncdali.errors import SampleError
-from asyncdali.operators.base import Arguments
+from asyncdali.operators.base import Arguments, Gate
 
 from . import operators as harness
 
@@ -61,6 +61,7 @@ def plan(name: str, inputs: list[Batch], named: dict[str, Batch], constants: dic
     operator = harness.make(name, count, constants, named, len(inputs))
     operator.infer([item.dtype for item in inputs])
     arguments, iteration = Arguments(operator.spec, named, count), harness.first_iteration(operator, count)
+    Gate(operator).check(inputs, named, count)
     harness.prepare(operator, inputs, arguments, iteration, harness.run_compiled)
     return operator.plan(inputs, arguments, iteration)
 

@@ -139,7 +139,7 @@ def test_wrong_samples(per_sample, constants):
 
 def test_wrong_inputs():
     for data in (np.zeros(3), np.zeros(3, np.int64), np.zeros((2, 3, 4), np.float32)):
-        with pytest.raises(ValueError, match="Unsupported input type|time series"):
+        with pytest.raises(ValueError, match="Unsupported input type|has 3 dimensions"):
             run([data], scale=1.0)
     with pytest.raises(SampleError, match="empty input"):
         run([np.zeros(0, np.float32)], out_length=3)

@@ -178,7 +178,7 @@ def test_wrong_arguments():
         with pytest.raises((RuntimeError, ValueError), match=error):
             run_operator("decoders.audio", [wav(noise((9, 1)))], **constants)
     for data in (np.zeros((2, 3), np.uint8), np.zeros(9, np.int8)):
-        with pytest.raises(ValueError, match="1-D UINT8"):
+        with pytest.raises(ValueError, match=r"has 2 dimensions; supported are: 1|INT8 .*encoded sound.*supported types are: UINT8"):
             run_operator("decoders.audio", [data])
     with pytest.raises(SampleError, match="sample_rate"):
         run_operator("decoders.audio", [wav(noise((9, 1)))], sample_rate=PerSample([np.float32(np.nan)]))

@@ -108,7 +108,7 @@ def test_batches_that_do_not_fit():
     with pytest.raises(SampleError, match="2 dimensions, sample 0 has 1"):
         run_operator("decoders.numpy", [npy(np.zeros(3)), npy(np.zeros((3, 1)))])
     for data in (np.zeros((2, 90), np.uint8), np.zeros(90, np.int8)):
-        with pytest.raises(ValueError, match="1-D UINT8"):
+        with pytest.raises(ValueError, match=r"has 2 dimensions; supported are: 1|INT8 .*NumPy files.*supported types are: UINT8"):
             run_operator("decoders.numpy", [data])
     with pytest.raises(ValueError, match="Unsupported output type: STRING"):
         run_operator("decoders.numpy", [GOOD], dtype=types.STRING)

@@ -88,7 +88,7 @@ def test_fill_values_and_positions_that_are_no_numbers():
 
 @pytest.mark.parametrize(
     "sample, layout, constants, message", [
-        (np.zeros((4, 5, 3), np.int16), "HWC", {}, "UINT8 and FLOAT"), (np.zeros((3, 4, 5), np.uint8), "CHW", {}, "CHW"),
+        (np.zeros((4, 5, 3), np.int16), "HWC", {}, "UINT8, FLOAT"), (np.zeros((3, 4, 5), np.uint8), "CHW", {}, "CHW"),
         (np.zeros((4, 5), np.uint8), "", {}, "dimensions 2"),
         (np.zeros((4, 5, 3), np.uint8), "HWC", {"interp_type": types.INTERP_CUBIC}, "linear"),
     ],

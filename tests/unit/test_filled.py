@@ -124,7 +124,7 @@ FILM = [np.zeros((2, 3), np.uint8)]
     [
         ("lookup_table", [FILM], {"keys": [1], "values": [1, 2]}, "same length, got 1 and 2"),
         ("lookup_table", [FILM], {"keys": [-1], "values": [1]}, "0 to 65535, got -1"),
-        ("lookup_table", [[np.float32(1)]], {}, "type FLOAT is not supported; integers are"),
+        ("lookup_table", [[np.float32(1)]], {}, "Unsupported input type FLOAT (input 0, keys); supported types are: UINT8"),
         ("one_hot", [FILM], {"axis": 3}, "-1 to 2 for 2-D samples, got 3"),
         ("one_hot", [FILM], {"axis_name": "AB"}, "single character, got 'AB'"),
         ("one_hot", [FILM], {"num_classes": -1}, "must not be negative, got -1"),
@@ -137,8 +137,8 @@ FILM = [np.zeros((2, 3), np.uint8)]
         ("full_like", [FILM, [np.zeros(2)]], {}, "cannot be broadcast"),
         ("element_extract", [FILM], {"element_map": [0, 2]}, "frame 2 of a sequence of 2"),
         ("element_extract", [FILM], {"element_map": [-2]}, "must not be negative, got -2"),
-        ("element_extract", [[np.zeros(3)]], {"element_map": [0]}, "at least 2 dimensions"),
-        ("per_frame", [[np.float32(1)]], {}, "scalars"),
+        ("element_extract", [[np.zeros(3)]], {"element_map": [0]}, "has 1 dimensions; supported are: 2 or more"),
+        ("per_frame", [[np.float32(1)]], {}, "has 0 dimensions; supported are: 1 or more"),
         ("shapes", [FILM], {"dtype": types.UINT8}, "must be one of INT32"),
     ],
 )
@@ -148,6 +148,6 @@ def test_errors_say_what_was_given(name, inputs, arguments, message):
 
 
 def test_layouts_that_are_no_sequence():
-    assert "begin with F, got 'HW'" in ours("element_extract", [FILM], ["HW"], element_map=[0]).message
+    assert 'layout "HW" does not match any of the allowed layouts' in ours("element_extract", [FILM], ["HW"], element_map=[0]).message
     assert "`replace=True`" in ours("per_frame", [FILM], ["HW"]).message
     assert ours("per_frame", [FILM], ["HW"], replace=True).layout == "FW"

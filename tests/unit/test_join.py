@@ -129,5 +129,5 @@ def test_errors_say_what_was_given(name, inputs, arguments, message):
 def test_inputs_that_do_not_fit():
     a, b = [np.zeros((1, 3), np.uint8)] * 2, [np.zeros((1, 3), np.uint8), np.zeros((1, 4), np.uint8)]
     assert "input 0 has shape (1, 3), input 1 (1, 4)" in ours("cat", [a, b]).message
-    assert "equal shapes" in ours("stack", [a, b]).message
-    assert "UINT8, 2-D, 2 samples, input 1 INT32" in ours("stack", [a, [sample.astype(np.int32) for sample in a]]).message
+    assert "All inputs must have the same shape. Input 0 has (1, 3), input 1 (1, 4)" in ours("stack", [a, b]).message
+    assert "same type. Input 0 has UINT8, input 1 (data) has INT32" in ours("stack", [a, [sample.astype(np.int32) for sample in a]]).message

@@ -31,7 +31,7 @@ ALLOWED = {
     "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
-        "_files", "access", "batch", "compiled", "errors", "operators.base", "operators.random.random_streams",
+        "_files", "access", "batch", "compiled", "errors", "operators.accepts", "operators.base", "operators.random.random_streams",
         "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",

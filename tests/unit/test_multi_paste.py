@@ -118,6 +118,6 @@ def test_inputs_that_do_not_fit():
     assert "one input" in refusal([IMAGES, IMAGES], in_ids=[0])
     assert "need `output_size`" in refusal([[image(0), image(1, 4), image(2)]])
     assert "equal channels" in refusal([[np.repeat(IMAGES[0], 3, 2), *IMAGES[1:]]], in_ids=[0, 1])
-    assert "of one type" in refusal([IMAGES, [sample.astype(np.float32) for sample in IMAGES]])
+    assert "same type" in refusal([IMAGES, [sample.astype(np.float32) for sample in IMAGES]])
     assert "supported types" in refusal([[sample.astype(np.uint16) for sample in IMAGES]])
     assert "CHW" in refusal([IMAGES], layout="CHW")

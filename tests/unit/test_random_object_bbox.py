@@ -108,4 +108,4 @@ def test_it_resumes_where_it_was():
 def test_what_is_refused(constants, message):
     result = ours(NAME, [[MASK]], **constants)
     assert isinstance(result, Failed) and re.search(message, result.message), result
-    assert "Unsupported mask type FLOAT" in ours(NAME, [[MASK.astype(np.float32)]]).message
+    assert "Unsupported input type FLOAT (input 0, masks)" in ours(NAME, [[MASK.astype(np.float32)]]).message

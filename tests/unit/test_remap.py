@@ -101,8 +101,8 @@ def test_wrong_arguments_and_inputs():
         ((image, places, places), {"interp": types.INTERP_CUBIC}, "INTERP_NN or INTERP_LINEAR, got INTERP_CUBIC"),
         ((image, places, places), {"pixel_origin": "middle"}, '"corner" or "center", got'),
         ((image, places[:3], places), {}, r"`mapx` has the shape \[3, 5\]; the image has \[4, 5\]"),
-        ((image, places, places.astype(np.float64)), {}, "`mapy` must be FLOAT, got FLOAT64"),
-        ((image.astype(np.int32), places, places), {}, "the image is INT32"),
+        ((image, places, places.astype(np.float64)), {}, "FLOAT64 .input 2, mapy.; supported types are: FLOAT"),
+        ((image.astype(np.int32), places, places), {}, "Unsupported input type INT32"),
     ):
         with pytest.raises(Exception, match=text):
             run_operator("experimental.remap", *[[one] for one in inputs], **arguments)

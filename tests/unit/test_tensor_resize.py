@@ -139,7 +139,7 @@ def test_wrong_arguments(constants, message):
 def test_wrong_samples():
     with pytest.raises(SampleError, match="not a size"):
         run([LINE, LINE], per_sample={"sizes": np.float32([[3], [np.nan]])})
-    with pytest.raises(ValueError, match="Unsupported type: FLOAT64"):
+    with pytest.raises(ValueError, match="Unsupported input type FLOAT64"):
         run([LINE.astype(np.float64)], sizes=[3])
 
 

@@ -64,7 +64,7 @@ def test_empty_batches():
     "name, inputs, arguments, message",
     [
         ("translation", [[M]], {"offset": [1, 2, 3]}, "2-D transform, the arguments are for 3 dimensions"),
-        ("translation", [[M.astype(np.float64)]], {"offset": [1, 2]}, "must be FLOAT, got FLOAT64"),
+        ("translation", [[M.astype(np.float64)]], {"offset": [1, 2]}, "supported types are: FLOAT"),
         ("translation", [[M[:, :2]]], {"offset": [1, 2]}, "one shape (n, n + 1), got (2, 2)"),
         ("rotation", [], {"angle": 1.0, "axis": [0, 0, 0], "count": 1}, "no direction"),
         ("rotation", [], {"angle": 1.0, "center": [1, 2, 3], "count": 1}, "'center' expects 2 values, got 3"),

@@ -73,10 +73,10 @@ def test_empty_batches():
         ("transpose", np.zeros((2, 3)), {"perm": [0, 2]}, "permutation of 0 to 1, got [0, 2]"),
         ("transpose", np.zeros((2, 3)), {"perm": [0, 2, 1]}, "has 3 axes, the input 2"),
         ("transpose", np.zeros((2, 3)), {"output_layout": "X"}, "1 letters for 2 dimensions"),
-        ("coord_flip", np.zeros((2, 3)), {}, "must be FLOAT, got FLOAT64"),
+        ("coord_flip", np.zeros((2, 3)), {}, "supported types are: FLOAT"),
         ("coord_flip", np.zeros((2, 4), np.float32), {}, "1 to 3 coordinates"),
         ("coord_flip", np.zeros((2, 2), np.float32), {"layout": "xa"}, "does not say where 'y' is"),
-        ("coord_flip", np.zeros(2, np.float32), {}, "two dimensions"),
+        ("coord_flip", np.zeros(2, np.float32), {}, "has 1 dimensions; supported are: 2"),
         ("bb_flip", np.zeros((2, 3), np.float32), {}, "four numbers each, got shape (2, 3)"),
     ],
 )

@@ -10,4 +10,7 @@ def read(input_0: Any, /, *, allow_remote_entries: bool | None = ..., allow_redi
     """Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
 
     The names are data: they are paths of local files, and URLs only with `allow_remote_entries`.
+
+    - Input 0 (paths): types: UINT8, INT8
+    - Output 0: type: UINT8; dimensions: 1; layout: none
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
+from ..accepts import DATA, Output, argument
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
 
@@ -20,6 +21,8 @@ class Cast(Operator):
     schema = Schema(
         name="cast",
         doc="Converts elements to another type: integers saturate, floats are rounded half away from zero to integers.",
+        accepts=(DATA,),
+        gives=(Output(type=argument("dtype")),),
         args=(Arg("dtype", "dtype", REQUIRED, "Element type of the output."),),
         devices=("cpu", "gpu"),
     )
@@ -41,8 +44,6 @@ class Cast(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if not _castable(source.dtype):
-            raise ValueError(f"cast cannot take elements of type {source.dtype.name}")
         if source.dtype == self._dtype:
             return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)

@@ -7,6 +7,7 @@ from typing import Any
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
+from ..accepts import DATA, Output, of_input
 from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 from .strided import like
 
@@ -19,6 +20,8 @@ class CastLike(Operator):
     schema = Schema(
         name="cast_like",
         doc="Converts the first input to the element type of the second one, by the rules of `cast`.",
+        accepts=(DATA,),
+        gives=(Output(type=of_input(1)),),
         inputs=(2, 2),
         devices=("cpu", "gpu"),
         metadata_inputs=(1,),
@@ -38,9 +41,6 @@ class CastLike(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, target = inputs[0], inputs[1].dtype
-        for dtype, what in ((source.dtype, "take"), (target, "give")):
-            if dtype not in STORAGE:
-                raise ValueError(f"cast_like cannot {what} elements of type {dtype.name}")
         if source.dtype == target:
             return Planned([Batch.alias(source, source.shapes, source.dtype, source.layout)])
         output = like(source)

@@ -9,6 +9,7 @@ import numpy as np
 from ...batch import Batch
 from ...types import DALIDataType
 from ...types.saturate import saturated
+from ..accepts import CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 
@@ -53,6 +54,7 @@ class ArrayConstant(_Repeated):
     schema = Schema(
         name="_constant",
         doc="A constant in the graph.",
+        gives=(Output(CHOSEN, CHOSEN, argument("layout", "")),),
         inputs=(0, 0),
         devices=("cpu", "gpu"),
         args=(Arg("value", "any"), Arg("dtype", "dtype"), Arg("layout", "layout")),
@@ -69,6 +71,7 @@ class Constant(_Repeated):
         doc="""Produces a batch of samples that are all the same, given as numbers.
 
         Exactly one of `fdata` and `idata` must be given. A single number fills `shape`; several must match its volume.""",
+        gives=(Output(CHOSEN, CHOSEN, argument("layout", "")),),
         inputs=(0, 0),
         devices=("cpu", "gpu"),
         args=(

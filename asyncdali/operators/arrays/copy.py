@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import DATA, Output
 from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, register
 
 
@@ -14,7 +15,7 @@ class Copy(Operator):
     """See the schema."""
 
     on_cuda = True
-    schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"))
+    schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"), accepts=(DATA,), gives=(Output(),))
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

@@ -9,6 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
+from ..accepts import CHOSEN, DATA, LIKE, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .strided import Pieces, dense_strides
 
@@ -87,6 +88,7 @@ class Zeros(_Filled):
     schema = Schema(
         name="zeros",
         doc="Samples of zeros.",
+        gives=(Output(argument("dtype"), CHOSEN, argument("layout", "")),),
         inputs=(0, 0),
         args=(Arg("dtype", "dtype", DALIDataType.INT32, "Element type."), _LAYOUT, _SHAPE),
     )
@@ -96,7 +98,7 @@ class Zeros(_Filled):
 class Ones(_Filled):
     """See the schema."""
 
-    schema = Schema(name="ones", doc="Samples of ones.", inputs=(0, 0), args=Zeros.schema.args)
+    schema = Schema(name="ones", doc="Samples of ones.", inputs=(0, 0), gives=Zeros.schema.gives, args=Zeros.schema.args)
     value = 1
 
 
@@ -118,6 +120,8 @@ class ZerosLike(_FilledLike):
     schema = Schema(
         name="zeros_like",
         doc="Zeros of the shape, layout and (by default) type of the input.",
+        accepts=(DATA,),
+        gives=(Output(type=argument("dtype")),),
         metadata_inputs=(0,),
         args=(Arg("dtype", "dtype", None, "Element type; by default the input's."),),
     )
@@ -130,6 +134,8 @@ class OnesLike(_FilledLike):
     schema = Schema(
         name="ones_like",
         doc="Ones of the shape, layout and (by default) type of the input.",
+        accepts=(DATA,),
+        gives=(Output(type=argument("dtype")),),
         metadata_inputs=(0,),
         args=ZerosLike.schema.args,
     )
@@ -184,6 +190,8 @@ class Full(_Broadcast):
     schema = Schema(
         name="full",
         doc="The input, broadcast to the given shape.",
+        accepts=(DATA,),
+        gives=(Output(LIKE, CHOSEN, argument("layout", "")),),
         args=(_LAYOUT, _SHAPE),
     )
 
@@ -203,6 +211,8 @@ class FullLike(_Broadcast):
     schema = Schema(
         name="full_like",
         doc="The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.",
+        accepts=(DATA,),
+        gives=(Output(),),
         inputs=(2, 2),
         metadata_inputs=(0,),
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import CHOSEN, ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .strided import Pieces, dense_strides, like
 
@@ -22,6 +23,8 @@ class ElementExtract(Operator):
         doc="""Picks frames out of sequences: one output for each index in `element_map`.
 
         The input must have a layout that begins with F, or none, and at least two dimensions.""",
+        accepts=(Input(ELEMENTS, SEQUENCES, "sequences", at_least(2)),),
+        gives=(Output(LIKE, ONE_LESS, ONE_LESS),),
         devices=("cpu", "gpu"),
         args=(Arg("element_map", "int_list", REQUIRED, "Indices of the frames, one output each."),),
         outputs=lambda constants: len(constants["element_map"]),
@@ -45,10 +48,6 @@ class ElementExtract(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.layout and source.layout[0] != "F":
-            raise ValueError(f"the input's layout must begin with F, got {source.layout!r}")
-        if source.ndim < 2:
-            raise ValueError(f"the input must have at least 2 dimensions, the first one of frames; got {source.ndim}")
         short = source.shapes[:, 0] <= max(self._frames)
         if short.any():
             i = int(np.flatnonzero(short)[0])
@@ -74,6 +73,8 @@ class PerFrame(Operator):
         doc="""Marks the input as a sequence: its layout begins with F. The data are not copied.
 
         An input with another layout is refused, unless `replace` is true: then its first letter becomes F.""",
+        accepts=(Input(ELEMENTS, ranks=at_least(1)),),
+        gives=(Output(layout=CHOSEN),),
         devices=("cpu", "gpu"),
         args=(Arg("replace", "bool", False, "Whether another first letter is replaced."),),
     )
@@ -83,8 +84,6 @@ class PerFrame(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if not source.ndim:
-            raise ValueError("scalars cannot be a sequence of frames")
         if source.layout and source.layout[0] != "F" and not arguments.constant("replace"):
             raise ValueError(f"the layout must begin with F, got {source.layout!r} (`replace=True` replaces its first letter)")
         layout = "F" + (source.layout[1:] if source.layout else "*" * (source.ndim - 1))

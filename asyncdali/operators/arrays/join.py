@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, CHOSEN, ELEMENTS, LIKE, ONE_MORE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .strided import Pieces, dense_strides, like, normal_axis
 
@@ -40,12 +41,6 @@ class _Join(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         first = inputs[0]
-        for k, batch in enumerate(inputs):
-            if batch.dtype != first.dtype or batch.ndim != first.ndim or len(batch) != len(first):
-                raise ValueError(
-                    "all inputs must have the same type, number of dimensions and batch size; input 0 has "
-                    f"{first.dtype.name}, {first.ndim}-D, {len(first)} samples, input {k} {batch.dtype.name}, {batch.ndim}-D, {len(batch)}"
-                )
         axis, out_layout = self._place(first.layout, first.ndim)
         self._check(inputs, axis)
         if self.new_axis:
@@ -74,7 +69,6 @@ class _Join(Operator):
 
     def _check(self, inputs: list[Batch], axis: int) -> None:
         """SampleError when the shapes do not fit."""
-        raise TypeError("abstract")
 
 
 def _refuse(inputs: list[Batch], wrong: np.ndarray, k: int, rule: str) -> None:
@@ -94,6 +88,8 @@ class Cat(_Join):
 
         They must have the same type and number of dimensions, and equal extents along the other axes. The layout is that of
         the first input.""",
+        accepts=(Input(ELEMENTS, ranks=ANY_RANK, like=("type", "rank")),),
+        gives=(Output(),),
         inputs=(1, 999),
         devices=("cpu", "gpu"),
         args=_AXIS_ARGS,
@@ -123,6 +119,8 @@ class Stack(_Join):
 
         They must have the same type and equal shapes. The output keeps a layout if `axis_name` says what the new axis is called (the
         first input must have one, then, unless its samples are scalars).""",
+        accepts=(Input(ELEMENTS, ranks=ANY_RANK, like=("type", "shape")),),
+        gives=(Output(LIKE, ONE_MORE, CHOSEN),),
         inputs=(1, 999),
         devices=("cpu", "gpu"),
         args=(_AXIS_ARGS[0], Arg("axis_name", "str", None, "The letter of the new axis in the output's layout.")),
@@ -136,7 +134,3 @@ class Stack(_Join):
         if ndim and not layout:
             raise ValueError("`axis_name` needs inputs with a layout, unless they are scalars")
         return axis, layout[:axis] + self._name + layout[axis:]
-
-    def _check(self, inputs: list[Batch], axis: int) -> None:
-        for k, batch in enumerate(inputs):
-            _refuse(inputs, batch.shapes != inputs[0].shapes, k, "stacked samples must have equal shapes")

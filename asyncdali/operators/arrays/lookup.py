@@ -13,6 +13,7 @@ from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
 from ...types.saturate import saturated
+from ..accepts import ANY_RANK, CHOSEN, INTEGERS, NUMBERS_AND_BOOL, Input, Output, argument
 from ..base import (
     Arg,
     Arguments,
@@ -30,10 +31,6 @@ from ..base import (
 from .lookup_tables import LOOKUP, ONE_HOT, ONE_HOT_RECORD
 from .strided import fill_values, sized_name
 
-_INTEGERS = (
-    DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64,
-    DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64,
-)  # fmt: skip
 _LARGEST_KEY = 65535
 word = ONE_HOT_RECORD.word
 _SOURCE = Path(__file__).with_name("lookup_kernels.cu")
@@ -53,6 +50,8 @@ class LookupTable(Operator):
     schema = Schema(
         name="lookup_table",
         doc="Replaces each integer by the value that `values` has at its place in `keys`, or by `default_value`.",
+        accepts=(Input(INTEGERS, name="keys", ranks=ANY_RANK),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("default_value", "float", 0.0, "Value of what is not in `keys`."),
@@ -83,7 +82,7 @@ class LookupTable(Operator):
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
-        if source in _INTEGERS:
+        if source in INTEGERS:
             self._step(source).compile()
         return [self._dtype]
 
@@ -92,8 +91,6 @@ class LookupTable(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype not in _INTEGERS:
-            raise ValueError(f"an input of type {source.dtype.name} is not supported; integers are")
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
         counts = source.shapes.prod(axis=1, dtype=np.int64)
         entries = LOOKUP.entries(
@@ -122,6 +119,8 @@ class OneHot(Operator):
 
         Numbers outside 0 to `num_classes` - 1 give a vector without `on_value`. If `axis` is left out and all samples have one element,
         they count as scalars, whatever their shape.""",
+        accepts=(Input(NUMBERS_AND_BOOL, name="indices", ranks=ANY_RANK),),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("axis", "int", -1, "Where the new axis is in the output; -1 = the last."),
@@ -147,7 +146,9 @@ class OneHot(Operator):
         self._kernels: Any = lookup_kernels
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._step(DALIDataType.INT32 if dtypes[0] is None else dtypes[0]).compile()
+        source = DALIDataType.INT32 if dtypes[0] is None else dtypes[0]
+        if source in NUMBERS_AND_BOOL:
+            self._step(source).compile()
         return [self._dtype]
 
     def _step(self, source: DALIDataType) -> Any:

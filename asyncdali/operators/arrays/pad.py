@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .strided import Pieces, dense_strides, fill_values, like, named_axes
 
@@ -23,6 +24,8 @@ class Pad(Operator):
 
         The extent along a padded axis is that of `shape`, or the largest one in the batch where there is none (or one not above 0);
         no sample is cut. Then it is rounded up to a multiple of `align`.""",
+        accepts=(DATA,),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("align", "int_list", None, "Extents become multiples of these: one, or one per padded axis.", tensor=True),

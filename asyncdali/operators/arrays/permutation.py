@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ANYTHING, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
 
@@ -21,6 +22,7 @@ class BatchPermutation(StreamOperator):
         doc="""A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
 
         Streams are DALI's for the same seed.""",
+        gives=(Output(DALIDataType.INT32, 0, ""),),
         inputs=(0, 0),
         seeded=True,
         looks_across=True,
@@ -62,6 +64,8 @@ class PermuteBatch(Operator):
         doc="""A batch of the samples that `indices` name; samples may be left out or occur more than once.
 
         The data are not copied: equal samples share their memory.""",
+        accepts=(ANYTHING,),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("indices", "int_list", REQUIRED, "A list of as many indices as there are samples, or one index per sample.", tensor=True),

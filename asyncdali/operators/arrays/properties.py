@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANYTHING, Output, argument
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Role, Schema, Spec, register
 
 
@@ -25,6 +26,8 @@ class GetProperty(Operator):
     schema = Schema(
         name="get_property",
         doc="A property of each sample of the input as 1-D UINT8 (ASCII), empty when unset.",
+        accepts=(ANYTHING,),
+        gives=(Output(DALIDataType.UINT8, 1, ""),),
         devices=("cpu", "gpu"),
         metadata_inputs=(0,),
         args=(Arg("key", "str", REQUIRED, '"layout" or "source_info".'),),
@@ -57,6 +60,8 @@ class Shape(Operator):
     schema = Schema(
         name="_shape",
         doc="Shape of each sample: a 1-D tensor of length ndim.",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.INT64), 1, ""),),
         devices=("cpu", "gpu"),
         metadata_inputs=(0,),
         args=(Arg("dtype", "dtype", None, "Element type, INT64 by default."),),
@@ -80,6 +85,8 @@ class Transfer(Operator):
     schema = Schema(
         name="_transfer",
         doc="Moves a batch between CPU and GPU.",
+        accepts=(ANYTHING,),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(Arg("to", "str", "gpu"),),
         role=Role.TRANSFER,

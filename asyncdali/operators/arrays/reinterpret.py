@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
+from ..accepts import CHOSEN, Output, argument
 from ..base import Arg, Environment, SampleError, Schema, Spec, register
 from .reshape import Reshape
 
@@ -21,6 +22,8 @@ class Reinterpret(Reshape):
 
         If no shape is given, the innermost extent changes with the size of the elements. Otherwise as `reshape`; the size in bytes must
         remain the same, and extents in `rel_shape` are relative to those of the input.""",
+        accepts=Reshape.schema.accepts,
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         inputs=(1, 2),
         devices=("cpu", "gpu"),
         cpu_inputs=(1,),

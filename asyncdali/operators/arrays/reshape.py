@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import CHOSEN, DATA, INTEGERS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 
@@ -21,6 +22,8 @@ class Reshape(Operator):
         The shape comes from `shape`, `rel_shape`, `src_dims` or the second input (a 1-D tensor of integers per sample).
         One extent may be negative: it takes what the others leave. `rel_shape` are multiples of the input's extents
         (of the axes `src_dims`, if given). `src_dims` picks and reorders input extents, -1 inserts an extent of 1.""",
+        accepts=(DATA, Input(INTEGERS, name="shape", ranks=(0, 1))),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
         devices=("cpu", "gpu"),
         cpu_inputs=(1,),

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .strided import Pieces, dense_strides, like
 
@@ -22,6 +23,8 @@ class SequenceRearrange(Operator):
         doc="""Frames of sequences in another order: ``output[k] = input[new_order[k]]``.
 
         Frames may be repeated or left out. The input's layout begins with F, or there is none.""",
+        accepts=(Input(ELEMENTS, SEQUENCES, "sequences", at_least(1)),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(Arg("new_order", "int_list", REQUIRED, "Index of the input's frame for each of the output's.", tensor=True),),
     )
@@ -38,10 +41,6 @@ class SequenceRearrange(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.ndim < 1:
-            raise ValueError("Input must have at least one dimension, the one of frames")
-        if source.layout and source.layout[0] != "F":
-            raise ValueError(f'Expected sequences, whose outermost dimension is the one of frames, `F`; got "{source.layout}"')
         orders = self._orders(source, arguments)
         shapes = source.shapes.copy()
         shapes[:, 0] = [len(order) for order in orders]

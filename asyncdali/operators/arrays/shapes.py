@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...types import DALIDataType
+from ..accepts import ANYTHING, Output, argument
 from ..base import Arg, Environment, Schema, Spec, register
 from .properties import Shape
 
@@ -16,6 +17,8 @@ class Shapes(Shape):
     schema = Schema(
         name="shapes",
         doc="Shape of each sample of the input, a 1-D tensor. An older form of ``DataNode.shape()``.",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.INT64), 1, ""),),
         devices=("cpu", "gpu"),
         metadata_inputs=(0,),
         args=(

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import CHOSEN, INTEGERS, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 
@@ -16,6 +17,8 @@ class TableRow(Operator):
     schema = Schema(
         name="_table_row",
         doc="The row of a constant table that an integer per sample names. Negative integers count from the end.",
+        accepts=(Input(INTEGERS, name="rows", ranks=(0,)),),
+        gives=(Output(CHOSEN, CHOSEN, ""),),
         devices=("cpu", "gpu"),
         cpu_inputs=(0,),
         args=(Arg("table", "any", None, "The rows."), Arg("dtype", "dtype", None, "Element type of the table.")),
@@ -40,8 +43,6 @@ class TableRow(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         (index,) = inputs
         count = len(self._table)
-        if len(index) and index.ndim:
-            raise RuntimeError(f"a row is named by a scalar (0-d tensor) per sample; got samples with {index.ndim} dimensions")
         numbers = index.values if index.values is not None else np.array([index.sample(k).item() for k in range(len(index))], np.int64)
         wrong = np.flatnonzero((numbers < -count) | (numbers >= count))
         if len(wrong):

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import CHOSEN, DATA, Output
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 from .strided import Pieces, dense_strides, like
 
@@ -18,6 +19,8 @@ class Transpose(Operator):
     schema = Schema(
         name="transpose",
         doc="Brings the axes into another order, by default the reverse one.",
+        accepts=(DATA,),
+        gives=(Output(layout=CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("output_layout", "layout", None, "Layout of the output; overrides `transpose_layout`."),

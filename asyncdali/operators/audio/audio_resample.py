@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from . import resampling
 
@@ -14,11 +15,6 @@ _TYPES = (
     DALIDataType.FLOAT,
 )  # fmt: skip
 _LONGEST = 2.0**40
-
-
-def _check_type(which: str, dtype: DALIDataType) -> None:
-    if dtype not in _TYPES:
-        raise ValueError(f"Unsupported {which} type: {dtype.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
 
 
 @register
@@ -36,6 +32,8 @@ class AudioResample(Operator):
 
         Where `dtype` is another type than the input's, ranges are mapped: FLOAT is [-1, 1], integers have their type's, unsigned ones with
         0.0 in its middle. What is before and after the sound is 0 in the output's type. Computed in FLOAT.""",
+        accepts=(Input(_TYPES, name="sound", ranks=(1, 2)),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output; by default the input's."),
@@ -58,8 +56,9 @@ class AudioResample(Operator):
             )
         self._way = ways[0]
         resampling.check_quality(spec.constant("quality"))
-        if spec.constant("dtype") is not None:
-            _check_type("output", spec.constant("dtype"))
+        wanted = spec.constant("dtype")
+        if wanted is not None and wanted not in _TYPES:
+            raise ValueError(f"Unsupported output type: {wanted.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source, wanted = dtypes[0], self.spec.constant("dtype")
@@ -70,9 +69,6 @@ class AudioResample(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        _check_type("input", source.dtype)
-        if source.ndim not in (1, 2):
-            raise ValueError(f"Audio resampling supports only time series, 1-D or 2-D with channels; got {source.ndim}-D")
         wanted = self.spec.constant("dtype")
         wanted = source.dtype if wanted is None else wanted
         lengths = source.shapes[:, 0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import Input, Output, at_least, matching
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 _BREAK, _PER_MEL, _LOG_STEP = 1000.0, 200.0 / 3, np.log(6.4) / 27
@@ -93,8 +94,6 @@ class _AxisMatrix(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"expected FLOAT input, got {source.dtype.name}")
         axis = self.axis(source)
         lengths = source.shapes[:, axis]
         length = int(lengths[0]) if len(lengths) else 1
@@ -120,6 +119,8 @@ class MelFilterBank(_AxisMatrix):
 
         The frequencies are the axis "f" of the layout; without a layout the last but one (the only one of 1-D inputs).
         Input and output: FLOAT.""",
+        accepts=(Input((DALIDataType.FLOAT,), matching("with an axis f", lambda layout: "f" in layout), "spectrograms", at_least(1)),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("freq_high", "float", 0.0, "Highest frequency in Hz; by default half of `sample_rate`."),
@@ -148,10 +149,7 @@ class MelFilterBank(_AxisMatrix):
     def axis(self, source: Batch) -> int:
         if not source.layout:
             return max(source.ndim - 2, 0)
-        axis = source.layout.find("f")
-        if axis < 0:
-            raise ValueError(f'"f" is not present in the layout "{source.layout}"')
-        return axis
+        return source.layout.index("f")
 
     def matrix(self, length: int) -> np.ndarray:
         spec = self.spec
@@ -169,6 +167,8 @@ class Mfcc(_AxisMatrix):
         doc="""Mel frequency cepstral coefficients: a cosine transform of a mel spectrogram (in decibels).
 
         Input and output: FLOAT.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="spectrograms", ranks=at_least(1)),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("axis", "int", 0, "The axis that is transformed."),

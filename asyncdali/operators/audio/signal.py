@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
 _NUMBERS = (
@@ -13,11 +14,6 @@ _NUMBERS = (
     DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT, DALIDataType.FLOAT64,
 )  # fmt: skip
 _BORDERS = ("zero", "clamp", "reflect")
-
-
-def _check_type(which: str, dtype: DALIDataType) -> None:
-    if dtype not in _NUMBERS:
-        raise ValueError(f"Unsupported {which} type: {dtype.name}; supported are {', '.join(kind.name for kind in _NUMBERS)}")
 
 
 @register
@@ -28,6 +24,8 @@ class ToDecibels(Operator):
     schema = Schema(
         name="to_decibels",
         doc="""Magnitudes in decibels: ``multiplier * log10(max(10 ** (cutoff_db / multiplier), input / reference))``. FLOAT in and out.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="magnitudes", ranks=ANY_RANK),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("cutoff_db", "float", -200.0, "The smallest result."),
@@ -52,8 +50,6 @@ class ToDecibels(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"expected FLOAT input, got {source.dtype.name}")
         multiplier = self.spec.constant("multiplier")
         least = 10.0 ** (self.spec.constant("cutoff_db") / multiplier)
         output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
@@ -70,6 +66,8 @@ class PreemphasisFilter(Operator):
         doc="""Emphasises high frequencies: ``output[t] = input[t] - preemph_coeff * input[t - 1]``.
 
         Computed in FLOAT, rounded and saturated to `dtype`. Samples of several dimensions are taken as one row.""",
+        accepts=(Input(_NUMBERS, name="sound", ranks=ANY_RANK),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("border", "str", "clamp", 'What is before the first sample: "zero", "clamp" (the first), "reflect" (the second).'),
@@ -82,7 +80,9 @@ class PreemphasisFilter(Operator):
         super().__init__(spec, environment)
         if spec.constant("border") not in _BORDERS:
             raise ValueError(f"Border mode {spec.constant('border')!r} is not supported; supported are {', '.join(_BORDERS)}")
-        _check_type("output", spec.constant("dtype"))
+        wanted = spec.constant("dtype")
+        if wanted not in _NUMBERS:
+            raise ValueError(f"Unsupported output type: {wanted.name}; supported are {', '.join(kind.name for kind in _NUMBERS)}")
         from . import signal_kernels
 
         self._kernels = signal_kernels
@@ -95,7 +95,6 @@ class PreemphasisFilter(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        _check_type("input", source.dtype)
         output = Batch(source.shapes, self.spec.constant("dtype"), source.layout, device=source.device, source_info=source.source_info)
         border = _BORDERS.index(self.spec.constant("border"))
         return Planned([output], [self._kernels.make_preemphasis_step(source, output, arguments.scalars("preemph_coeff"), border)])
@@ -111,6 +110,8 @@ class NonsilentRegion(Operator):
         doc="""Where a signal is not silent: first sample and length, INT32 scalars (0 and 0 if nothing is above the cut-off).
 
         The power of the signal, averaged over `window_length` samples, is compared with the cut-off below the reference power.""",
+        accepts=(Input(_NUMBERS, name="sound", ranks=(1,)),),
+        gives=(Output(DALIDataType.INT32, 0, ""),),
         devices=("cpu", "gpu"),
         outputs=2,
         args=(
@@ -142,9 +143,6 @@ class NonsilentRegion(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        _check_type("input", source.dtype)
-        if source.ndim != 1:
-            raise ValueError(f"Input dimension must be equal to 1, got {source.ndim}")
         empty = source.shapes[:, 0] == 0
         if empty.any():
             raise SampleError(int(np.argmax(empty)), "the signal is empty")

@@ -210,6 +210,8 @@ def nonsilent_step(dtype: str) -> Compiled:
             at = (first + k) * stretch + begun
             if at < all_windows and at + together + window > length:
                 together = 0  # the end of the signal is near
+        if first * stretch + begun >= all_windows:
+            together = 0  # no lane has windows here: the signal is shorter than a stretch
         done = 0
         if together > 0:
             last = source

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .fourier import transform_of
 
@@ -28,11 +29,6 @@ class _Spectrum(Operator):
         if self._nfft is not None and not 1 <= self._nfft <= MOST_BINS:
             raise ValueError(f"`nfft` is {self._nfft}; 1 to {MOST_BINS} are possible")
 
-    @staticmethod
-    def _float(source: Batch) -> None:
-        if source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"expected FLOAT input, got {source.dtype.name}")
-
 
 @register
 class Spectrogram(_Spectrum):
@@ -45,6 +41,8 @@ class Spectrogram(_Spectrum):
 
         Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
         Output: FLOAT, nfft / 2 + 1 frequencies by windows.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="sound", ranks=(1, 2)),),
+        gives=(Output(DALIDataType.FLOAT, 2, argument("layout")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("center_windows", "bool", True, "Windows are about multiples of `window_step`; otherwise only those within the signal."),
@@ -83,10 +81,9 @@ class Spectrogram(_Spectrum):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, centred = inputs[0], self.spec.constant("center_windows")
-        self._float(source)
         lengths = source.shapes.prod(axis=1)
         several = source.shapes.max(axis=1, initial=0) != lengths
-        if source.ndim not in (1, 2) or several.any():
+        if several.any():
             i = int(np.argmax(several))
             raise SampleError(i, f"Input data must be 1D or all dimensions but one 1, got {source.shapes[i].tolist()}")
         size = len(self._window)
@@ -114,6 +111,8 @@ class PowerSpectrum(_Spectrum):
         doc="""Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.
 
         Input and output: FLOAT.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="sound", ranks=at_least(1)),),
+        gives=(Output(),),
         args=(
             Arg("axis", "int", -1, "The axis that is transformed; negative: from the end."),
             Arg("nfft", "int", None, "Length of the transform; by default that of the axis; a longer axis is cut."),
@@ -130,7 +129,6 @@ class PowerSpectrum(_Spectrum):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, axis = inputs[0], self.spec.constant("axis")
-        self._float(source)
         if not -source.ndim <= axis < source.ndim:
             raise ValueError(f"Transform axis {axis} is out of range for {source.ndim} dimensions")
         axis %= source.ndim

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...batch import Batch
+from ...types import DALIDataType
+from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Schema, Spec, register
 from ..opencv_images import OpenCVColors
 
@@ -24,6 +26,8 @@ class Clahe(OpenCVColors):
 
         Each tile has a table that makes its histogram flat, of which no bin may be higher than `clip_limit` times the mean one; a pixel is
         blended of the tables around it. Layout HWC, UINT8, one channel or three (RGB).""",
+        accepts=(Input((DALIDataType.UINT8,), listed("HWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("bins", "int", _BINS, f"Bins of the histograms; {_BINS}, one for each value, is what there is."),

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, register
-from ..layouts import input_layout
 from ..unfolding import Frames, PerFrame
 
 LAYOUTS = ("HWC", "FHWC", "DHWC")
@@ -42,12 +42,9 @@ class ElementwiseColor(PerFrame):
 
         self._kernels = color_kernels
         self._dtype: DALIDataType | None = spec.constant("dtype")
-        if self._dtype is not None:
-            self._supported("output", self._dtype)
-
-    def _supported(self, which: str, dtype: DALIDataType) -> None:
-        if dtype not in self.types:
-            raise ValueError(f"Unsupported {which} type: {dtype.name}; supported are {', '.join(kind.name for kind in self.types)}")
+        if self._dtype is not None and self._dtype not in self.types:
+            allowed = ", ".join(kind.name for kind in self.types)
+            raise ValueError(f"Unsupported output type: {self._dtype.name}; supported are {allowed}")
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = _U8 if dtypes[0] is None else dtypes[0]
@@ -57,16 +54,15 @@ class ElementwiseColor(PerFrame):
         return [dtypes[0] if self._dtype is None else self._dtype]
 
     def data_layout(self, source: Batch) -> str:
-        return input_layout(source, LAYOUTS)
+        return self.layout_of(source)
 
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         """Compile the kernel that :meth:`plan` will use."""
         raise NotImplementedError
 
     def output(self, source: Batch) -> Batch:
-        """The output batch, still without memory; refuses inputs of the wrong type or layout."""
-        layout = input_layout(source, LAYOUTS)
-        self._supported("input", source.dtype)
+        """The output batch, still without memory."""
+        layout = self.layout_of(source)
         dtype = source.dtype if self._dtype is None else self._dtype
         return Batch(source.shapes, dtype, layout, device=source.device, source_info=source.source_info)
 
@@ -103,6 +99,9 @@ class BrightnessContrast(_Linear):
 
         ``brightness_shift * range + brightness * (contrast_center + contrast * (input - contrast_center))``, where range is the largest
         positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
+        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
+        per_frame=("brightness", "brightness_shift", "contrast", "contrast_center"),
+        gives=(Output(type=argument("dtype")),),
         args=(*_BRIGHTNESS, *_CONTRAST, DTYPE),
         devices=("cpu", "gpu"),
     )
@@ -117,6 +116,9 @@ class Brightness(_Linear):
         doc="""Adjusts the brightness: ``brightness_shift * range + brightness * input``.
 
         The range is the largest positive value of the output type (1 for floats). Layouts: HWC, FHWC, DHWC.""",
+        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
+        per_frame=("brightness", "brightness_shift"),
+        gives=(Output(type=argument("dtype")),),
         args=(*_BRIGHTNESS, DTYPE),
         devices=("cpu", "gpu"),
     )
@@ -129,6 +131,9 @@ class Contrast(_Linear):
     schema = Schema(
         name="contrast",
         doc="Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.",
+        accepts=(Input(tuple(_RANGE), listed(*LAYOUTS), "images"),),
+        per_frame=("contrast", "contrast_center"),
+        gives=(Output(type=argument("dtype")),),
         args=(*_CONTRAST, DTYPE),
         devices=("cpu", "gpu"),
     )

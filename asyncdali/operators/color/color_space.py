@@ -6,8 +6,8 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType, DALIImageType
+from ..accepts import Input, Output, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 
 _LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC")
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
@@ -24,6 +24,8 @@ class ColorSpaceConversion(Operator):
 
         YCbCr is ITU-R BT.601 with head-room (luma 16-235, chroma 16-240); grey of RGB is its luma without head-room.
         Layouts: HWC, FHWC, DHWC, FDHWC; element type UINT8.""",
+        accepts=(Input((DALIDataType.UINT8,), listed(*_LAYOUTS), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("image_type", "image_type", REQUIRED, "Colour space of the input: RGB, BGR, GRAY or YCbCr."),
@@ -47,9 +49,7 @@ class ColorSpaceConversion(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, _LAYOUTS)
-        if source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"color_space_conversion only works on UINT8 images, got {source.dtype.name}")
+        layout = self.layout_of(source)
         wrong = source.shapes[:, -1] != _CHANNELS[self._from]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType, DALIImageType
+from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Planned, SampleError, Schema, register
 from ..unfolding import Frames
-from .color import DTYPE, ElementwiseColor
+from .color import DTYPE, LAYOUTS, ElementwiseColor
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
@@ -24,10 +25,14 @@ _HUE = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True
 _SATURATION = Arg("saturation", "float", 1.0, "Factor of the saturation; 0 gives grey.", tensor=True)
 
 
+_TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT, DALIDataType.FLOAT16)
+_IMAGES = (Input(_TYPES, listed(*LAYOUTS), "images"),)
+
+
 class _Matrix(ElementwiseColor):
     """``matrix @ colour + offset``; arguments that an operator lacks change nothing."""
 
-    types = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT, DALIDataType.FLOAT16)
+    types = _TYPES
 
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         self._kernels.matrix_step(in_dtype, out_dtype).compile()
@@ -71,6 +76,9 @@ class Hue(_Matrix):
     schema = Schema(
         name="hue",
         doc="Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.",
+        accepts=_IMAGES,
+        per_frame=("hue",),
+        gives=(Output(type=argument("dtype")),),
         args=(DTYPE, _HUE, _IMAGE_TYPE),
         devices=("cpu", "gpu"),
     )
@@ -83,6 +91,9 @@ class Saturation(_Matrix):
     schema = Schema(
         name="saturation",
         doc="Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.",
+        accepts=_IMAGES,
+        per_frame=("saturation",),
+        gives=(Output(type=argument("dtype")),),
         args=(DTYPE, _IMAGE_TYPE, _SATURATION),
         devices=("cpu", "gpu"),
     )
@@ -97,6 +108,9 @@ class Hsv(_Matrix):
         doc="""Turns the hue and scales saturation and value of RGB images.
 
         A linear approximation: luma and chroma are scaled, the chroma plane is turned. Layouts: HWC, FHWC, DHWC, with three channels.""",
+        accepts=_IMAGES,
+        per_frame=("hue", "saturation", "value"),
+        gives=(Output(type=argument("dtype")),),
         args=(
             Arg("dtype", "dtype", DALIDataType.UINT8, "Element type of the output."),
             _HUE,
@@ -116,6 +130,9 @@ class ColorTwist(_Matrix):
         doc="""Adjusts hue, saturation, brightness and contrast.
 
         Contrast is about 128 for integers and 0.5 for floats. Layouts: HWC, FHWC, DHWC, with three channels.""",
+        accepts=_IMAGES,
+        per_frame=("brightness", "contrast", "hue", "saturation"),
+        gives=(Output(type=argument("dtype")),),
         args=(
             Arg("brightness", "float", 1.0, "Factor of the brightness.", tensor=True),
             Arg("contrast", "float", 1.0, "Factor of the contrast; 0 gives uniform grey.", tensor=True),

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..arrays.strided import like
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..unfolding import Frames, PerFrame
 from .debayer_tables import DEBAYER_RECORD
 
@@ -31,6 +31,9 @@ class Debayer(PerFrame):
         Layouts HW, HWC with one channel, FHW, FHWC; height and width even; UINT8 or UINT16. The output has the layout HWC or FHWC, and the
         input's type. Algorithms: "bilinear_ocv" averages neighbours; "edgeaware_ocv" takes green along edges; "vng_ocv" (UINT8) averages
         along the directions of small gradients; "gray_ocv" gives one channel. "default_npp", for the device "gpu", is "bilinear_ocv".""",
+        accepts=(Input(_TYPES, listed(*LAYOUTS), "mosaics"),),
+        per_frame=("blue_position",),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("algorithm", "str", None, 'Name of the algorithm, in any case; by default "bilinear_ocv", on a GPU "default_npp".'),
@@ -59,13 +62,11 @@ class Debayer(PerFrame):
         return dtypes
 
     def data_layout(self, source: Batch) -> str:
-        return input_layout(source, LAYOUTS)
+        return self.layout_of(source)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, LAYOUTS)
-        if source.dtype not in _TYPES:
-            raise ValueError(f"debayer works on {' and '.join(kind.name for kind in _TYPES)}; the input is {source.dtype.name}")
+        layout = self.layout_of(source)
         if source.dtype != DALIDataType.UINT8 and ALGORITHMS[self._algorithm] == "vng_ocv":
             raise ValueError(f'`algorithm` "vng_ocv" works on UINT8 only; the input is {source.dtype.name}')
         first = layout.index("H")

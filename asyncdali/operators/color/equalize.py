@@ -8,9 +8,9 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import like
 from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
-from ..layouts import input_layout
 
 _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
@@ -25,6 +25,8 @@ class Equalize(Operator):
         doc="""Equalizes histograms: each channel by itself, so that its values are spread evenly over 0 to 255.
 
         Layouts HW, HWC, CHW, FHW, FHWC, FCHW (each frame by itself), UINT8. A channel of one value stays as it is.""",
+        accepts=(Input((DALIDataType.UINT8,), listed(*_LAYOUTS), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
     )
 
@@ -40,9 +42,7 @@ class Equalize(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, _LAYOUTS)
-        if source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"equalize works on UINT8 images, got {source.dtype.name}")
+        layout = self.layout_of(source)
         output = like(source, layout=layout)
         total, pixels = source.shapes.prod(axis=1), source.shapes[:, [layout.index("H"), layout.index("W")]].prod(axis=1)
         planes = source.shapes[:, -1] if layout.endswith("C") else np.ones(len(source), np.int64)

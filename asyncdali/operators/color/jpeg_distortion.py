@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...batch import Batch
+from ...types import DALIDataType
+from ..accepts import Input, Output, listed
 from ..base import Arg, Arguments, SampleError, Schema, register
 from ..opencv_images import OpenCVColors
 
@@ -18,12 +20,13 @@ _LARGEST = 65500
 class JpegCompressionDistortion(OpenCVColors):
     """See the schema."""
 
-    layouts = ("HWC", "FHWC")
     schema = Schema(
         name="jpeg_compression_distortion",
         doc="""Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.
 
         Layouts HWC and FHWC, UINT8, three channels (RGB).""",
+        accepts=(Input((DALIDataType.UINT8,), listed("HWC", "FHWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(Arg("quality", "int", 50, "Quality from 1 (worst) to 100; what is outside is moved to the nearest.", tensor=True),),
     )

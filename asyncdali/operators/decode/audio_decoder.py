@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output, argument
 from ..audio.resampling import check_quality, compile_kernels
 from ..base import (  # fmt: skip
     Arg,
@@ -39,6 +40,8 @@ class DecodeAudio(Operator):
 
         Input: encoded bytes (1-D UINT8). Outputs: the samples, (time, channels), or 1-D with `downmix`; their sampling rate (FLOAT scalar).
         FLOAT samples are in [-1, 1]; integers take their type's range. Broken data are an error that names the sample and its source.""",
+        accepts=(Input((DALIDataType.UINT8,), name="encoded sound", ranks=(1,)),),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN), Output(DALIDataType.FLOAT, 0, "")),
         outputs=2,
         args=(
             Arg("downmix", "bool", False, "Average the channels; the output is 1-D."),
@@ -62,8 +65,6 @@ class DecodeAudio(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source, constant = inputs[0], self.spec.constant
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded sound as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         wanted = arguments.scalars("sample_rate", np.float32)
         sounds = [np.empty(0)] * len(source)
         rates = np.zeros(len(source), np.float32)

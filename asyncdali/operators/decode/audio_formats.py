@@ -33,7 +33,7 @@ def check_rate(rate: float) -> None:
 
 def batch_of_sounds(samples: Sequence[np.ndarray], dtype: DALIDataType) -> Batch:
     """A batch over arrays of their own; they are all 1-D or all 2-D."""
-    shapes = np.array([sample.shape for sample in samples], np.int64)
+    shapes = np.array([sample.shape for sample in samples], np.int64).reshape(len(samples), samples[0].ndim if samples else 2)
     addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
     return Batch(shapes, dtype, "", addresses, list(samples))
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
 from ...types import DALIDataType, DALIImageType
+from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
@@ -151,8 +152,6 @@ class ImageDecoder(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.ndim < 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded images as UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # a row [1, N] of bytes is as good as N bytes
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
         scanned = _Scanned(headers, sizes, plain and not self._whole_from_python)
@@ -297,6 +296,9 @@ _NOTES = """
         Broken, truncated, unsupported and absurdly large images are errors that name the sample."""
 
 
+_ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1)),)
+
+
 @register
 class DecodeImage(ImageDecoder):
     """See the schema."""
@@ -304,6 +306,8 @@ class DecodeImage(ImageDecoder):
     schema = Schema(
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
+        accepts=_ENCODED,
+        gives=(Output(argument("dtype"), 3, "HWC"),),
         devices=("cpu", "mixed"),
         aliases=("image_decoder", "experimental.decoders.image"),
         deprecated=_DEPRECATED,
@@ -327,6 +331,8 @@ class DecodeImageCrop(ImageDecoder):
         doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
 
         The window starts at ``crop_pos * (image - window)``. A window that leaves the image is an error.{_NOTES}""",
+        accepts=_ENCODED,
+        gives=(Output(argument("dtype"), 3, "HWC"),),
         devices=("cpu", "mixed"),
         aliases=("image_decoder_crop", "experimental.decoders.image_crop"),
         deprecated=_DEPRECATED,
@@ -354,6 +360,11 @@ class DecodeImageSlice(ImageDecoder):
         The part is given by named arguments or by two more inputs, anchor and shape (1-D FLOAT or integers, one value per axis of `axes`;
         floats are fractions of the image unless `normalized_anchor` or `normalized_shape` is False). Coordinates are rounded half
         away from zero. A window that leaves the image is an error.{_NOTES}""",
+        accepts=(
+            *_ENCODED, Input(window_rules.COORDINATES, name="anchor", ranks=ANY_RANK),
+            Input(window_rules.COORDINATES, name="shape", ranks=ANY_RANK),
+        ),
+        gives=(Output(argument("dtype"), 3, "HWC"),),
         inputs=(1, 3),
         devices=("cpu", "mixed"),
         aliases=("image_decoder_slice", "experimental.decoders.image_slice"),
@@ -383,6 +394,8 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
 
         The window's area (as a fraction of the image) and aspect ratio (width / height) are drawn from the given ranges. Windows are
         DALI's for the same seed.{_NOTES}""",
+        accepts=_ENCODED,
+        gives=(Output(argument("dtype"), 3, "HWC"),),
         devices=("cpu", "mixed"),
         aliases=("image_decoder_random_crop", "experimental.decoders.image_random_crop"),
         deprecated=_DEPRECATED,

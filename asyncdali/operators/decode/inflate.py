@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output, argument
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .inflate_tables import INFLATE_CHUNK, INFLATE_RECORD
 
@@ -25,6 +26,8 @@ class Inflate(Operator):
         blocks of that shape, and the output has one more axis, in front. A block that decompresses to fewer bytes is filled up with zeros;
         of a larger one the rest is left out. With `check_output_size` both are errors. So are data that are no LZ4 block.
         For the device "gpu" the CPU decompresses and the result is uploaded.""",
+        accepts=(Input((DALIDataType.UINT8,), name="compressed data", ranks=(1,)),),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         uploads=True,
         args=(
@@ -56,8 +59,6 @@ class Inflate(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected compressed data as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         sizes = source.shapes[:, 0]
         if (sizes == 0).any():
             raise SampleError(int(np.argmax(sizes == 0)), "the sample is empty")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, from_numpy_dtype, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output
 from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, Step, register
 from .npy_header_tables import NPY_HEADER
@@ -28,6 +29,8 @@ class DecodeNumpy(Operator):
         Input: the bytes of a file (1-D UINT8). Output: its array, in C order whatever the file's; elements are booleans, integers or
         floats, little-endian. All arrays of a batch have as many dimensions, and one type unless `dtype` is given: elements are
         converted to it as by `cast`. Broken files are an error that names the sample and its source.""",
+        accepts=(Input((DALIDataType.UINT8,), name="NumPy files", ranks=(1,)),),
+        gives=(Output(CHOSEN, CHOSEN, ""),),
         args=(Arg("dtype", "dtype", None, "Element type of the output; by default that of the files."),),
     )
 
@@ -48,8 +51,8 @@ class DecodeNumpy(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected NumPy files as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
+        if not len(source):  # nothing tells the type and the number of dimensions
+            return Planned([Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE if self._dtype is None else self._dtype)])
         rows = self._read_headers(source)
         types = _element_types(rows)
         shapes, fortran = _shapes(rows), rows[:, word.fortran] != 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIImageType
+from ..accepts import Input, Output, argument
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
@@ -40,6 +41,8 @@ class PeekImageShape(Operator):
         doc="""The shape (height, width, channels) of encoded images, from their headers alone.
 
         Input: encoded bytes (1-D UINT8). Output: three numbers.""",
+        accepts=(Input((DALIDataType.UINT8,), name="encoded images", ranks=(1,)),),
+        gives=(Output(argument("dtype"), 1, ""),),
         args=(
             Arg("adjust_orientation", "bool", True, "Give the shape that the image has once it is turned as its EXIF data say."),
             Arg("dtype", "dtype", DALIDataType.INT64, "Element type of the output."),
@@ -65,8 +68,6 @@ class PeekImageShape(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded images as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         headers, _ = self._kernels.read_headers(source.addresses, np.ascontiguousarray(source.shapes[:, 0]))
         others = np.flatnonzero(headers[:, 0] == self._kernels.NOT_JPEG)
         if len(others):

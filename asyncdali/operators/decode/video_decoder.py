@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
@@ -46,6 +47,8 @@ class DecodeVideo(Operator):
 
         Needs PyAV (``asyncdali[video]``), which decodes what its FFmpeg does. Broken data are an error that names the sample and its
         source; so are a `start_frame` behind the last frame and an `end_frame` that is not behind `start_frame`.""",
+        accepts=(Input((DALIDataType.UINT8,), name="encoded videos", ranks=(1,)),),
+        gives=(Output(DALIDataType.UINT8, 4, "FHWC"),),
         devices=("cpu", "mixed"),
         args=(
             Arg("frames", "int_list", None,
@@ -82,8 +85,6 @@ class DecodeVideo(Operator):
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
-        if source.ndim != 1 or source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"expected encoded videos as 1-D UINT8 samples, got {source.ndim}-D {source.dtype.name}")
         wanted = self._selection(arguments)
         videos: list[tuple[io.BytesIO, VideoIndex]] = [None] * len(source)  # type: ignore[list-item]
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .box_tables import PLACEMENT
 
@@ -19,6 +20,8 @@ class BBoxPaste(Operator):
         doc="""Moves boxes as ``paste`` with the same arguments moves their image.
 
         Boxes are four numbers from 0 to 1, relative to the image: FLOAT, any shape of a multiple of four elements.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=ANY_RANK),),
+        gives=(Output(),),
         args=(
             Arg("ltrb", "bool", False, "Boxes are left, top, right, bottom; otherwise left, top, width, height."),
             Arg("paste_x", "float", 0.5, "Horizontal place on the canvas, 0 (left) to 1 (right).", tensor=True),
@@ -39,8 +42,6 @@ class BBoxPaste(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"boxes must be FLOAT, got {source.dtype.name}")
         counts = source.shapes.prod(axis=1)
         _refuse(counts % 4 != 0, "Bounding box tensor size must be a multiple of 4, got", counts)
         ratio = arguments.scalars("ratio")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import Input, Output, of_input
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..geometry import rotate_rules
 from .rows import all_rows, first_rows, rows_batch
@@ -30,6 +31,8 @@ class BBoxRotate(Operator):
 
         Inputs: boxes, FLOAT [n, 4]; optionally labels, INT32 [n] or [n, 1]. Outputs: the boxes, within the new canvas, without those of
         which less than `remove_threshold` is left (nor those without area), and their labels.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input((DALIDataType.INT32,), name="labels", ranks=(1, 2))),
+        gives=(Output(), Output(of_input(1), of_input(1), of_input(1))),
         inputs=(1, 2),
         output_per_optional_input=True,
         args=(
@@ -72,9 +75,7 @@ class BBoxRotate(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype != DALIDataType.FLOAT or source.ndim != 2 or (source.shapes[:, 1] != 4).any():
-            found = tuple(source.shapes[int(np.argmax(source.shapes[:, 1] != 4))].tolist()) if source.ndim == 2 else f"{source.ndim}-D"
-            raise ValueError(f"boxes must be FLOAT of shape [n, 4], got {source.dtype.name} {found}")
+        _refuse(source.shapes[:, 1] != 4, "boxes must be of shape [n, 4], got", source.shapes)
         counts = source.shapes[:, 0]
         sample = np.repeat(np.arange(len(source)), counts)
         rows = all_rows(source).reshape(-1, 4)
@@ -90,8 +91,8 @@ class BBoxRotate(Operator):
 
     @staticmethod
     def _labels(labels: Batch, counts: np.ndarray) -> np.ndarray:
-        if labels.dtype != DALIDataType.INT32 or labels.ndim not in (1, 2) or (labels.ndim == 2 and (labels.shapes[:, 1] != 1).any()):
-            raise ValueError(f"labels must be INT32 of shape [n] or [n, 1], got {labels.dtype.name}, {labels.ndim}-D")
+        if labels.ndim == 2:
+            _refuse(labels.shapes[:, 1] != 1, "labels must be of shape [n] or [n, 1], got", labels.shapes)
         wrong = labels.shapes[:, 0] != counts
         if wrong.any():
             i = int(np.argmax(wrong))

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .box_tables import ENCODING
 
@@ -23,6 +24,8 @@ class BoxEncoder(Operator):
         it most, if their IoU is above `criteria`; each box takes its best anchor in any case.
         Outputs: for each anchor its box (centre x, centre y, width, height; the anchor itself if it has none) or, with `offset`, the
         normalised difference (0 if it has none), FLOAT [anchors, 4]; and its label, INT32 [anchors], 0 if it has none.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input((DALIDataType.INT32,), name="labels", ranks=ANY_RANK)),
+        gives=(Output(DALIDataType.FLOAT, 2, ""), Output(DALIDataType.INT32, 1, "")),
         inputs=(2, 2),
         outputs=2,
         devices=("cpu", "gpu"),
@@ -59,10 +62,10 @@ class BoxEncoder(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         boxes, labels = inputs
-        if boxes.dtype != DALIDataType.FLOAT or boxes.ndim != 2 or (boxes.shapes[:, 1] != 4).any():
-            raise ValueError(f"boxes must be FLOAT [n, 4], got {boxes.dtype.name} {boxes.shapes[0].tolist()}")
-        if labels.dtype != DALIDataType.INT32:
-            raise ValueError(f"labels must be INT32, got {labels.dtype.name}")
+        wrong = boxes.shapes[:, 1] != 4
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
         wrong = labels.shapes.prod(axis=1) != boxes.shapes[:, 0]
         if wrong.any():
             i = int(np.argmax(wrong))

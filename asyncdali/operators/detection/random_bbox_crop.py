@@ -7,6 +7,7 @@ import numpy as np
 from ...batch import Batch
 from ...compiled.memory import address_of
 from ...types import DALIDataType
+from ..accepts import CHOSEN, ELEMENTS, Input, Output, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
 from ..random.random_streams import StreamPosition
@@ -33,6 +34,11 @@ class RandomBBoxCrop(StreamOperator):
         labels (if given), their indices (INT32, with `output_bbox_indices`).
         Windows are drawn until one has an overlap of at least the threshold, which is picked from `thresholds` for each round of
         `num_attempts`. Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)), Input(ELEMENTS, name="labels", ranks=at_least(1))),
+        gives=(
+            Output(DALIDataType.FLOAT, 1, ""), Output(DALIDataType.FLOAT, 1, ""), Output(DALIDataType.FLOAT, 2, ""),
+            Output(CHOSEN, CHOSEN, ""),
+        ),
         inputs=(1, 2),
         outputs=lambda constants: 3 + bool(constants.get("output_bbox_indices")),
         output_per_optional_input=True,
@@ -104,12 +110,10 @@ class RandomBBoxCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.ndim != 2 or source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"expected boxes as FLOAT of shape [n, 4] or [n, 6], got {source.ndim}-D {source.dtype.name}")
         axes = self._axes(source.shapes[:, 1])
         layout = self._box_layout(axes)
         firsts = first_rows(source.shapes[:, 0])
-        boxes = self._corners(all_rows(source), layout, axes, firsts)
+        boxes = self._corners(all_rows(source).reshape(-1, 2 * axes), layout, axes, firsts)
         windows, kept, indices, moved = self._draw(boxes, firsts, axes, arguments, iteration.position)
         moved = self._in_layout(moved, layout, axes)
         anchors = np.ascontiguousarray(windows[:, 0])
@@ -125,6 +129,8 @@ class RandomBBoxCrop(StreamOperator):
 
     @staticmethod
     def _axes(widths: np.ndarray) -> int:
+        if not len(widths):
+            return 2
         wrong = (widths != widths[0]) | ((widths != 4) & (widths != 6))
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
@@ -165,8 +171,6 @@ class RandomBBoxCrop(StreamOperator):
     @staticmethod
     def _labels(labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """The labels of the boxes that are left, where those begin."""
-        if labels.ndim < 1:
-            raise ValueError("labels must have at least one dimension, one label per box")
         wrong = labels.shapes[:, 0] != source.shapes[:, 0]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])

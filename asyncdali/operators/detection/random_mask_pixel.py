@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, no_explanation, register
 from ..random.random import StreamOperator
 from .mask_pixel_tables import MASK_PIXEL
@@ -27,6 +28,8 @@ class RandomMaskPixel(StreamOperator):
 
         With `foreground` one of those that are `value`, or above `threshold`; any pixel if there is none. Streams are DALI's, bit for bit,
         for the same seed.""",
+        accepts=(Input(_TYPES, name="masks", ranks=ANY_RANK),),
+        gives=(Output(DALIDataType.INT64, 1, ""),),
         seeded=True,
         args=(
             Arg("foreground", "int", 0, "Whether the pixel must be of the foreground (if not 0).", tensor=True, stream=True),
@@ -51,8 +54,6 @@ class RandomMaskPixel(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position = inputs[0], iteration.position
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported mask type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         empty = (source.shapes == 0).any(axis=1)
         if empty.any():
             raise SampleError(int(np.argmax(empty)), "the mask is empty")

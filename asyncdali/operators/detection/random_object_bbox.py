@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, Step, register
 from ..random.random import StreamOperator
 from .object_bbox_tables import OBJECT_BBOX
@@ -33,6 +34,8 @@ class RandomObjectBBox(StreamOperator):
         Objects are regions of one label that touch at a face. A class is drawn first, then one of its objects; where none is large enough
         another class. Masks have 1 to 6 axes; outputs are by `format`, then with `output_class` the label of the object, or that of the
         background (INT32 scalar). Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=(Input(_TYPES, name="masks", ranks=range(1, 7)),),
+        gives=(Output(DALIDataType.INT32, CHOSEN, ""),),
         seeded=True,
         outputs=lambda constants: (1 if constants.get("format") == "box" else 2) + bool(constants.get("output_class")),
         args=(
@@ -79,10 +82,6 @@ class RandomObjectBBox(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, position, count = inputs[0], iteration.position, arguments.count
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported mask type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
-        if not 1 <= source.ndim <= self._kernels.MOST_AXES:
-            raise ValueError(f"masks must have 1 to {self._kernels.MOST_AXES} axes, got {source.ndim}")
         sizes = source.shapes.prod(axis=1)
         if (sizes > _LARGEST_MASK).any():
             raise SampleError(int(np.argmax(sizes)), f"the mask has {int(sizes.max())} elements; up to {_LARGEST_MASK} are possible")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ELEMENTS, Input, Output, of_input
 from ..base import Arg, Arguments, Iteration, Operator, Planned, SampleError, Schema, register
 from .rows import all_rows, elements_batch, first_rows, rows_batch
 
@@ -22,6 +23,11 @@ class SelectMasks(Operator):
 
         Inputs: ids of masks, INT32 [m], none twice; polygons, INT32 [n, 3]: id of the mask, first vertex, end of the vertices; vertices
         [v, coordinates] of any type. Outputs: polygons and vertices as the inputs, of the selected masks only.""",
+        accepts=(
+            Input((DALIDataType.INT32,), name="ids", ranks=(1,)), Input((DALIDataType.INT32,), name="polygons", ranks=(2,)),
+            Input(ELEMENTS, name="vertices", ranks=(2,)),
+        ),
+        gives=(Output(of_input(1), of_input(1), of_input(1)), Output(of_input(2), of_input(2), of_input(2))),
         inputs=(3, 3),
         outputs=2,
         args=(Arg("reindex_masks", "bool", False, "Ids become their indices among the ids that are selected."),),
@@ -32,7 +38,7 @@ class SelectMasks(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         ids, polygons, vertices = inputs
-        self._check(ids, polygons, vertices)
+        self._check_columns(polygons)
         rows, place = self._selected(ids, polygons)
         sample = rows[:, 0]
         widths, counts = vertices.shapes[:, 1], rows[:, 3] - rows[:, 2]
@@ -53,12 +59,7 @@ class SelectMasks(Operator):
         ])  # fmt: skip
 
     @staticmethod
-    def _check(ids: Batch, polygons: Batch, vertices: Batch) -> None:
-        for what, batch, ndim in (("ids", ids, 1), ("polygons", polygons, 2)):
-            if batch.dtype != DALIDataType.INT32 or batch.ndim != ndim:
-                raise ValueError(f"{what} must be INT32 and {ndim}-D, got {batch.dtype.name}, {batch.ndim}-D")
-        if vertices.ndim != 2:
-            raise ValueError(f"vertices must be 2-D, [vertices, coordinates], got {vertices.ndim}-D")
+    def _check_columns(polygons: Batch) -> None:
         wrong = polygons.shapes[:, 1] != 3
         if wrong.any():
             i = int(np.argmax(wrong))

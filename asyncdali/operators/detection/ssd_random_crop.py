@@ -8,9 +8,9 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import ELEMENTS, Input, Output, at_least, listed, of_input
 from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..random.random import StreamOperator
 from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
@@ -31,6 +31,11 @@ class SSDRandomCrop(StreamOperator):
         cropped images, the boxes whose centre is in the window, relative to it, and their labels. The least overlap (intersection by
         union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
         for the same seed.""",
+        accepts=(
+            Input(ELEMENTS, listed("HWC"), "images"), Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)),
+            Input(ELEMENTS, name="labels", ranks=at_least(1)),
+        ),
+        gives=(Output(), Output(of_input(1), of_input(1), of_input(1)), Output(of_input(2), of_input(2), of_input(2))),
         inputs=(3, 3),
         outputs=3,
         seeded=True,
@@ -54,11 +59,11 @@ class SSDRandomCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         images, boxes, labels = inputs
-        layout = input_layout(images, ("HWC",))
-        if boxes.dtype != DALIDataType.FLOAT or boxes.ndim != 2 or (boxes.shapes[:, 1] != 4).any():
-            raise ValueError(f"boxes must be FLOAT of shape [n, 4], got {boxes.dtype.name}, {boxes.ndim}-D")
-        if labels.ndim < 1:
-            raise ValueError("labels must have at least one dimension, one label per box")
+        layout = self.layout_of(images)
+        wrong = boxes.shapes[:, 1] != 4
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"boxes must be of shape [n, 4], got {boxes.shapes[i].tolist()}")
         counts = boxes.shapes[:, 0]
         wrong = labels.shapes[:, 0] != counts
         if wrong.any():

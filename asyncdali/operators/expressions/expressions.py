@@ -16,6 +16,7 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Kernel
 from ...errors import Explanation
 from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
 from .cuda_code import make_kernel, make_launch
 from .early import EARLY, SMALL, EarlyOperator
@@ -45,6 +46,8 @@ class ArithmeticGenericOp(EarlyOperator):
     schema = Schema(
         name="_arithmetic_generic_op",
         doc="An arithmetic expression.",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(1, 64),
         devices=("cpu", "gpu"),
         args=(
@@ -125,9 +128,6 @@ class ArithmeticGenericOp(EarlyOperator):
 
     def _checked(self, inputs: list[Batch]) -> tuple[tuple[DALIDataType, ...], DALIDataType, str]:
         """Types of the inputs, type and layout of the result; refuses what does not go together."""
-        counts = [len(batch) for batch in inputs]
-        if min(counts) != max(counts):
-            raise RuntimeError(f"The operands have different batch sizes: {', '.join(map(str, counts))}")
         kinds = tuple(batch.dtype for batch in inputs)
         dtype = self._result(kinds)
         return kinds, dtype, self.program.layout([batch.layout for batch in inputs], [batch.ndim for batch in inputs])

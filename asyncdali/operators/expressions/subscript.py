@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, DATA, LIKE, Output
 from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from .early import EARLY, SMALL, EarlyOperator
@@ -33,6 +34,8 @@ class TensorSubscript(EarlyOperator):
     schema = Schema(
         name="_tensor_subscript",
         doc="Elements of each sample by index; new axes are put in afterwards.",
+        accepts=(DATA,),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("count", "int", 0, "Number of indices, full slices included."),

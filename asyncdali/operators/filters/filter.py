@@ -6,10 +6,11 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .filter_tables import CORRELATE_RECORD
 from .plane_tables import PLANES
-from .planes import DataAxes, data_axes, plane_records
+from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 
 _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
@@ -30,6 +31,11 @@ class Filter(Operator):
         Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
         many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
         Computed in FLOAT; integers are rounded half away from zero and saturated.""",
+        accepts=(
+            Input(_TYPES, DATA_LAYOUTS, "images"), Input((DALIDataType.FLOAT,), name="filters", ranks=(1, 2, 3)),
+            Input(_TYPES, name="fill value", ranks=ANY_RANK, like=("type",)),
+        ),
+        gives=(Output(type=argument("dtype")),),
         inputs=(2, 3),
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
@@ -93,12 +99,8 @@ class Filter(Operator):
 
     @staticmethod
     def _check(source: Batch, filters: Batch, axes: DataAxes, inputs: list[Batch]) -> None:
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Filter does not support input type {source.dtype.name}; supported are {', '.join(k.name for k in _TYPES)}")
         if "F" in source.layout[1:]:
             raise ValueError(f"the frames must be the outermost dimension, got the layout {source.layout}")
-        if filters.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"filters must be FLOAT, got {filters.dtype.name}")
         if filters.ndim != axes.number:
             raise ValueError(
                 "Filter dimensionality must match the number of spatial dimensions in the input samples. "
@@ -106,8 +108,8 @@ class Filter(Operator):
             )
         if (filters.shapes < 1).any():
             raise SampleError(int(np.argmax((filters.shapes < 1).any(axis=1))), "the filter is empty")
-        if len(inputs) == 3 and (inputs[2].dtype != source.dtype or (inputs[2].shapes.prod(axis=1) != 1).any()):
-            raise ValueError(f"the fill value must be a scalar of the input's type {source.dtype.name}, got {inputs[2].dtype.name}")
+        if len(inputs) == 3 and (inputs[2].shapes.prod(axis=1) != 1).any():
+            raise ValueError("the fill value must be a scalar for each sample")
 
 
 def _three(values: np.ndarray, missing: int) -> np.ndarray:

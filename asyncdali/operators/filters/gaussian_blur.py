@@ -6,8 +6,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from .planes import DataAxes, data_axes, plane_records
+from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 from .windows import gaussian_window
 
 MOST_TAPS = 1 << 20
@@ -28,13 +29,9 @@ class SeparableFilter(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         wanted = self.spec.constant("dtype") or source
-        if self._supported(source, wanted):
+        if source in NUMBERS and wanted in (source, DALIDataType.FLOAT):
             self._kernels.separable_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
-
-    @staticmethod
-    def _supported(source: DALIDataType, wanted: DALIDataType) -> bool:
-        return source != DALIDataType.BOOL and storage_dtype(source).kind in "iuf" and wanted in (source, DALIDataType.FLOAT)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
@@ -43,8 +40,6 @@ class SeparableFilter(Operator):
         dtype = source.dtype if given is None else given
         if dtype not in (source.dtype, DALIDataType.FLOAT):
             raise ValueError(f"Output data type must be same as input ({source.dtype.name}), FLOAT or skipped; got {dtype.name}")
-        if not self._supported(source.dtype, dtype):
-            raise ValueError(f"Unsupported data type: {source.dtype.name}")
         output = Batch(source.shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
         windows, factors = self.windows(axes, arguments)
         step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors)
@@ -72,6 +67,8 @@ class GaussianBlur(SeparableFilter):
         ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
         What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
         Element types: all but BOOL; computed in FLOAT, rounded half away from zero.""",
+        accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),

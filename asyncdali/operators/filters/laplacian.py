@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .gaussian_blur import SeparableFilter
-from .planes import DataAxes
+from .planes import DATA_LAYOUTS, DataAxes
 from .windows import second_derivative_window, smoothing_window
 
 LARGEST = 31
@@ -23,6 +24,8 @@ class Laplacian(SeparableFilter):
         Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
         the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
         FLOAT, rounded half away from zero and saturated.""",
+        accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),

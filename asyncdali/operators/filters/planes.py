@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...batch import Batch
+from ..accepts import matching
 from .plane_tables import PLANES
 
 MOST_AXES = 3
@@ -20,23 +21,29 @@ class DataAxes(NamedTuple):
 
 
 def data_axes(batch: Batch) -> DataAxes:
-    """The data axes of a layout: all but frames at its begin and channels at its begin or end; without a layout all axes.
+    """The data axes of an input of :data:`DATA_LAYOUTS`."""
+    return _of_layout(batch.layout or "?" * batch.ndim)
 
-    Raises ValueError for channels between data axes, for none and for more than three data axes.
-    """
-    layout = batch.layout or "?" * batch.ndim
+
+def _of_layout(layout: str) -> DataAxes:
+    """All axes but frames at the begin and channels at the begin or end."""
     first = 0
     while first < len(layout) and layout[first] in "FC":
         first += 1
-    count = len(layout) - first - (layout.endswith("C") and first < len(layout))
-    inside = layout[first : first + count]
-    if count <= 0:
-        raise ValueError(f"No spatial axes found in the layout: {layout}")
-    if "C" in inside or "F" in inside:
-        raise ValueError(f"Only channel-first or channel-last layouts are supported, frames come first; got: {layout}")
-    if count > MOST_AXES:
-        raise ValueError(f"Too many dimensions, found: {count} data axes, maximum supported is: {MOST_AXES}")
-    return DataAxes(first, count)
+    return DataAxes(first, len(layout) - first - (layout.endswith("C") and first < len(layout)))
+
+
+def _has_data_axes(layout: str) -> bool:
+    axes = _of_layout(layout)
+    inside = layout[axes.first : axes.first + axes.number]
+    return 0 < axes.number <= MOST_AXES and "C" not in inside and "F" not in inside
+
+
+DATA_LAYOUTS = matching(
+    f"frames first, channels first or last, and 1 to {MOST_AXES} other axes", _has_data_axes,
+    lambda rank: "" if 0 < rank <= MOST_AXES else None,
+)  # fmt: skip
+"""Layouts of filters. Without a layout all axes are data axes."""
 
 
 def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:

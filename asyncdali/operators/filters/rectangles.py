@@ -8,9 +8,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, Step, register
-from ..layouts import input_layout
 from ..unfolding import Frames, PerFrame
 from .filter import BORDERS as FILTER_BORDERS
 from .planes import data_axes, plane_records
@@ -18,6 +18,7 @@ from .rectangle_tables import RECTANGLE_RECORD
 
 LAYOUTS = ("HWC", "HW", "CHW", "FHWC", "FCHW", "FHW")
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.FLOAT)
+_IMAGES = (Input(_TYPES, listed(*LAYOUTS), "images"),)
 _MOST_CHANNELS = 4
 _LARGEST = 1 << 15  # of a window's extents
 BORDERS = {"constant": "constant", "replicate": "clamp", "reflect": "reflect_1001", "reflect_101": "reflect_101", "wrap": "wrap"}
@@ -48,14 +49,11 @@ class RectangleOperator(PerFrame):
         raise TypeError("abstract")
 
     def data_layout(self, source: Batch) -> str:
-        return input_layout(source, LAYOUTS)
+        return self.layout_of(source)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, LAYOUTS)
-        if source.dtype not in _TYPES:
-            allowed = ", ".join(kind.name for kind in _TYPES)
-            raise ValueError(f"{self.schema.name} works on {allowed}; the input is {source.dtype.name}")
+        layout = self.layout_of(source)
         if "C" in layout:
             channels = source.shapes[:, layout.index("C")]
             _refuse(channels > _MOST_CHANNELS, f"the input must have at most {_MOST_CHANNELS} channels", channels)
@@ -136,6 +134,9 @@ class Dilate(Morphology):
         doc=f"""Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
 
         {_INPUT}""",
+        accepts=_IMAGES,
+        per_frame=("anchor", "mask_size"),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=_morphology_arguments("the least value, which changes nothing"),
     )
@@ -151,6 +152,9 @@ class Erode(Morphology):
         doc=f"""Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
 
         {_INPUT}""",
+        accepts=_IMAGES,
+        per_frame=("anchor", "mask_size"),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=_morphology_arguments("the greatest value, which changes nothing"),
     )
@@ -167,6 +171,9 @@ class MedianBlur(RectangleOperator):
 
         Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
         {_INPUT}""",
+        accepts=_IMAGES,
+        per_frame=("window_size",),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(Arg("window_size", "int_list", [3, 3], "Width and height of the window, in pixels.", tensor=True),),
     )

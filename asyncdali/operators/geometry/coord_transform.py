@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..unfolding import Frames, PerFrame
 
@@ -25,6 +26,9 @@ class CoordTransform(PerFrame):
 
         The transform is one for all points of a sample. Input: UINT8, UINT16, INT16, INT32 or FLOAT, of at least two dimensions. The output
         has as many coordinates as the matrix has rows.""",
+        accepts=(Input(_TYPES, name="points", ranks=at_least(2)),),
+        per_frame=("M", "MT", "T"),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         devices=("cpu", "gpu"),
         args=(
             Arg("M", "float_list", None, "The matrix, row by row, or one number for a scaling; by default the identity.", tensor=True),
@@ -55,7 +59,9 @@ class CoordTransform(PerFrame):
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, dtype = inputs[0], arguments.constant("dtype")
         self._check(source, dtype)
-        columns = int(source.shapes[0, -1]) if len(source) else 1
+        if not len(source):  # how many coordinates points have is not known
+            return Planned([Batch(source.shapes, dtype, source.layout, device=source.device)])
+        columns = int(source.shapes[0, -1])
         matrices = np.ascontiguousarray(self._matrices(arguments, columns), np.float32)
         shapes = source.shapes.copy()
         shapes[:, -1] = matrices.shape[1]
@@ -65,17 +71,15 @@ class CoordTransform(PerFrame):
 
     @staticmethod
     def _check(source: Batch, dtype: DALIDataType) -> None:
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         if dtype not in (source.dtype, DALIDataType.FLOAT):
             raise ValueError(f"`dtype` must be FLOAT or the input's type, {source.dtype.name}; got {dtype.name}")
-        if source.ndim < 2:
-            raise ValueError(f"the input must have at least 2 dimensions, the last one of coordinates; got {source.ndim}")
         wrong = source.shapes[:, -1] != source.shapes[:1, -1]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             found = f"{source.shapes[i, -1]} and {source.shapes[0, -1]}"
             raise SampleError(i, f"points must have the same number of coordinates in the whole batch, got {found}")
+        if len(source) and not source.shapes[0, -1]:
+            raise SampleError(0, f"points must have at least one coordinate, got shape {tuple(source.shapes[0].tolist())}")
 
     def _matrices(self, arguments: Arguments, columns: int) -> np.ndarray:
         """float32[samples, rows, columns + 1]."""

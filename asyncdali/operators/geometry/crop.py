@@ -8,8 +8,8 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import NUMBERS_AND_BOOL, Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from . import crop_rules as rules
 
 WINDOW_ARGS = (
@@ -119,6 +119,8 @@ class Crop(WindowOperator):
         Layouts: HWC, CHW, DHWC, CDHW and these with frames. `dtype` may be the input's type, FLOAT, FLOAT16 or UINT8.
         `out_of_bounds_policy` may also be "edge" (or "clamp"), "wrap", "reflect" (or "reflect_1001"), "reflect_101": the input
         goes on beyond its bounds.""",
+        accepts=(Input(NUMBERS_AND_BOOL, listed(*rules.LAYOUTS), "images"),),
+        gives=(Output(type=argument("dtype")),),
         args=(*WINDOW_ARGS, Arg("dtype", "dtype", None, "Element type of the output; by default the input's.")),
         devices=("cpu", "gpu"),
         deprecated=WINDOW_DEPRECATED,
@@ -142,7 +144,7 @@ class Crop(WindowOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, rules.LAYOUTS)
+        layout = self.layout_of(source)
         dtype = self._output_type(source.dtype)
         anchors, windows = self.window(source.shapes, layout, arguments)
         output = Batch(windows, dtype, layout, device=source.device, source_info=source.source_info)
@@ -158,8 +160,6 @@ class Crop(WindowOperator):
     def _output_type(self, source: DALIDataType) -> DALIDataType:
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
-        if source > DALIDataType.BOOL or source < 0:
-            raise ValueError(f"Not supported input type: {source.name}")
         if wanted not in (source, DALIDataType.FLOAT, DALIDataType.FLOAT16, DALIDataType.UINT8):
             raise ValueError(f"Not supported output type: {wanted.name}; {source.name} input gives {source.name}, FLOAT, FLOAT16 or UINT8")
         return wanted

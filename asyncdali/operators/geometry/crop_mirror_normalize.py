@@ -8,8 +8,8 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import LIKE, Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from . import crop_rules as rules
 from .crop import WINDOW_ARGS, WINDOW_DEPRECATED, WindowOperator
 from .window_tables import WINDOW
@@ -38,6 +38,8 @@ class CropMirrorNormalize(WindowOperator):
         doc="""Crops, mirrors, normalises and changes layout and type: ``scale * (input - mean) / std + shift``.
 
         Layouts: HWC, CHW, DHWC, CDHW and these with frames; integer outputs are rounded half away from zero and saturated.""",
+        accepts=(Input(_INPUTS, listed(*rules.LAYOUTS), "images"),),
+        gives=(Output(argument("dtype"), LIKE, argument("output_layout")),),
         args=(
             *WINDOW_ARGS,
             Arg("dtype", "dtype", DALIDataType.FLOAT, "Element type of the output: FLOAT, FLOAT16, INT8 or UINT8."),
@@ -90,9 +92,7 @@ class CropMirrorNormalize(WindowOperator):
         return plan
 
     def _decide(self, source: Batch, arguments: Arguments) -> _BatchPlan:
-        layout = input_layout(source, rules.LAYOUTS)
-        if source.dtype not in _INPUTS:
-            raise ValueError(f"Not supported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _INPUTS)}")
+        layout = self.layout_of(source)
         out_layout = self._output_layout(layout, arguments)
         anchors, windows = self.window(source.shapes, layout, arguments)
         channels = source.shapes[:, layout.index("C")]

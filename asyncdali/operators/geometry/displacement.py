@@ -9,9 +9,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import fill_values, like
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
-from ..layouts import input_layout
 from .displacement_tables import DISPLACEMENT
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
@@ -48,9 +48,7 @@ class _Displacement(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, ("HWC",))
-        if source.dtype not in _TYPES:
-            raise ValueError(f"{self.schema.name} works on {' and '.join(kind.name for kind in _TYPES)}, got {source.dtype.name}")
+        layout = self.layout_of(source)
         output = like(source, layout=layout)
         numbers = np.array([self.spec.constant(name) for name in self.parameters], np.float32)
         fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
@@ -73,6 +71,8 @@ class Sphere(_Displacement):
         doc="""Images as seen in a sphere.
 
         Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.""",
+        accepts=(Input(_TYPES, listed("HWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=_ARGS,
     )
@@ -88,6 +88,8 @@ class Water(_Displacement):
         doc="""Images as seen under water.
 
         Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).""",
+        accepts=(Input(_TYPES, listed("HWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("ampl_x", "float", 10.0, "Amplitude of the wave along x, in pixels."),

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import NUMBERS_AND_BOOL, Input, Output, listed
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
-from ..layouts import input_layout
 from .flip_tables import FLIP_RECORD
 
 LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
@@ -21,6 +21,8 @@ class Flip(Operator):
     schema = Schema(
         name="flip",
         doc="Flips images, sequences and volumes along the axes whose argument is not zero. Layouts: [F][D]HWC, [F]C[D]HW.",
+        accepts=(Input(NUMBERS_AND_BOOL, listed(*LAYOUTS), "images"),),
+        gives=(Output(),),
         args=(
             Arg("depthwise", "int", 0, "Flip the depth.", tensor=True),
             Arg("horizontal", "int", 1, "Flip the width.", tensor=True),
@@ -41,9 +43,7 @@ class Flip(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, LAYOUTS)
-        if source.dtype > DALIDataType.BOOL:
-            raise ValueError(f"The element type {source.dtype.name} is not supported.")
+        layout = self.layout_of(source)
         output = Batch(source.shapes, source.dtype, layout, device=source.device, source_info=source.source_info)
         first = layout.index("D") if "D" in layout else layout.index("H")
         height = layout.index("H")

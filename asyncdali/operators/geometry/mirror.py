@@ -11,6 +11,7 @@ from ...batch import Batch
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, grid_of
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
 from ..arrays.strided import like
 from ..base import (
     Arg,
@@ -38,10 +39,6 @@ class _Mirror(Operator):
 
         self._kernels: Any = mirror_kernels
 
-    def _check(self, source: Batch) -> None:
-        if source.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"the input must be FLOAT, got {source.dtype.name}")
-
 
 @register
 class CoordFlip(_Mirror):
@@ -53,6 +50,8 @@ class CoordFlip(_Mirror):
         doc="""Mirrors points: ``2 * center - coordinate`` for the coordinates whose flag is not zero.
 
         The input is FLOAT, one point of one to three coordinates per row.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="points", ranks=(2,)),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             *(Arg(f"center_{name}", "float", 0.5, f"Where {name} is mirrored.", tensor=True) for name in "xyz"),
@@ -63,9 +62,6 @@ class CoordFlip(_Mirror):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        self._check(source)
-        if source.ndim != 2:
-            raise ValueError(f"the input must have two dimensions (points and coordinates), got {source.ndim}")
         length = int(source.shapes[0, 1]) if len(source) else 1
         if not 1 <= length <= 3 or (source.shapes[:, 1] != length).any():
             raise ValueError(
@@ -101,6 +97,8 @@ class BbFlip(_Mirror):
         doc="""Mirrors boxes whose coordinates are relative to the picture (0 to 1).
 
         The input is FLOAT, four numbers per box: left, top, width and height, or with `ltrb` left, top, right, bottom.""",
+        accepts=(Input((DALIDataType.FLOAT,), name="boxes", ranks=ANY_RANK),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("horizontal", "int", 1, "Whether left and right change places.", tensor=True),
@@ -115,7 +113,6 @@ class BbFlip(_Mirror):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        self._check(source)
         numbers = source.shapes.prod(axis=1)
         if (numbers % 4).any():
             i = int(np.flatnonzero(numbers % 4)[0])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch
-from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
-from ..layouts import input_layout
+from ..accepts import Input, Output, argument, listed
+from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Schema, Spec, register
 from ..random import random_streams
 from ..random.random import StreamOperator
 from . import resize_rules as rules
-from .resize import RESIZE_ARGS, Resize
+from .resize import RESIZE_ARGS, TYPES, Resize
 
 _LAYOUTS = ("HWC", "CHW", "FHWC", "FCHW", "CFHW")
 _KEPT = ("antialias", "dtype", "interp_type", "mag_filter", "min_filter", "minibatch_size", "temp_buffer_hint")
@@ -26,6 +25,8 @@ class RandomResizedCrop(Resize, StreamOperator):
 
         Windows are DALI's for the same seed; all frames of a sequence have the same one. Layouts: HWC, CHW, FHWC, FCHW, CFHW; element types
         UINT8, INT16, UINT16, FLOAT.""",
+        accepts=(Input(TYPES, listed(*_LAYOUTS), "images"),),
+        gives=(Output(type=argument("dtype")),),
         args=(
             *(arg for arg in RESIZE_ARGS if arg.name in _KEPT),
             Arg("num_attempts", "int", 10, "Tries before a window is clipped to fit.", stream=True),
@@ -53,10 +54,6 @@ class RandomResizedCrop(Resize, StreamOperator):
 
     def _fixed_extents(self, spec: Spec) -> list[int] | None:
         return None
-
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        input_layout(inputs[0], _LAYOUTS)
-        return super().plan(inputs, arguments, iteration)
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         anchors, windows = random_streams.crop_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)

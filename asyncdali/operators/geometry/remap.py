@@ -6,12 +6,13 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from .remap_tables import REMAP_RECORD
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT)
+_MAP_LAYOUTS = ("HW", "HWC", "FHW", "FHWC")
 
 
 @register
@@ -26,6 +27,11 @@ class Remap(Operator):
         Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
         frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
         is 0.""",
+        accepts=(
+            Input(_TYPES, listed("HWC", "FHWC"), "images"), Input((DALIDataType.FLOAT,), listed(*_MAP_LAYOUTS), "mapx"),
+            Input((DALIDataType.FLOAT,), listed(*_MAP_LAYOUTS), "mapy"),
+        ),
+        gives=(Output(),),
         inputs=(3, 3),
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
@@ -53,10 +59,7 @@ class Remap(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, ("HWC", "FHWC"))
-        if source.dtype not in _TYPES:
-            allowed = ", ".join(kind.name for kind in _TYPES)
-            raise ValueError(f"{self.schema.name} works on {allowed}; the image is {source.dtype.name}")
+        layout = self.layout_of(source)
         records, word = REMAP_RECORD.ones(len(source)), REMAP_RECORD.word
         records[:, REMAP_RECORD.span("frames" if "F" in layout else "height", "channels")] = source.shapes
         for name, batch in (("mapx", inputs[1]), ("mapy", inputs[2])):
@@ -71,10 +74,9 @@ class Remap(Operator):
 def _map_step(name: str, batch: Batch, records: np.ndarray, frames: bool) -> np.ndarray:
     """Elements from one frame's map to the next, int64[samples]; checks the maps of a batch."""
     word = REMAP_RECORD.word
-    if batch.dtype != DALIDataType.FLOAT:
-        raise ValueError(f"`{name}` must be FLOAT, got {batch.dtype.name}")
-    allowed = ("HW", "FHW" if frames else "HWC", "HWC", "FHWC") if frames else ("HW", "HWC")
-    layout = input_layout(batch, allowed, 1 if name == "mapx" else 2)
+    layout = batch.layout or ("HW", "FHW" if frames else "HWC", "FHWC")[batch.ndim - 2]
+    if layout[0] == "F" and not frames:
+        raise ValueError(f"`{name}` has frames (layout {layout}), the images have none")
     first = layout.index("H")
     wrong = (batch.shapes[:, first : first + 2] != records[:, REMAP_RECORD.span("height", "width")]).any(axis=1)
     wrong |= (batch.shapes[:, first + 2 :] != 1).any(axis=1)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from . import resize_rules as rules
 
-_TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.FLOAT)
+TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.UINT16, DALIDataType.FLOAT)
 _LINEAR = DALIInterpType.INTERP_LINEAR
 _SEPARATE = ("resize_x", "resize_y", "resize_z")
 
@@ -57,6 +57,8 @@ class Resize(Operator):
 
         The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_z`, `resize_shorter`, or `resize_longer`.
         Layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW; element types UINT8, INT16, UINT16, FLOAT.""",
+        accepts=(Input(TYPES, listed(*rules.LAYOUTS), "images"),),
+        gives=(Output(type=argument("dtype")), Output(DALIDataType.INT32, 1, "")),
         args=RESIZE_ARGS,
         outputs=lambda constants: 2 if constants.get("save_attrs") else 1,
         devices=("cpu", "gpu"),
@@ -78,7 +80,7 @@ class Resize(Operator):
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         wanted = self.spec.constant("dtype")
         wanted = source if wanted is None else wanted
-        possible = source in _TYPES and wanted in (source, DALIDataType.FLOAT)
+        possible = source in TYPES and wanted in (source, DALIDataType.FLOAT)
         types = (storage_dtype(source), storage_dtype(wanted)) if possible else None
         self._resampling.compile_kernels(types, on_gpu=self.environment.gpu is not None)
         known = wanted if dtypes[0] is not None or self.spec.given("dtype") else None
@@ -110,7 +112,7 @@ class Resize(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, rules.LAYOUTS)
+        layout = self.layout_of(source)
         first, axes = rules.spatial_axes(layout)
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
@@ -130,8 +132,6 @@ class Resize(Operator):
         wanted = source if wanted is None else wanted
         if wanted not in (source, DALIDataType.FLOAT):
             raise ValueError(f"Resize must output original type or FLOAT. Got: {wanted.name} for {source.name} input")
-        if source not in _TYPES:
-            raise ValueError(f"Unsupported type: {source.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
         return wanted
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:

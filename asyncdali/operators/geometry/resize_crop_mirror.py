@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..accepts import Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, SampleError, Schema, Spec, register
 from . import crop_rules
 from . import resize_rules as rules
@@ -32,6 +33,8 @@ class ResizeCropMirror(Resize):
 
         The size is given as for ``resize``, the window as for ``crop``, in pixels of the resized image; a window beyond it shows its border
         pixels. Layouts and element types are those of ``resize``.""",
+        accepts=Resize.schema.accepts,
+        gives=(Output(type=argument("dtype")),),
         args=(
             *_KEPT,
             *_CROP_ARGS,

@@ -6,8 +6,8 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import CHOSEN, Input, Output, argument, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..unfolding import Frames, PerFrame
 from . import rotate_rules as rules
 from .rotate_tables import ROTATE_RECORD
@@ -27,6 +27,9 @@ class Rotate(PerFrame):
         doc="""Rotates images (counter-clockwise) or volumes (about `axis`) by an angle.
 
         The canvas grows to hold the rotated image unless `size` or `keep_size` says otherwise. Layouts: HWC, FHWC, DHWC, FDHWC.""",
+        accepts=(Input(tuple(_OUTPUTS), listed(*rules.LAYOUTS), "images"),),
+        per_frame=("angle", "axis", "size"),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         args=(
             Arg("angle", "float", REQUIRED, "Angle in degrees.", tensor=True),
             Arg("axis", "float_list", None, "Axis of rotation (x, y, z), for volumes only; of any length but 0.", tensor=True),
@@ -60,11 +63,11 @@ class Rotate(PerFrame):
         return [wanted if dtypes[0] is not None or self.spec.given("dtype") else None]
 
     def data_layout(self, source: Batch) -> str:
-        return input_layout(source, rules.LAYOUTS)
+        return self.layout_of(source)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, rules.LAYOUTS)
+        layout = self.layout_of(source)
         axes = 3 if "D" in layout else 2
         spatial = source.shapes[:, -1 - axes : -1]
         matrix = self._matrix(axes, arguments)

@@ -9,6 +9,7 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, DATA, Input, Output, argument
 from ..arrays.strided import Pieces, bordered_launch, dense_strides, fill_values, sized_name
 from ..arrays.strided_tables import BORDERED
 from ..base import (
@@ -26,7 +27,7 @@ from ..base import (
     register,
 )
 from . import crop_rules
-from .window_rules import SLICE_ARGS, check_slice, slice_windows
+from .window_rules import COORDINATES, SLICE_ARGS, check_slice, slice_windows
 
 _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
@@ -45,6 +46,8 @@ class Slice(Operator):
         `rel_start`; `end`, `rel_end`, `shape` or `rel_shape`), or by two more inputs, anchor and shape (floats are relative unless
         `normalized_anchor`, `normalized_shape` say otherwise; integers are elements). Relative coordinates are rounded. `dtype` may be the
         input's type, FLOAT, FLOAT16 or UINT8; floats lose their fraction.""",
+        accepts=(DATA, Input(COORDINATES, name="anchor", ranks=ANY_RANK), Input(COORDINATES, name="shape", ranks=ANY_RANK)),
+        gives=(Output(type=argument("dtype")),),
         inputs=(1, 3),
         devices=("cpu", "gpu"),
         cpu_inputs=(1, 2),

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ..accepts import Input, Output, argument, at_least
 from ..arrays.strided import named_axes, normal_axes
 from ..base import Arg, Arguments, Iteration, Planned, Schema, Spec, register
 from . import resize_rules as rules
-from .resize import RESIZE_ARGS, Resize
+from .resize import RESIZE_ARGS, TYPES, Resize
 
 _KEPT = (
     "antialias", "dtype", "interp_type", "mag_filter", "max_size", "min_filter", "minibatch_size", "roi_end", "roi_relative", "roi_start",
@@ -32,6 +33,8 @@ class TensorResize(Resize):
         The axes are given by `axes` or `axis_names` (all by default), their extents by `sizes` or by `scales`, in the order of the axes;
         a region by `roi_start` and `roi_end` alike. From the first to the last of them there may be three axes, where those
         between them that stay as they are and are next to each other count as one. Element types: UINT8, INT16, UINT16, FLOAT.""",
+        accepts=(Input(TYPES, name="tensors", ranks=at_least(1)),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             *(arg for arg in RESIZE_ARGS if arg.name in _KEPT),

@@ -8,19 +8,20 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import CHOSEN, Input, Output
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..unfolding import Frames, agreed, folded, named_arguments, unfolded, unfolded_arguments
 
 _LAYOUT = "**"
 _REVERSE = Arg("reverse_order", "bool", False, "Whether the new transform is applied before that of the input.")
 _CENTER = Arg("center", "float_list", None, "The point that stays where it is; by default the origin.", tensor=True)
+_INPUTS = (Input((DALIDataType.FLOAT,), name="transforms", ranks=(2, 3)),)
+_OUTPUT = (Output(DALIDataType.FLOAT, CHOSEN, CHOSEN),)
 
 
 def _matrices(batch: Batch, position: int) -> np.ndarray:
     """Inputs as float32[samples, ndim, ndim + 1]."""
     shapes = batch.shapes
-    if batch.dtype != DALIDataType.FLOAT:
-        raise ValueError(f"input {position} must be FLOAT, got {batch.dtype.name}")
     if batch.ndim != 2 or (len(batch) and ((shapes != shapes[0]).any() or shapes[0, 1] != shapes[0, 0] + 1)):
         found = tuple(shapes[0].tolist()) if len(batch) else ()
         raise ValueError(f"input {position} must be matrices of one shape (n, n + 1), got {found}")
@@ -100,7 +101,11 @@ def _center(arguments: Arguments, ndim: int) -> np.ndarray | None:
 
 def _schema(name: str, doc: str, *args: Arg, aliases: tuple[str, ...] = ()) -> Schema:
     doc += "\n\nWith an input, a transform that is applied first, it is their product."
-    return Schema(name=f"transforms.{name}", doc=doc, inputs=(0, 1), args=(*args, _REVERSE), aliases=aliases)
+    per_frame = tuple(arg.name for arg in args if arg.tensor)
+    return Schema(
+        name=f"transforms.{name}", doc=doc, accepts=_INPUTS, per_frame=per_frame, gives=_OUTPUT, inputs=(0, 1), args=(*args, _REVERSE),
+        aliases=aliases,
+    )  # fmt: skip
 
 
 @register
@@ -231,6 +236,8 @@ class Combine(Operator):
     schema = Schema(
         name="transforms.combine",
         doc="The product of transforms: the first input is applied first.",
+        accepts=_INPUTS,
+        gives=_OUTPUT,
         inputs=(2, 99),
         args=(Arg("reverse_order", "bool", False, "Whether the last input is applied first."),),
     )

@@ -6,10 +6,9 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import CHOSEN, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..unfolding import Frames
-from . import rotate_rules as rules
 from .rotate import Rotate
 
 
@@ -24,6 +23,9 @@ class WarpAffine(Rotate):
         The transform, two rows of three numbers (x, y, 1; volumes three of four), is `matrix` or the second input. It maps positions in the
         output to positions in the input, or with ``inverse_map=False`` the other way round; pixel centres are at halves.
         Layouts: HWC, FHWC, DHWC, FDHWC.""",
+        accepts=(*Rotate.schema.accepts, Input((DALIDataType.FLOAT,), name="transforms", ranks=(1, 2, 3))),
+        per_frame=("matrix", "size"),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),
         inputs=(1, 2),
         cpu_inputs=(1,),
         moved_inputs=(1,),
@@ -54,7 +56,7 @@ class WarpAffine(Rotate):
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, rules.LAYOUTS)
+        layout = self.layout_of(source)
         axes = 3 if "D" in layout else 2
         spatial = source.shapes[:, -1 - axes : -1]
         maps = self._maps(axes, inputs, arguments)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import CHOSEN, LIKE, Input, Output, listed
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..opencv_images import OpenCVOperator, Work
 from ..unfolding import Frames, agreed, is_sequence, named_arguments, unfolded
 
@@ -35,6 +35,9 @@ class WarpPerspective(OpenCVOperator):
         The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps
         positions in the output to positions in the input, or with ``inverse_map=False`` the other way round.
         Layouts: HW, HWC, FHWC, CHW, FCHW, up to 4 channels; types: UINT8, UINT16, INT16, FLOAT.""",
+        accepts=(Input(_TYPES, listed(*_LAYOUTS), "images"), Input((DALIDataType.FLOAT,), name="transforms", ranks=(2, 3))),
+        per_frame=("matrix", "size"),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
         devices=("cpu", "gpu"),
         args=(
@@ -65,9 +68,7 @@ class WarpPerspective(OpenCVOperator):
 
     def results(self, inputs: list[Batch], arguments: Arguments) -> tuple[Batch, Work]:
         source = inputs[0]
-        layout = input_layout(source, _LAYOUTS)
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported input type {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
+        layout = self.layout_of(source)
         if source.layout != layout:
             source = Batch.alias(source, source.shapes, source.dtype, layout)
         named = [(f"input {k}", batch) for k, batch in enumerate([source, *inputs[1:]])]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import INTEGERS
 from ..base import Arg, Arguments, SampleError, Spec
 
 SLICE_ARGS = (
@@ -28,10 +29,8 @@ SLICE_ARGS = (
     Arg("normalized_shape", "bool", True, "Whether a positional shape of floats is relative; integers are always elements."),
 )
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
-_INTEGERS = (
-    DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16,
-    DALIDataType.UINT32, DALIDataType.INT32, DALIDataType.UINT64, DALIDataType.INT64,
-)  # fmt: skip
+COORDINATES = (*INTEGERS, DALIDataType.FLOAT, DALIDataType.FLOAT64)
+"""Element types of anchors and shapes that are inputs."""
 
 
 def check_slice(spec: Spec) -> None:
@@ -111,9 +110,7 @@ def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray) -> tup
     anchor, shape = positional
     if anchor.dtype != shape.dtype:
         raise ValueError(f"anchor and shape should have the same type, got {anchor.dtype.name} and {shape.dtype.name}")
-    if anchor.dtype not in (DALIDataType.FLOAT, DALIDataType.FLOAT64, *_INTEGERS):
-        raise ValueError(f"anchor and shape of type {anchor.dtype.name} are not supported; FLOAT and integers are")
-    whole = anchor.dtype in _INTEGERS
+    whole = anchor.dtype in INTEGERS
     start, size = _rows(anchor, extents.shape[1], "anchor"), _rows(shape, extents.shape[1], "shape")
     if not whole and spec.constant("normalized_anchor"):
         start = start * extents

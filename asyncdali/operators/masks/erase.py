@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import DATA, Output
 from ..arrays.strided import Pieces, dense_strides, fill_values, like, named_axes, normal_axes
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 
@@ -25,6 +26,8 @@ class Erase(Operator):
 
         `anchor` and `shape` list the regions of a sample one after another, each with a number for every one of the axes; samples may have
         different numbers of them. What leaves the sample is cut. Coordinates lose their fraction.""",
+        accepts=(DATA,),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("anchor", "float_list", [], "Where the regions begin; by default at 0.", tensor=True),

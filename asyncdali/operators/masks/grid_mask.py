@@ -6,10 +6,14 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output, matching
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .grid_mask_tables import GEOMETRY, GRID
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
+_IMAGES = Input(
+    _TYPES, matching("any axes, then HW or HWC", lambda layout: layout.endswith(("HW", "HWC")), {2: "HW", 3: "HWC"}.get), "images"
+)
 
 
 @register
@@ -22,6 +26,8 @@ class GridMask(Operator):
         doc="""Sets pixels to zero in a grid of squares (https://arxiv.org/abs/2001.04086).
 
         The grid may be turned about the origin and moved. Channels come first or last; element types UINT8, INT16, INT32, FLOAT.""",
+        accepts=(_IMAGES,),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("angle", "float", 0.0, "Angle of the grid in radians.", tensor=True),
@@ -46,8 +52,6 @@ class GridMask(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Unsupported input type: {source.dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         geometry = self._geometry(source)
         tile = arguments.scalars("tile", np.int64)
         if (tile <= 0).any():
@@ -66,10 +70,7 @@ class GridMask(Operator):
     @staticmethod
     def _geometry(source: Batch) -> np.ndarray:
         """GEOMETRY records of the samples."""
-        layout = source.layout or {2: "HW", 3: "HWC"}.get(source.ndim, "")
-        height = layout.find("H")
-        if height < 0 or layout[height : height + 2] != "HW" or layout[height + 2 :] not in ("", "C"):
-            raise ValueError(f'The layout "{source.layout}" of {source.ndim} dimensions does not tell where H, W and a last C are')
+        height = _IMAGES.layout(source).index("H")
         records, word = GEOMETRY.zeros(len(source)), GEOMETRY.word
         records[:, word.planes] = source.shapes[:, :height].prod(axis=1)
         records[:, word.height], records[:, word.width] = source.shapes[:, height], source.shapes[:, height + 1]

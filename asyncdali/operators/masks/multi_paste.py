@@ -9,9 +9,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import Input, Output, argument, listed
 from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..unfolding import is_sequence
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
@@ -31,6 +31,8 @@ class MultiPaste(Operator):
         sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
         large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
         are pastes, and must lie within their image and the canvas.""",
+        accepts=(Input(_TYPES, listed("HWC", "FHWC"), "images", like=("type", "rank")),),
+        gives=(Output(type=argument("dtype")),),
         inputs=(1, 64),
         devices=("cpu", "gpu"),
         args=(
@@ -55,7 +57,8 @@ class MultiPaste(Operator):
                 raise ValueError(f"`{name}` and `{name}_rel` exclude each other; give one of them")
         wanted = spec.constant("dtype")
         if wanted is not None and wanted not in _TYPES:
-            raise ValueError(f"`dtype` is {wanted.name}; {_allowed()}")
+            allowed = ", ".join(kind.name for kind in _TYPES)
+            raise ValueError(f"`dtype` is {wanted.name}; supported types are {allowed}")
         from ..arrays import strided_kernels
 
         self._kernels: Any = strided_kernels
@@ -84,7 +87,7 @@ class MultiPaste(Operator):
         return self._kernels.converting_step(storage_dtype(source).name, storage_dtype(wanted).name, False)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        first, layout = inputs[0], self._layout(inputs)
+        first, layout = inputs[0], self.layout_of(inputs[0])
         pasted, counts = self._pasted(inputs, arguments)
         canvas = self._canvas(inputs, arguments)
         regions = self._regions(pasted, counts, canvas, arguments)
@@ -105,16 +108,6 @@ class MultiPaste(Operator):
             offset = (begins[:, k] * strides[:, -3:-1]).sum(axis=1)
             pieces.add(batch, sizes, strides, offset, target_offset=(targets[:, k] * pieces.targets[:, -3:-1]).sum(axis=1))
         return Planned([output], [pieces.step(self._kernel(first.dtype))])
-
-    def _layout(self, inputs: list[Batch]) -> str:
-        layout = input_layout(inputs[0], ("HWC", "FHWC"))
-        for k, batch in enumerate(inputs):
-            if input_layout(batch, ("HWC", "FHWC"), k) != layout:
-                raise ValueError(f"all inputs must be images, or all sequences; input 0 is {layout}, input {k} is not")
-            if batch.dtype != inputs[0].dtype or batch.dtype not in _TYPES:
-                got = f"{inputs[0].dtype.name} for input 0, {batch.dtype.name} for input {k}"
-                raise ValueError(f"all inputs must be of one type, and {_allowed()}; got {got}")
-        return layout
 
     def _pasted(self, inputs: list[Batch], arguments: Arguments) -> tuple[list[Batch], np.ndarray]:
         """The k-th image that each sample pastes, for all k (any image where it has fewer), and how many it pastes."""
@@ -216,6 +209,3 @@ class MultiPaste(Operator):
             raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
-
-def _allowed() -> str:
-    return "supported types are " + ", ".join(kind.name for kind in _TYPES)

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import Pieces, dense_strides
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 
 
 @register
@@ -23,6 +23,8 @@ class Paste(Operator):
         doc="""Pastes images on larger canvases: `ratio` times as wide and as high, filled with one colour.
 
         Layout HWC, element type UINT8.""",
+        accepts=(Input((DALIDataType.UINT8,), listed("HWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         args=(
             Arg("fill_value", "int_list", REQUIRED, "Colour of the canvas: one value, or one per channel; the low 8 bits count."),
@@ -52,9 +54,7 @@ class Paste(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, ("HWC",))
-        if source.dtype != DALIDataType.UINT8:
-            raise ValueError(f"paste works on UINT8 images, got {source.dtype.name}")
+        layout = self.layout_of(source)
         _refuse(source.shapes[:, 2] != len(self._colour), f"the images must have the {len(self._colour)} channels that `n_channels` says")
         ratio, least = arguments.scalars("ratio"), arguments.scalars("min_canvas_size")
         _refuse(~((ratio >= 1) & np.isfinite(ratio)), "`ratio` of less than 1 is not supported")

@@ -11,6 +11,7 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Code, Launch, LaunchPerSample
 from ...errors import SampleError, because
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, CHOSEN, Input, Output
 from ..base import (
     REQUIRED,
     Arg,
@@ -65,6 +66,8 @@ class NumbaFunction(Operator):
         With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
         for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
         CPU. On the host device the same kernel runs on the processor.""",
+        accepts=(Input(tuple(_TYPES), ranks=ANY_RANK),),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(1, MAX_ARRAYS),
         outputs=lambda constants: len(constants["out_types"]),
         devices=("cpu", "gpu"),
@@ -129,13 +132,11 @@ class NumbaFunction(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return list(self._out_types)
 
-    def _check_inputs(self, inputs: list[Batch]) -> None:
-        for k, (batch, dtype, ndim) in enumerate(zip(inputs, self._in_types, self._ins_ndim)):
-            if batch.dtype != dtype or batch.ndim != ndim:
-                raise ValueError(
-                    f"input {k} is declared as {dtype.name} with {ndim} dimensions (`in_types`, `ins_ndim`); "
-                    f"it is {batch.dtype.name} with {batch.ndim}"
-                )
+    def accepts(self) -> tuple[Input, ...]:
+        return tuple(
+            Input((dtype,), name="declared by `in_types` and `ins_ndim`", ranks=(ndim,))
+            for dtype, ndim in zip(self._in_types, self._ins_ndim)
+        )
 
     def _outputs(self, inputs: list[Batch], count: int) -> list[Batch]:
         if self._setup is None:
@@ -152,7 +153,6 @@ class NumbaFunction(Operator):
         return [Batch(shape, dtype) for shape, dtype in zip(shapes, self._out_types)]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
-        self._check_inputs(inputs)
         outputs = self._outputs(inputs, arguments.count)
         if iteration.stream is not None and self.spec.device == "gpu":
             return self._launched(inputs, outputs)

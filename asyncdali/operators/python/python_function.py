@@ -11,6 +11,7 @@ from ...batch import Batch, from_numpy_dtype
 from ...errors import SampleError, because
 from ...tensors.data import Converter, check_ranks, check_types
 from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output
 from ..arrays.copy import copied
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
 
@@ -174,6 +175,8 @@ class PythonFunction(_PythonOperator):
 
         On a GPU it gets CuPy arrays and returns arrays in GPU memory (CuPy's, DLPack objects, __cuda_array_interface__). CuPy's current
         stream is the pipeline's: what the function does there is ordered, and nobody waits. Its results are copied.""",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
@@ -194,6 +197,8 @@ class DLTensorPythonFunction(_PythonOperator):
         once per batch, with lists of capsules, unless `batch_processing=False`.
 
         On a GPU results must be complete on return, or made on CuPy's current stream, which is the pipeline's.""",
+        accepts=(ANYTHING,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),

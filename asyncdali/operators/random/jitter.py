@@ -6,9 +6,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType, DALIInterpType
+from ..accepts import Input, Output, listed
 from ..arrays.strided import like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, register
-from ..layouts import input_layout
 from .jitter_tables import JITTER_RECORD
 from .random import StreamOperator
 
@@ -28,6 +28,8 @@ class Jitter(StreamOperator):
         A pixel at (y, x) comes from (y + dy, x + dx), or from the nearest pixel of the image if that is outside. dy and dx are drawn from
         `nDegree` consecutive integers that begin at ``-(nDegree // 2)``. Layout HWC, UINT8 or FLOAT. All channels of a pixel have the same
         neighbour if all samples have one or three channels and UINT8 samples a multiple of four pixels.""",
+        accepts=(Input(_TYPES, listed("HWC"), "images"),),
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(
@@ -59,9 +61,7 @@ class Jitter(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        layout = input_layout(source, ("HWC",))
-        if source.dtype not in _TYPES:
-            raise ValueError(f"jitter works on {' and '.join(kind.name for kind in _TYPES)}; the input is {source.dtype.name}")
+        layout = self.layout_of(source)
         output = like(source, layout=layout)
         records, word = JITTER_RECORD.zeros(len(source)), JITTER_RECORD.word
         records[:, JITTER_RECORD.span("height", "channels")] = source.shapes

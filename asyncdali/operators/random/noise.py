@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, Schema, Spec, Step, register
 from .random import StreamOperator
 from .random_streams import StreamPosition
@@ -16,6 +17,7 @@ _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.UINT32, DALIDataType.INT32,
     DALIDataType.UINT64, DALIDataType.INT64, DALIDataType.FLOAT,
 )  # fmt: skip
+_DATA = (Input(_TYPES, ranks=ANY_RANK),)
 
 
 class Noise(StreamOperator):
@@ -39,8 +41,6 @@ class Noise(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype not in _TYPES:
-            raise ValueError(f"Data type {source.dtype.name} is not supported; supported are {', '.join(kind.name for kind in _TYPES)}")
         output = Batch(source.shapes, source.dtype, source.layout, device=source.device, source_info=source.source_info)
         return Planned([output], [self.step(source, output, iteration.position, arguments)])
 
@@ -59,6 +59,8 @@ class GaussianNoise(Noise):
         doc="""Adds normally distributed noise.
 
         Streams are DALI's for the same seed, bit for bit on glibc. Integers are rounded half away from zero and saturated.""",
+        accepts=_DATA,
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(
@@ -86,6 +88,8 @@ class ShotNoise(Noise):
         doc="""Shot noise: ``poisson(max(0, input / factor)) * factor``.
 
         As counted events do, each of which adds `factor`. Streams are DALI's for the same seed.""",
+        accepts=_DATA,
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(Arg("factor", "float", 12.0, "Size of one event: the larger it is, the more noise.", tensor=True),),
@@ -110,6 +114,8 @@ class SaltAndPepper(Noise):
         doc="""Replaces pixels at random by "salt" or "pepper".
 
         Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=_DATA,
+        gives=(Output(),),
         devices=("cpu", "gpu"),
         seeded=True,
         args=(

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from . import random_streams
 from .random_streams import StreamPosition
@@ -112,6 +113,8 @@ class Uniform(RandomOperator):
 
         The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.
         Integer types truncate the bounds of `range` and round the drawn number.""",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
         inputs=(0, 1),
         devices=("cpu", "gpu"),
         seeded=True,
@@ -169,6 +172,8 @@ class CoinFlip(RandomOperator):
         doc="""Random 0 and 1: 1 with the given probability.
 
         The optional input gives the shape of each sample. Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.INT32), CHOSEN, ""),),
         inputs=(0, 1),
         devices=("cpu", "gpu"),
         seeded=True,
@@ -197,6 +202,8 @@ class Normal(RandomOperator):
         doc="""Normally distributed random numbers (Box-Muller).
 
         The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.""",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
         inputs=(0, 1),
         devices=("cpu", "gpu"),
         seeded=True,

@@ -9,6 +9,7 @@ from asyncdali_workers import limits
 
 from ...compiled.memory import address_of
 from ...types import DALIDataType
+from ..accepts import ANYTHING, CHOSEN, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .random import SHAPE_ARGS, RandomOperator
 from .random_streams import StreamPosition
@@ -25,6 +26,8 @@ class Beta(RandomOperator):
 
         The optional input gives the shape of each sample. Streams are DALI's for the same seed, bit for bit on glibc.
         Element types FLOAT and FLOAT64.""",
+        accepts=(ANYTHING,),
+        gives=(Output(argument("dtype", DALIDataType.FLOAT), CHOSEN, ""),),
         inputs=(0, 1),
         seeded=True,
         args=(

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
+from ..accepts import ANY_RANK, ANYTHING, CHOSEN, ELEMENTS, LIKE, Input, Output
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .random import StreamOperator
 from .random_choice_tables import CHOICE
@@ -28,6 +29,8 @@ class Choice(StreamOperator):
         0..n - 1. Elements are picked independently, all equally likely unless `p` says otherwise. The shape of the result is `shape`, or
         that of the second input, or one element; its type is that of the first input.
         Streams are DALI's, bit for bit, for the same seed.""",
+        accepts=(Input(ELEMENTS, name="elements", ranks=ANY_RANK), ANYTHING),
+        gives=(Output(LIKE, CHOSEN, CHOSEN),),
         inputs=(1, 2),
         metadata_inputs=(1,),
         seeded=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...batch import Batch, storage_dtype
+from ...batch import Batch
 from ...compiled.memory import address_of
 from ...types import DALIDataType
+from ..accepts import ANY_TYPE, INTEGERS, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from . import random_streams
 from .random import StreamOperator
@@ -25,6 +26,8 @@ class RandomCropGenerator(StreamOperator):
         Input: shapes of images, (height, width) or with channels, integers.
         Outputs: anchor (y, x) and shape (height, width) of the window, INT32.
         Windows are DALI's for the same seed.""",
+        accepts=(Input(INTEGERS, name="shapes of images", ranks=(1,)),),
+        gives=(Output(DALIDataType.INT32, 1, ""),),
         outputs=2,
         seeded=True,
         args=(
@@ -61,6 +64,8 @@ class RoiRandomCrop(StreamOperator):
 
         A window larger than the region contains it, a smaller one lies in it. Where the input's shape is known (from the optional input,
         or `in_shape`), the window stays within it. Output: INT64, one number per axis. Streams are DALI's for the same seed.""",
+        accepts=(Input(ANY_TYPE, ranks=at_least(1)),),
+        gives=(Output(DALIDataType.INT64, 1, ""),),
         inputs=(0, 1),
         metadata_inputs=(0,),
         seeded=True,
@@ -126,11 +131,9 @@ def _sizes(batch: Batch) -> np.ndarray:
     """(height, width) of a batch of image shapes, which may have channels behind; int64[samples, 2]."""
     extents = batch.shapes.prod(axis=1)
     wrong = (extents < 2) | (extents > 3)
-    if batch.ndim != 1 or wrong.any():
+    if wrong.any():
         i = int(np.argmax(wrong))
         raise SampleError(i, f"expected shapes of images, (height, width) or with channels behind, got a sample of shape {batch.shapes[i]}")
-    if storage_dtype(batch.dtype).kind not in "iu":
-        raise ValueError(f"expected shapes of images as integers, got {batch.dtype.name}")
     if batch.values is not None:
         return batch.values[:, :2].astype(np.int64)
     return np.array([batch.sample(i)[:2] for i in range(len(batch))], np.int64).reshape(-1, 2)

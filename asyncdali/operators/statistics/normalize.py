@@ -12,6 +12,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, Input, Output, argument
 from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
     Arg,
@@ -111,6 +112,8 @@ class Normalize(Operator):
         Mean and standard deviation are computed over `axes` (by default all), unless given: as numbers, or as tensors of the input's rank
         with an extent of 1 along the reduced axes (which then need not be named). With `batch` they are those of the whole batch. Where the
         deviation is 0, so is the quotient. Integers are rounded and saturated.""",
+        accepts=(Input(_INPUTS, ranks=ANY_RANK),),
+        gives=(Output(type=argument("dtype")),),
         devices=("cpu", "gpu"),
         args=(
             Arg("axes", "int_list", None, "The axes over which to compute; negative ones count from the back."),
@@ -169,7 +172,6 @@ class Normalize(Operator):
         if not self.spec.constant("batch") or not len(inputs[0]) or self._on_gpu:
             return None
         source, axes = inputs[0], self._axes(inputs[0], arguments)
-        self._check(source)
         shapes = self._agreed_shapes(source, axes)
         elements = int(source.shapes[:, axes].prod(axis=1).sum())
         if "mean" in self.spec.constants:
@@ -205,7 +207,6 @@ class Normalize(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        self._check(source)
         axes = self._axes(source, arguments)
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
         steps: list[Step] = []
@@ -222,10 +223,6 @@ class Normalize(Operator):
             factor = self._computed_factor(source, axes, mean, steps)
         steps.append(self._apply(source, output, axes, mean, factor))
         return Planned([output], steps)
-
-    def _check(self, source: Batch) -> None:
-        if source.dtype not in _INPUTS:
-            raise ValueError(f"an input of type {source.dtype.name} is not supported; integers and FLOAT are")
 
     def _axes(self, source: Batch, arguments: Arguments) -> list[int]:
         """The reduced axes, in order."""

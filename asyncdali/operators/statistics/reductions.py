@@ -8,6 +8,7 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
+from ..accepts import ANY_RANK, CHOSEN, LIKE, Input, Output
 from ..arrays.strided import dense_strides, named_axes, normal_axes
 from ..base import (
     Arg,
@@ -29,6 +30,7 @@ from .reduction_tables import FINISHES, MAX_AXES
 _UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
 _SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)
 _TYPES = (*_UNSIGNED, *_SIGNED, DALIDataType.FLOAT)
+_INPUTS = (Input(_TYPES, ranks=range(MAX_AXES + 1)), Input((DALIDataType.FLOAT,), name="means", ranks=ANY_RANK))
 
 AXES_ARGS = (
     Arg("axes", "int_list", None, "The axes that go; negative ones count from the back. By default all."),
@@ -106,10 +108,6 @@ class _Reduction(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        if source.dtype not in _TYPES:
-            raise ValueError(f"an input of type {source.dtype.name} is not supported; integers and FLOAT are")
-        if source.ndim > MAX_AXES:
-            raise ValueError(f"the input has {source.ndim} dimensions; at most {MAX_AXES} are supported")
         target = self._output_type(source.dtype)
         axes = reduced_axes(self.spec, source)
         kept = [axis for axis in range(source.ndim) if axis not in axes]
@@ -159,7 +157,11 @@ class _WithType(_Reduction):
 
 
 def _schema(name: str, doc: str, *more: Arg, inputs: int = 1) -> Schema:
-    return Schema(name=f"reductions.{name}", doc=doc, inputs=(inputs, inputs), devices=("cpu", "gpu"), args=(*AXES_ARGS, *more))
+    output = Output(LIKE if name in ("max", "min") else CHOSEN, CHOSEN, CHOSEN)
+    return Schema(
+        name=f"reductions.{name}", doc=doc, accepts=_INPUTS, gives=(output,), inputs=(inputs, inputs), devices=("cpu", "gpu"),
+        args=(*AXES_ARGS, *more),
+    )  # fmt: skip
 
 
 @register
@@ -235,8 +237,6 @@ class _Deviation(_Reduction):
 
     def _means(self, inputs: list[Batch], kept: np.ndarray) -> tuple[Any, Any]:
         means = inputs[1]
-        if means.dtype != DALIDataType.FLOAT:
-            raise ValueError(f"the means (input 1) must be FLOAT, got {means.dtype.name}")
         count, wanted = means.shapes.prod(axis=1), kept.prod(axis=1)
         wrong = (count != wanted) & (count != 1)
         if wrong.any():

@@ -13,6 +13,10 @@ class Dilate:
     """Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+
+    - Input 0 (images): types: UINT8, UINT16, FLOAT; layouts: HWC, HW, CHW, FHWC, FCHW, FHW
+    - Output 0: type, dimensions and layout as input 0
+    - Arguments that may be per frame: `anchor`, `mask_size`
     """
 
     def __init__(self, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -24,6 +28,10 @@ class Erode:
     """Makes bright regions smaller: every pixel becomes the least one under a rectangular mask.
 
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+
+    - Input 0 (images): types: UINT8, UINT16, FLOAT; layouts: HWC, HW, CHW, FHWC, FCHW, FHW
+    - Output 0: type, dimensions and layout as input 0
+    - Arguments that may be per frame: `anchor`, `mask_size`
     """
 
     def __init__(self, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -36,6 +44,10 @@ class MedianBlur:
 
     Border pixels are repeated outside of the image. Of an even number of pixels, the upper of the middle two is taken.
     Layouts HWC, HW, CHW, FHWC, FCHW, FHW with at most 4 channels; UINT8, UINT16 or FLOAT. The output is like the input.
+
+    - Input 0 (images): types: UINT8, UINT16, FLOAT; layouts: HWC, HW, CHW, FHWC, FCHW, FHW
+    - Output 0: type, dimensions and layout as input 0
+    - Arguments that may be per frame: `window_size`
     """
 
     def __init__(self, *, window_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -52,6 +64,9 @@ class NumbaFunction:
     With ``device="gpu"`` `run_fn` is a kernel for ``numba.cuda`` (``cuda.grid(3)`` and so on; with or without ``cuda.jit``), launched
     for each sample over `blocks` of `threads_per_block`, on the pipeline's stream; nobody waits. `setup_fn` stays a function for the
     CPU. On the host device the same kernel runs on the processor.
+
+    - Input 0 and further ones (data): types: BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FLOAT, FLOAT64
+    - Output 0 and further ones: type: by the arguments; dimensions: by the arguments; layout: by the arguments
     """
 
     def __init__(self, run_fn: Any, out_types: DALIDataType | Sequence[DALIDataType], in_types: DALIDataType | Sequence[DALIDataType], outs_ndim: int | Sequence[int], ins_ndim: int | Sequence[int], setup_fn: Any | None = ..., device: str | None = ..., batch_processing: bool | None = ..., blocks: int | Sequence[int] | None = ..., threads_per_block: int | Sequence[int] | None = ..., *, name: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -65,6 +80,11 @@ class Remap:
     Inputs: images (HWC, FHWC; UINT8, UINT16, INT16 or FLOAT), maps of columns and of rows (FLOAT; HW, HWC with one channel, or with
     frames in front; as high and wide as the image). A map without frames, or with one, is for all frames. What is outside of the image
     is 0.
+
+    - Input 0 (images): types: UINT8, UINT16, INT16, FLOAT; layouts: HWC, FHWC
+    - Input 1 (mapx): types: FLOAT; layouts: HW, HWC, FHW, FHWC
+    - Input 2 (mapy): types: FLOAT; layouts: HW, HWC, FHW, FHWC
+    - Output 0: type, dimensions and layout as input 0
     """
 
     def __init__(self, *, interp: DALIInterpType | None = ..., pixel_origin: str | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -76,6 +96,10 @@ class Resize:
     """Resizes images, as `resize`: with the same arguments it gives the same images.
 
     In DALI another library does this one on a GPU.
+
+    - Input 0 (images): types: UINT8, INT16, UINT16, FLOAT; layouts: HWC, FHWC, CHW, FCHW, CFHW, DHWC, FDHWC, CDHW, FCDHW, CFDHW
+    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 1 and further ones: type: INT32; dimensions: 1; layout: none
     """
 
     def __init__(self, *, antialias: bool | None = ..., dtype: DALIDataType | None = ..., image_type: DALIImageType | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | Sequence[float] | DataNode | None = ..., save_attrs: bool | None = ..., size: float | Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...
@@ -89,6 +113,11 @@ class WarpPerspective:
     The transform, three rows of three numbers (x, y, 1), is `matrix` or the second input, FLOAT [3, 3], which may be per frame. It maps
     positions in the output to positions in the input, or with ``inverse_map=False`` the other way round.
     Layouts: HW, HWC, FHWC, CHW, FCHW, up to 4 channels; types: UINT8, UINT16, INT16, FLOAT.
+
+    - Input 0 (images): types: UINT8, UINT16, INT16, FLOAT; layouts: HW, HWC, FHWC, CHW, FCHW
+    - Input 1 (transforms): types: FLOAT; dimensions: 2 or 3
+    - Output 0: type: as input 0; dimensions: by the arguments; layout: by the arguments
+    - Arguments that may be per frame: `matrix`, `size`
     """
 
     def __init__(self, *, border_mode: str | None = ..., fill_value: float | Sequence[float] | None = ..., interp_type: DALIInterpType | None = ..., inverse_map: bool | None = ..., matrix: float | Sequence[float] | DataNode | None = ..., pixel_origin: str | None = ..., size: float | Sequence[float] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> None: ...

@@ -1,0 +1,123 @@
+"""Runs the tests marked slow in pieces that end: each piece is a pytest process with a time limit.
+
+    python .ci/pieces.py [--limit SECONDS] [--size TESTS] [PATH...]
+
+A piece holds up to TESTS tests of one file. A summary ends the run. The exit status is 1 if a test failed, a piece ran out of time or did
+not run all of its tests, a file could not be collected, or there was nothing to run. A test that skips itself counts as run, but a
+piece in which every test is skipped ran no test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as tree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+
+@dataclass
+class Outcome:
+    """What a piece came to; `wrong` says why it failed, "" if it did not."""
+
+    name: str
+    tests: int
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    wrong: str = ""
+
+    def line(self) -> str:
+        return f"{self.seconds:8.1f} s  {self.tests:5} tests  {self.failed:4} failed  {self.skipped:4} skipped  {self.name}  {self.wrong}"
+
+
+def collected(paths: list[str]) -> list[str]:
+    """Node ids of the slow tests; SystemExit if a file cannot be collected."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "slow", "--collect-only", *paths]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in (0, 5):  # 5: no tests
+        print(done.stdout)
+        raise SystemExit(f"collecting ended with status {done.returncode}")
+    return [line for line in done.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", "SKIPPED"))]
+
+
+def pieces(tests: list[str], size: int) -> Iterator[tuple[str, list[str]]]:
+    """(name, node ids) of the pieces."""
+    for file, group in groupby(tests, lambda test: test.partition("::")[0]):
+        own = list(group)
+        parts = [own[k : k + size] for k in range(0, len(own), size)]
+        for k, part in enumerate(parts):
+            yield (f"{file} {k + 1}/{len(parts)}" if len(parts) > 1 else file), part
+
+
+def run(name: str, tests: list[str], limit: float) -> Outcome:
+    """Run one piece; its whole process group is killed when the time is over."""
+    outcome, began = Outcome(name, len(tests)), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "slow", f"--junitxml={report}", *tests]
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            outcome.wrong = f"did not end in {limit:.0f} s"
+            status = -1
+        finally:
+            _end(process)
+        outcome.seconds = time.monotonic() - began
+        if outcome.wrong:
+            return outcome
+        if not report.exists():
+            outcome.wrong = f"ended with status {status} and no report"
+            return outcome
+        suites = list(tree.parse(report).getroot().iter("testsuite"))
+        ran, outcome.skipped = (sum(int(suite.get(key, "0")) for suite in suites) for key in ("tests", "skipped"))
+        outcome.failed = sum(int(suite.get(key, "0")) for suite in suites for key in ("failures", "errors"))
+    if outcome.failed or status:
+        outcome.wrong = f"failed (status {status})"
+    elif ran < len(tests):
+        outcome.wrong = f"ran {ran} of {len(tests)} tests"
+    elif outcome.skipped == ran:
+        outcome.wrong = "ran no test: all are skipped"
+    return outcome
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def main(arguments: list[str]) -> int:
+    """See the module docstring."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for each piece")
+    parser.add_argument("--size", type=int, default=120, help="most tests of a piece")
+    parser.add_argument("paths", nargs="*", default=["tests"])
+    chosen = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores SIGINT, and some tests send it
+    tests = collected(chosen.paths)
+    outcomes = []
+    for name, own in pieces(tests, chosen.size):
+        print(f"\n== {name}: {len(own)} tests", flush=True)
+        outcomes.append(run(name, own, chosen.limit))
+        print(outcomes[-1].line(), flush=True)
+    wrong = [outcome for outcome in outcomes if outcome.wrong]
+    print("\n== summary")
+    for outcome in outcomes:
+        print(outcome.line())
+    print(f"{len(tests)} slow tests in {len(outcomes)} pieces; {len(wrong)} pieces failed")
+    return 1 if wrong or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

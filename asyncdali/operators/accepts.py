@@ -1,0 +1,312 @@
+"""What an operator accepts as inputs and what its outputs are: declarations that the runtime checks, the docs show and a test proves.
+
+A schema declares an :class:`Input` for each input and an :class:`Output` for each output; the last one stands for all further ones::
+
+    accepts=(Input((UINT8, FLOAT), listed("HWC", "FHWC"), "images"),),
+    gives=(Output(type=argument("dtype")),),
+
+Before an operator prepares or plans an iteration, the runtime compares element types, numbers of dimensions (ranks) and layouts of its
+inputs with those that the operator accepted last. Only where they differ is the declaration asked (:func:`check_inputs`). What is not
+declared is refused.
+
+An operator without letters to look for accepts any layout (:data:`ANY_LAYOUT`). All others refuse layouts in which a letter occurs twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import InputError, SampleError
+from ..types import DALIDataType
+from ..types.conversions import STORAGE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..batch import Batch
+    from .base import Spec
+
+UNSIGNED = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64)
+SIGNED = (DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64)
+INTEGERS = (*UNSIGNED, *SIGNED)
+FLOATS = (DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64)
+NUMBERS = (*INTEGERS, *FLOATS)
+NUMBERS_AND_BOOL = (*NUMBERS, DALIDataType.BOOL)
+ELEMENTS = tuple(STORAGE)
+"""Types whose elements have a size: numbers, BOOL and enumerations."""
+ANY_TYPE = tuple(DALIDataType)
+"""For operators that do not touch elements."""
+
+_MANY = 64
+"""More dimensions than a sample has."""
+ANY_RANK = range(_MANY)
+
+
+def at_least(rank: int) -> range:
+    """Numbers of dimensions from `rank` on."""
+    return range(rank, _MANY)
+
+
+def _ranks_text(ranks: Sequence[int]) -> str:
+    if len(ranks) > 1 and ranks[-1] == _MANY - 1:
+        return "any" if ranks[0] == 0 else f"{ranks[0]} or more"
+    return " or ".join(map(str, ranks)) if len(ranks) < 3 else f"{ranks[0]} to {ranks[-1]}"
+
+
+_SETS = {
+    ELEMENTS: "numbers, BOOL, enumerations", ANY_TYPE: "any", NUMBERS: "numbers", NUMBERS_AND_BOOL: "numbers, BOOL", INTEGERS: "integers",
+}  # fmt: skip
+
+
+def _types_text(types: tuple[DALIDataType, ...], spelled_out: bool = False) -> str:
+    short = None if spelled_out else _SETS.get(types)
+    return ", ".join(kind.name for kind in types) if short is None else short
+
+
+class Layouts(NamedTuple):
+    """Layouts that an input may have.
+
+    text      for docs and errors
+    test      whether a layout is one of them
+    assumed   the layout that data of so many dimensions are taken to have where they have none ("": it does not matter; None: refused)
+    """
+
+    text: str
+    test: Callable[[str], bool]
+    assumed: Callable[[int], str | None] = lambda rank: ""
+
+
+def listed(*names: str) -> Layouts:
+    """One of `names`. Data without a layout are taken to have the first one of their number of dimensions."""
+    by_rank: dict[int, str] = {}
+    for name in names:
+        by_rank.setdefault(len(name), name)
+    return Layouts(", ".join(names), frozenset(names).__contains__, by_rank.get)
+
+
+def matching(text: str, test: Callable[[str], bool], assumed: Callable[[int], str | None] = lambda rank: "") -> Layouts:
+    """Layouts of different letters for which `test` holds; `text` describes them."""
+    return Layouts(text, lambda layout: not repeated_letter(layout) and test(layout), assumed)
+
+
+ANY_LAYOUT = Layouts("any", lambda layout: True)
+SEQUENCES = matching("F first", lambda layout: layout[0] == "F")
+"""Without a layout the first axis counts frames."""
+
+
+def repeated_letter(layout: str) -> str:
+    """The first letter that occurs twice, "" if there is none. An asterisk is an axis without a name, no letter."""
+    return next((letter for k, letter in enumerate(layout) if letter != "*" and letter in layout[:k]), "")
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an operator accepts as one of its inputs.
+
+    types     element types
+    layouts   see :func:`listed` and :func:`matching`
+    name      what errors and docs call the input
+    ranks     numbers of dimensions; None: those of listed layouts
+    like      in what it must equal the first input: of "type", "rank" and "shape"
+    """
+
+    types: tuple[DALIDataType, ...]
+    layouts: Layouts = ANY_LAYOUT
+    name: str = "data"
+    ranks: Sequence[int] | None = None
+    like: tuple[str, ...] = ()
+
+    def layout(self, batch: Batch) -> str:
+        """The layout of an accepted batch, or the one that it is taken to have."""
+        return batch.layout or self.layouts.assumed(batch.ndim) or ""
+
+    def refusal(self, position: int, batch: Batch, first: Batch) -> str:
+        """Why `batch` is not accepted at `position`; "" if it is. `first` is the first input."""
+        own = self._type(position, batch) or self._rank(position, batch) or self._layout(position, batch)
+        return own or self._like(position, batch, first)
+
+    def _type(self, position: int, batch: Batch) -> str:
+        if batch.dtype in self.types:
+            return ""
+        allowed = _types_text(self.types, spelled_out=True)
+        return f"Unsupported input type {batch.dtype.name} (input {position}, {self.name}); supported types are: {allowed}."
+
+    def _rank(self, position: int, batch: Batch) -> str:
+        if self.ranks is None or batch.ndim in self.ranks:
+            return ""
+        allowed = _ranks_text(self.ranks)
+        layout = f' (layout "{batch.layout}")' if batch.layout else ""
+        return f"Input {position} ({self.name}) has {batch.ndim} dimensions{layout}; supported are: {allowed}."
+
+    def _layout(self, position: int, batch: Batch) -> str:
+        layouts = self.layouts
+        if batch.layout:
+            if layouts.test(batch.layout):
+                return ""
+            given = f'The layout "{batch.layout}"'
+            twice = repeated_letter(batch.layout)
+            given += f", in which the letter {twice} occurs twice," if twice else ""
+        else:
+            if layouts.assumed(batch.ndim) is not None:
+                return ""
+            given = f"The number of dimensions {batch.ndim}"
+        return (
+            f"{given} does not match any of the allowed layouts for input {position} ({self.name}). Valid layouts are: {layouts.text}. "
+            "`fn.reshape` with `layout` gives data another one."
+        )
+
+    def _like(self, position: int, batch: Batch, first: Batch) -> str:
+        for what, own, wanted in (("type", batch.dtype.name, first.dtype.name), ("rank", batch.ndim, first.ndim)):
+            if own != wanted and (what in self.like or (what == "rank" and "shape" in self.like)):
+                called = {"type": "type", "rank": "number of dimensions"}[what]
+                return f"All inputs must have the same {called}. Input 0 has {wanted}, input {position} ({self.name}) has {own}."
+        return ""
+
+    def describe(self) -> str:
+        """For the docs: types; ranks; layouts; relation."""
+        parts = [f"types: {_types_text(self.types)}"]
+        if self.ranks is not None and self.ranks is not ANY_RANK:
+            parts.append(f"dimensions: {_ranks_text(self.ranks)}")
+        if self.layouts is not ANY_LAYOUT:
+            parts.append(f"layouts: {self.layouts.text}")
+        if self.like:
+            parts.append(f"same {' and '.join(self.like)} as input 0")
+        return "; ".join(parts)
+
+
+ANYTHING = Input(ANY_TYPE, ranks=ANY_RANK)
+"""For operators that look at metadata only, or hand samples on."""
+DATA = Input(ELEMENTS, ranks=ANY_RANK)
+"""For operators that move elements, whatever they are."""
+
+
+# --- outputs
+
+
+class Rule(NamedTuple):
+    """How a property of an output follows from inputs and arguments.
+
+    text    for the docs
+    value   ``value(what, spec, inputs, layouts)`` gives it; `what` is "type", "rank" or "layout", `layouts` those that the inputs are taken
+            to have. None: it can be told only when running
+    """
+
+    text: str
+    value: Callable[[str, Spec, Sequence[Batch], Sequence[str]], Any] | None
+
+
+def of_input(position: int) -> Rule:
+    """That of an input."""
+
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+        return {"type": inputs[position].dtype, "rank": inputs[position].ndim, "layout": layouts[position]}[what]
+
+    return Rule(f"as input {position}", value)
+
+
+LIKE = of_input(0)
+CHOSEN = Rule("by the arguments", None)
+
+
+def argument(name: str, otherwise: Any = LIKE) -> Rule:
+    """The value of the argument `name`, where that is not given (None or "") `otherwise`, a value or a rule."""
+
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+        given = spec.constant(name)
+        if given is not None and given != "":
+            return given
+        return otherwise.value(what, spec, inputs, layouts) if isinstance(otherwise, Rule) and otherwise.value else otherwise
+
+    default = otherwise.text if isinstance(otherwise, Rule) else _value_text(otherwise)
+    return Rule(f"`{name}`, default {default}", value)
+
+
+def _shifted(text: str, by: int) -> Rule:
+    def value(what: str, spec: Spec, inputs: Sequence[Batch], layouts: Sequence[str]) -> Any:
+        return inputs[0].ndim + by if what == "rank" else layouts[0][1:]
+
+    return Rule(text, value)
+
+
+ONE_LESS = _shifted("as input 0 without its first axis", -1)
+ONE_MORE = _shifted("one more than input 0", 1)
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, Rule):
+        return value.text
+    if isinstance(value, DALIDataType):
+        return value.name
+    return "none" if value == "" else str(value)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What an output of an operator is: values, or a :class:`Rule`. By default as the first input."""
+
+    type: DALIDataType | Rule = LIKE
+    rank: int | Rule = LIKE
+    layout: str | Rule = LIKE
+
+    def expected(self, spec: Spec, inputs: Sequence[Batch], accepts: Sequence[Input]) -> dict[str, Any]:
+        """The properties ("type", "rank", "layout") that follow from the declaration; those that do not are left out."""
+        layouts = [declared(accepts, k).layout(batch) for k, batch in enumerate(inputs)]
+        found = {}
+        for what, rule in (("type", self.type), ("rank", self.rank), ("layout", self.layout)):
+            if not isinstance(rule, Rule):
+                found[what] = rule
+            elif rule.value is not None:
+                value = rule.value(what, spec, inputs, layouts)
+                if not isinstance(value, Rule):
+                    found[what] = value
+        return found
+
+    def describe(self) -> str:
+        """For the docs."""
+        if self == Output():
+            return "type, dimensions and layout as input 0"
+        return f"type: {_value_text(self.type)}; dimensions: {_value_text(self.rank)}; layout: {_value_text(self.layout)}"
+
+
+def declared(declarations: Sequence[Any], position: int) -> Any:
+    """The declaration of an input or output: the last one is that of all further ones."""
+    return declarations[min(position, len(declarations) - 1)]
+
+
+# --- checks
+
+
+def check_inputs(operator: str, accepts: Sequence[Input], inputs: Sequence[Batch]) -> None:
+    """InputError unless types, ranks and layouts of `inputs` are those that `accepts` declares."""
+    for position, batch in enumerate(inputs):
+        if accepts:
+            refusal = declared(accepts, position).refusal(position, batch, inputs[0])
+        else:
+            refusal = f"The operator {operator} does not declare what it accepts, so it accepts nothing (`Schema.accepts`)."
+        if refusal:
+            error = InputError(refusal)
+            error.operator, error.input = operator, position
+            raise error
+
+
+def check_counts(inputs: Sequence[Batch], count: int) -> None:
+    """InputError unless all inputs have `count` samples."""
+    for position, batch in enumerate(inputs):
+        if len(batch.shapes) != count:
+            text = f"Input 0 has {count}, input {position} {len(batch.shapes)}."
+            error = InputError(f"All inputs must have the same number of samples. {text}")
+            error.input = position
+            raise error
+
+
+def check_shapes(inputs: Sequence[Batch]) -> None:
+    """SampleError unless the samples of all inputs have the shapes of those of the first."""
+    first = inputs[0].shapes
+    for position, batch in enumerate(inputs):
+        wrong: np.ndarray = (batch.shapes != first).any(axis=1)
+        if wrong.any():
+            i = int(wrong.argmax())
+            shapes = [tuple(shapes[i].tolist()) for shapes in (first, batch.shapes)]
+            raise SampleError(i, f"All inputs must have the same shape. Input 0 has {shapes[0]}, input {position} {shapes[1]}.")

@@ -1,0 +1,48 @@
+""".ci/pieces.py: slow tests in pieces that end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PIECES = Path(__file__).resolve().parent.parent.parent / ".ci" / "pieces.py"
+HEAD = "import pytest, time\npytestmark = pytest.mark.slow\n"
+
+
+def nightly(folder, limit=20, **files):
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(HEAD + text)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: long\n")
+    command = [sys.executable, str(PIECES), "--limit", str(limit), "--size", "2", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
+    return done.returncode, done.stdout.rpartition("== summary")[2]
+
+
+def test_all_pieces_pass(tmp_path):
+    status, summary = nightly(tmp_path, good="@pytest.mark.parametrize('k', range(3))\ndef test_it(k): assert k < 3\n")
+    assert status == 0 and "3 slow tests in 2 pieces; 0 pieces failed" in summary and "test_good.py 2/2" in summary
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def test_it(): assert False\n", "failed (status 1)"),
+        ("def test_it(): pytest.skip('never')\n", "ran no test"),
+        ("def test_it(): __import__('os')._exit(0)\n", "no report"),
+    ],
+)
+def test_a_piece_that_is_wrong(tmp_path, text, said):
+    status, summary = nightly(tmp_path, good="def test_it(): pass\n", wrong=text)
+    assert status == 1 and said in summary and "2 slow tests in 2 pieces; 1 pieces failed" in summary
+
+
+def test_a_piece_that_does_not_end(tmp_path):
+    status, summary = nightly(tmp_path, 6, endless="def test_it():\n    while True: time.sleep(1)\n")
+    assert status == 1 and "did not end in 6 s" in summary
+
+
+def test_nothing_to_run_is_a_failure(tmp_path):
+    assert nightly(tmp_path)[0] == 1
