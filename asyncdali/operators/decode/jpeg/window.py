@@ -72,7 +72,7 @@ from .fields import (  # fmt: skip
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
 from .kept import bytes_of_coefficients, place_coefficients
-from .markers import read_frame
+from .markers import quantisation_factor, read_frame
 from .segments import begin_segment, past_scan, segment_is_over
 from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
 from .work_area import (  # fmt: skip
@@ -203,7 +203,7 @@ def _set_factors(work, known):
         for at in range(64):
             place = factors + np.int64(load_u16(known + 2 * at))
             for copy in range(GROUP_BLOCKS):
-                store_u16(place + 16 * copy, np.uint16(load_u8(source + at)))
+                store_u16(place + 16 * copy, np.uint16(quantisation_factor(source, at)))
 
 
 @inlined
