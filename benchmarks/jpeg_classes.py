@@ -61,7 +61,7 @@ def classes(paths: list[str]) -> dict[str, list[bytes]]:
 class _Decoder:
     """Decodes files whole or in windows, by our own decoder (and what it hands over to) or by libjpeg-turbo alone."""
 
-    def __init__(self, own: bool):
+    def __init__(self, own: bool, index: int = 0):
         from asyncdali.operators.decode import jpeg_kernels, jpeg_library
 
         self._kernels = jpeg_kernels
@@ -69,7 +69,8 @@ class _Decoder:
         assert table is not None
         self._table = table
         self._own = jpeg_library.own_decoder(table) if own else 0
-        self.counts = np.zeros(2, np.int64)
+        self._index = index
+        self.counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
 
     def prepare(self, files: list[bytes], windows: list[tuple[float, float, float, float]] | None) -> Callable[[], None]:
         """What decodes the files once: the windows (as fractions x, y, w, h), or whole."""
@@ -97,7 +98,7 @@ class _Decoder:
         context = kernels.context_of(
             self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.geometry.ctypes.data, targets.ctypes.data,
             turned=turned, own=self._own,
-            own_scans=progressive.decode_scans.address, own_room=room, counts=self.counts.ctypes.data,
+            own_scans=progressive.decode_scans.address, own_room=room, counts=self.counts.ctypes.data, index=self._index,
         )  # fmt: skip
         keep = (datas, sizes, addresses, found, outputs, targets, scratch, text)
 

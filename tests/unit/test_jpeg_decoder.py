@@ -157,9 +157,9 @@ def handed_over() -> dict[str, bytes]:
         "CMYK": jpeg_blocks(20, 20, [(1, 1)] * 4, adobe=2),
         "RGB by Adobe": jpeg_blocks(20, 20, [(1, 1)] * 3, adobe=0), "RGB by names": jpeg_blocks(20, 20, [(1, 1)] * 3, ids="RGB"),
         "4:1:1": jpeg_blocks(40, 20, [(4, 1), (1, 1), (1, 1)]), "odd sampling": jpeg_blocks(40, 20, [(2, 2), (2, 1), (1, 1)]),
-        "cut table": data.replace(b"\xff\xdb\0\x43\0", b"\xff\xdb\0\x43\x10", 1), "four columns": jpeg_blocks(4, 20, SAMPLINGS["420"]), "no end": data[:-2], "cut": data[: scan + 200],
+        "four columns": jpeg_blocks(4, 20, SAMPLINGS["420"]), "no end": data[:-2], "cut": data[: scan + 200],
         "not a marker": data[: scan + 100] + b"\xff\xd0" + data[scan + 100 :], "stray bytes": data[:2] + b"\0" + data[2:],
-        "DNL": with_segment(data, 0xDC, struct.pack(">H", 40)),
+        "cut table": data.replace(b"\xff\xdb\0\x43\0", b"\xff\xdb\0\x43\x10", 1), "DNL": with_segment(data, 0xDC, struct.pack(">H", 40)),
     }  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def counts(**arguments) -> list[int]:
         pipe.run()
         found = pipe.statistics().since(before).operator("decode").counted
     assert [name for name, _ in found] == list(jpeg_kernels.COUNT_NAMES)
-    return [number for _, number in found]
+    return [number for _, number in found[:2]]
 
 
 def test_statistics_count_both_decoders(monkeypatch):

@@ -98,12 +98,13 @@ class ImageDecoder(Operator):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from . import jpeg_kernels
-        from .jpeg_library import function_table, own_decoder
+        from .jpeg_library import function_table, own_decoder, positions
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
         self._own = own_decoder(self._table)
+        self._index = positions() if self._own else 0
         self._scans = 0
         self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
@@ -240,6 +241,7 @@ class ImageDecoder(Operator):
             self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
             color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
             own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
+            index=self._index,
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD
