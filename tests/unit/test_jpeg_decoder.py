@@ -16,6 +16,7 @@ from helpers.operators import run_operator
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.operators.decode import jpeg_kernels, jpeg_library
+from asyncdali.operators.decode.jpeg import progressive, window
 
 SAMPLINGS = {"444": [(1, 1)] * 3, "422": [(2, 1), (1, 1), (1, 1)], "420": [(2, 2), (1, 1), (1, 1)], "440": [(1, 2), (1, 1), (1, 1)],
              "grey": [(1, 1)]}  # fmt: skip
@@ -193,6 +194,8 @@ def test_too_little_room_is_handed_over(decoders):
 def counts(**arguments) -> list[int]:
     """How many of one batch each decoder decoded, by the statistics of a pipeline."""
 
+    for kernel in (window.decode_window, progressive.decode_scans):
+        kernel.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
     encoded = (baseline(), handed_over()["4:1:1"], encode(picture(30, 30), "JPEG", progressive=True), with_orientation(baseline(), 6))
     files = [np.frombuffer(data, np.uint8) for data in encoded]
 

@@ -13,7 +13,7 @@ from test_jpeg_decoder import SAMPLINGS, windows
 
 from asyncdali import fn, pipeline_def
 from asyncdali.operators.decode import jpeg_kernels, jpeg_library
-from asyncdali.operators.decode.jpeg import positions
+from asyncdali.operators.decode.jpeg import positions, window
 
 _HEAD = [offset // 8 for offset in (positions.CAPACITY, positions.USED)]
 
@@ -158,6 +158,7 @@ def test_threads_that_read_the_same_files(fresh):
 
 def counted(epochs: int) -> list[int]:
     """The counts of both decoders and of known positions, of as many epochs of one file."""
+    window.decode_window.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
     files = [np.frombuffer(photograph(seed=7), np.uint8)] * 3
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=5)

@@ -130,13 +130,19 @@ def described() -> str:
     return f"asyncdali's own decoder, libjpeg-turbo for the files that it hands over (`statistics()` counts both); {index}"
 
 
-def own_decoder(table: np.ndarray | None) -> int:
-    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`)."""
-    if switched_off() or table is None or not _equal_to_turbo(address_of(table)):
+def own_decoder(table: np.ndarray | None, wait: bool = True) -> int | None:
+    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`).
+
+    Unless it shall `wait`, None while another process compiles the decoder (with an empty kernel cache).
+    """
+    if switched_off() or table is None:
         return 0
+    from ...compiled.later import address_or_later
     from .jpeg import window
 
-    return window.decode_window.address
+    if not wait and not address_or_later(window.decode_window):
+        return None
+    return window.decode_window.address if _equal_to_turbo(address_of(table)) else 0
 
 
 def positions() -> int:

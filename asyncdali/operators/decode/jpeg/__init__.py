@@ -11,6 +11,7 @@ colour.py    samples to pixels: fancy upsampling and colour conversion, 32 pixel
 vectors.py   the vector instructions that both are written in
 window.py    one window of one picture, from file to pixels
 progressive.py  the scans of progressive files, whose coefficients lie in memory of their own (kept.py)
+positions.py  block positions that later epochs begin at
 segments.py  entropy-coded segments between restart markers
 work_area.py, fields.py  what lies where in memory
 """
