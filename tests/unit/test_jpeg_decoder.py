@@ -260,7 +260,7 @@ def test_other_processors(processor, tmp_path):
 import sys
 sys.path[:0] = [{here!r}, {os.path.dirname(here)!r}]
 import numpy as np
-from asyncdali.operators.decode.jpeg import vectors
+from asyncdali.compiled import vectors
 if {processor!r} == "no x86":
     vectors.native_bits = lambda: 0
 assert vectors.native_bits() == {{"no x86": 0, "sse2": 128, "avx2": 256}}[{processor!r}]
