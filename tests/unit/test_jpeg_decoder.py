@@ -215,6 +215,7 @@ def counts(**arguments) -> list[int]:
 def test_statistics_count_both_decoders(monkeypatch):
     assert counts() == [3, 1]
     assert counts(dtype=types.FLOAT) == [3, 1]
+    assert counts(device="mixed") == [3, 1]  # on the host device
     assert counts(use_fast_idct=True) == [0, 4]
     monkeypatch.setenv("ASYNCDALI_JPEG", "turbo")
     assert counts() == [0, 4]
