@@ -5,7 +5,6 @@ LLVM has no shuffle by a variable, so tables are AVX-512's own instruction (VBMI
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -15,27 +14,13 @@ from numba import types
 
 from .intrinsics import view_u8
 from .step import inlined
-from .vectors import I32, I64, call_ir, function_of, load_ir, processor_has, store_ir
-
-I8, I16 = ir.IntType(8), ir.IntType(16)
+from .vectors import I8, I32, I64, call_ir, function_of, load_ir, processor_has, store_ir
 
 
 @cache
 def has_byte_tables() -> bool:
     """Whether the processor looks up 64 bytes in a table of 128 by one instruction."""
     return processor_has("avx512vbmi") and processor_has("avx512bw")
-
-
-@cache
-def is_x86() -> bool:
-    """Whether instructions of x86 may be named."""
-    return platform.machine().lower() in ("x86_64", "amd64")
-
-
-@cache
-def has_pair_sums() -> bool:
-    """Whether the instruction of :func:`pair_sums_ir` is there for a block of words."""
-    return is_x86() and processor_has({64: "avx512bw", 16: "sse2"}[block_bytes()])
 
 
 @cache
@@ -61,21 +46,6 @@ def shuffler(places: Sequence[Sequence[int]]) -> Any:
         return context.get_dummy_value()
 
     return function_of(types.void(types.int64, types.int64), codegen)
-
-
-def pair_sums_ir(builder: Any, words: Any, factors: Sequence[int]) -> Any:
-    """Words (int16) 2k and 2k + 1 times two factors, added: a vector of int32."""
-    count = words.type.count
-    weights = ir.Constant(words.type, list(factors) * (count // 2))
-    wide = ir.VectorType(I32, count // 2)
-    name = {32: "llvm.x86.avx512.pmaddw.d.512", 16: "llvm.x86.avx2.pmadd.wd", 8: "llvm.x86.sse2.pmadd.wd"}[count]
-    if has_pair_sums():
-        return call_ir(builder, name, [words, weights], wide)
-    halves = []
-    for odd in (0, 1):
-        own = builder.shuffle_vector(words, words, ir.Constant(ir.VectorType(I32, count // 2), list(range(odd, count, 2))))
-        halves.append(builder.mul(builder.sext(own, wide), ir.Constant(wide, [factors[odd]] * (count // 2))))
-    return builder.add(*halves)
 
 
 def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:

@@ -84,6 +84,11 @@ class KernelCache(_Cache):
                 call()
         return found
 
+    def has(self, sig: Any, target_context: Any) -> bool:
+        """Whether there is something for a signature."""
+        target_context.refresh()
+        return self._store.load(*self._place(sig, target_context.codegen())) is not None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature; one warning per process where that fails."""
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
@@ -130,3 +135,18 @@ def enable_cache(compilable: Any, function: Any, variant: tuple[Any, ...] | None
         compilable._cache = KernelCache(function, variant, folder()[1])
     except OSError as error:  # no folder is writable, not even a temporary one
         kernel_store.notify(str(error))
+
+
+def is_cached(compilable: Any) -> bool:
+    """Whether Numba's `compilable`, which :func:`enable_cache` was called for, is in the cache."""
+    cache = compilable._cache
+    return isinstance(cache, KernelCache) and cache.has(compilable._sig, compilable._targetdescr.target_context)
+
+
+def keeps() -> bool:
+    """Whether there is a folder in which kernels can be kept."""
+    try:
+        folder()
+    except OSError:
+        return False
+    return True

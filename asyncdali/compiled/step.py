@@ -46,12 +46,18 @@ def _own_symbols():
 
 def _c_function(function: Any, signature: Any, variant: tuple | None = None) -> Any:
     """Numba's C function, compiled or loaded from the cache."""
+    made = _uncompiled(function, signature, variant)
+    with _own_symbols():
+        made.compile()
+    return made
+
+
+def _uncompiled(function: Any, signature: Any, variant: tuple | None) -> Any:
+    """Numba's C function before it is compiled."""
     from .cache import enable_cache
 
     made: Any = CFunc(function, (signature.args, signature.return_type), {}, _OPTIONS, KernelCompiler)
     enable_cache(made, function, variant)
-    with _own_symbols():
-        made.compile()
     return made
 
 
@@ -85,12 +91,30 @@ class Compiled:
         """Whether it is compiled."""
         return self._address != 0
 
+    @property
+    def _signature(self) -> Any:
+        return _I64(*[_I64] * self._count)
+
+    @property
+    def cached(self) -> bool:
+        """Whether :meth:`compile` has nothing to do but to load it from the cache on disk."""
+        with _compiling:
+            from .cache import is_cached
+
+            made = _uncompiled(self._function, self._signature, self._variant)
+            return self.ready or is_cached(made)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The module and name by which another process finds it."""
+        return self._function.__module__, self._function.__qualname__
+
     def compile(self) -> None:
         """Compile now, or load from the cache, unless that is done; raises what Numba raises."""
         with _compiling, _without_garbage_collection():
             if self._address:
                 return
-            keep = _c_function(self._function, _I64(*[_I64] * self._count), self._variant)
+            keep = _c_function(self._function, self._signature, self._variant)
             kind = ctypes.PYFUNCTYPE if self.brief else ctypes.CFUNCTYPE
             self._call = kind(ctypes.c_int64, *[ctypes.c_int64] * self._count)(keep.address)
             self._keep = keep

@@ -16,7 +16,6 @@ import contextlib
 import enum
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -27,19 +26,15 @@ import numpy as np
 from asyncdali_workers.interrupts import uninterrupted
 
 from .._processes import python_command
+from ..compiled.later import DIE_WITH_PARENT, leave_out
 from ..graph.plan import PlannedOperator
 from ..operators.base import Environment, Operator, Spec
 
-_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
 _PROGRAM = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
-if os.getppid() != int(sys.argv[1]):
-    os._exit(1)  # the parent died before the signal was asked for
+{DIE_WITH_PARENT}
 from asyncdali.runtime import compiling
 compiling.serve(sys.stdin.buffer)
 """
-"""Its argument is this process's id. The death signal comes first: importing Numba takes a second."""
 _FIRST_MISSES = 2  # one kernel may always be new
 _PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
 
@@ -140,6 +135,7 @@ def _plain(value: Any) -> bool:
 
 def serve(descriptions: Any) -> None:
     """The life of the other process: make operators, for the sake of their kernels, until there are no more or this is over."""
+    leave_out()
     environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
     while True:
         try:

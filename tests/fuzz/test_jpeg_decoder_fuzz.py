@@ -12,6 +12,7 @@ from helpers.images import encode, encode_cv, jpeg_blocks, picture
 from helpers.jpegs import Decoders
 
 from asyncdali.operators.decode import jpeg_kernels as kernels
+from asyncdali.operators.decode.jpeg import positions
 
 _LARGEST = 1 << 18
 """Pixels of a mutated file that are still decoded: what is larger takes only time."""
@@ -65,6 +66,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
     """(files that our decoder decoded, files handed over) of `count` mutated ones; asserts that those decoded are libjpeg-turbo's."""
     rng, files, decoders = np.random.default_rng(seed), seeds(sampling), Decoders()
+    index = positions.index(10_000_000).ctypes.data
     decoded = over = 0
     for k in range(count):
         data = mutated(files[rng.integers(len(files))], rng)
@@ -77,7 +79,10 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
             x, y = int(rng.integers(width)), int(rng.integers(height))
             place = (x, y, int(rng.integers(1, width - x + 1)), int(rng.integers(1, height - y + 1)))
         channels = 1 if rng.random() < 0.2 else 3
-        image = decoders.ours(data, place, channels)
+        if rng.random() < 0.3:  # in a second epoch, which begins at block positions that the first one noted
+            data += bytes(positions.SMALLEST_FILE)
+            decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
+        image = decoders.ours(data, place, channels, index=index)
         if image is None:
             over += 1
             continue

@@ -43,6 +43,7 @@ class Decoders:
         assert self._table is not None
         self._file, self._pixels, self._work = Guarded(file_bytes), Guarded(pixel_bytes), Guarded(work_bytes)
         self._constants = own.constants()
+        self.found = False
 
     def header(self, data: bytes) -> np.ndarray:
         """What the header scan finds: int64[HEADER_FIELDS]."""
@@ -50,9 +51,11 @@ class Decoders:
         return kernels.read_headers(np.array([array.ctypes.data]), np.array([len(data)]))[0][0]
 
     def ours(
-        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, room: int | None = None
-    ) -> np.ndarray | None:
-        """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over."""
+        self, data: bytes, place: tuple[int, int, int, int] | None = None, channels: int = 3, bgr: bool = False, room: int | None = None,
+        index: int = 0,
+    ) -> np.ndarray | None:  # fmt: skip
+        """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over. `index`: address of one of
+        block positions, or 0; `found` is whether they were known."""
         header = self.header(data)
         width, height, components = (int(value) for value in header[1:4])
         x, y, w, h = place or (0, 0, width, height)
@@ -65,11 +68,13 @@ class Decoders:
         request = np.array(
             [
                 file.ctypes.data, len(data), out.ctypes.data, x, y, w, h, width, height, components, channels, bgr, work.ctypes.data, room,
-                self._constants.ctypes.data, progressive.decode_scans.address,
+                self._constants.ctypes.data, progressive.decode_scans.address, index, 0,
             ],
             np.int64,
         )  # fmt: skip
-        if own.decode_window(request.ctypes.data) != 0:
+        code = own.decode_window(request.ctypes.data)
+        self.found = bool(request[-1])
+        if code != 0:
             return None
         return out.reshape(h, w, channels).copy()
 

@@ -15,6 +15,7 @@ from PIL import Image
 from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import jpeg_kernels
+from asyncdali.operators.decode.jpeg import progressive, window
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.jobs import PythonSamples
 
@@ -79,6 +80,26 @@ def test_lanes_share_a_batch(nvjpeg, crop, arguments):
     batches = nvjpeg.driver.calls["nvjpegDecodeBatched"]
     assert (batches == 0) == (arguments.get("decoder") == "cpu")
     assert not nvjpeg.open  # states and handles were given back
+
+
+@pytest.mark.parametrize("decoder", ["", "cpu"])
+def test_the_cpus_lane_uses_our_decoder(nvjpeg, decoder):
+    """And its block positions of earlier epochs: libjpeg-turbo decodes none of these files."""
+    for kernel in (window.decode_window, progressive.decode_scans):
+        kernel.compile()  # with an empty cache libjpeg-turbo would decode meanwhile
+    files = [jpeg(seed, (200, 150)) for seed in range(6)] + [jpeg(seed, progressive=True) for seed in range(2)]
+    load = {} if decoder else {"hw_decoder_load": 0.5}
+
+    @pipeline_def(batch_size=8, num_threads=2, device_id=0, seed=5, prefetch_queue_depth=1)
+    def graph():
+        encoded = fn.external_source(source=lambda: files, batch=True)
+        return fn.decoders.image_random_crop(encoded, random_area=[0.1, 0.3], device="mixed", decoder=decoder, name="decode", **load)
+
+    with graph() as pipe:
+        for _ in range(4):
+            pipe.run()
+        ours, turbos, known = (number for _, number in pipe.statistics().operator("decode").counted)
+    assert turbos == 0 and ours >= 4 * (8 if decoder else 4) and known > 0
 
 
 @pytest.mark.parametrize("crop", [False, True])

@@ -23,7 +23,7 @@ LEAVES = {
 ALLOWED = {
     "batch": {"compiled.memory", "types", "workers"},
     "checkpoint": {"_files"},
-    "compiled": {"_notices", "_version"},
+    "compiled": {"_notices", "_processes", "_version"},
     "types": {"_absent", "workers"},
     "tensors": {"_absent", "batch", "types", "workers"},
     "options": {"types", "_notices"},

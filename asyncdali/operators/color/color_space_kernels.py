@@ -11,10 +11,10 @@ from llvmlite import ir
 from numba import types
 
 from ...batch import Batch
-from ...compiled.byte_vectors import I8, I16, block_bytes, pair_sums_ir, shuffled_ir, shuffler
+from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.intrinsics import copy_bytes, load_f32, load_i64, view_u8
 from ...compiled.step import Compiled, step, step_variant
-from ...compiled.vectors import I32, function_of, load_ir, store_ir
+from ...compiled.vectors import I8, I16, I32, IntegerVectors, function_of, load_ir, store_ir
 from ...device.launch import Kernel, Launch, grid_of
 from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
@@ -156,7 +156,8 @@ def _grey_block(weights: tuple[int, int, int]) -> Any:
         loaded = load_ir(builder, args[0], block)
         pairs = [builder.bitcast(shuffled_ir(builder, loaded, places, fixed), words) for places in (first_two, third_and_one)]
         half = 1 << (_LUMA_BITS - 1)
-        total = builder.add(pair_sums_ir(builder, pairs[0], weights[:2]), pair_sums_ir(builder, pairs[1], (weights[2], half)))
+        v = IntegerVectors(builder)
+        total = builder.add(v.pair_sums(pairs[0], *weights[:2]), v.pair_sums(pairs[1], weights[2], half))
         shifted = builder.lshr(total, ir.Constant(wide, [_LUMA_BITS] * _GREY_PIXELS))
         store_ir(builder, builder.trunc(shifted, ir.VectorType(I8, _GREY_PIXELS)), args[1])
         return context.get_dummy_value()

@@ -99,12 +99,13 @@ class ImageDecoder(Operator):
         super().__init__(spec, environment)
         from ...compiled.step import compile_all
         from . import jpeg_kernels
-        from .jpeg_library import function_table, own_decoder
+        from .jpeg_library import function_table, own_decoder, positions
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
         self._table = function_table()
-        self._own = own_decoder(self._table)
+        self._own_found = own_decoder(self._table, wait=False)
+        self._index = positions()
         self._scans = 0
         self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
         self._table_at = 0 if self._table is None else self._table.ctypes.data
@@ -185,12 +186,22 @@ class ImageDecoder(Operator):
         except MemoryError:
             raise SampleError(i, "not enough memory to decode it") from None
 
+    @property
+    def _own(self) -> int:
+        """Address of our own decoder, or 0. With an empty kernel cache libjpeg-turbo decodes the first files: the pixels are the same."""
+        if self._own_found is None:
+            from .jpeg_library import own_decoder
+
+            self._own_found = own_decoder(self._table, wait=False)
+        return self._own_found or 0
+
     def _own_scans(self, headers: np.ndarray) -> int:
-        """Address of what our own decoder needs for progressive files, once there are any: most data sets have none, and it is compiled."""
+        """Address of what our own decoder needs for progressive files, once there are any (most data sets have none) and it is compiled."""
         if self._own and not self._scans and (headers[:, 6] == 0xC2).any():
+            from ...compiled.later import address_or_later
             from .jpeg import progressive
 
-            self._scans = progressive.decode_scans.address
+            self._scans = address_or_later(progressive.decode_scans)
         return self._scans
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
@@ -233,12 +244,14 @@ class ImageDecoder(Operator):
         if self._lanes is not None and not self._whole_from_python:
             hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
             targets = targets if hardware is None else hardware.targets
-        own_room = self._kernels.own_room(sizes, images) if self._own else 0
+        own = self._own
+        own_room = self._kernels.own_room(sizes, images) if own else 0
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
         context = self._kernels.context_of(
             self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
-            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=self._own,
+            color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=own,
             own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
+            index=self._index,
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD

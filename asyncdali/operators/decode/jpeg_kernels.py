@@ -58,12 +58,12 @@ WORK_BYTES = 4096
 
 # The context of decode_step (int64 each), in bytes.
 (FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS,
- OWN_SCANS) = fields.offsets(14)  # fmt: skip
+ OWN_SCANS, INDEX) = fields.offsets(15)  # fmt: skip
 SCRATCH_FIELD = SCRATCH // 8
-_REQUEST_BYTES = 128
+_REQUEST_BYTES = 192
 assert window.REQUEST_BYTES <= _REQUEST_BYTES
-COUNT_NAMES = ("JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo")
-"""What the two numbers at COUNTS mean."""
+COUNT_NAMES = ("JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo", "JPEGs with known block positions")
+"""What the numbers at COUNTS mean."""
 
 FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
 """Status codes of decoding; FAILED comes with the library's message."""
@@ -229,7 +229,11 @@ def _decode_ourselves(context, work, data, size, out, g):
     store_i64(request + window.ROOM, load_i64(context + OWN_ROOM))
     store_i64(request + window.CONSTANTS, load_i64(context + CONSTANTS))
     store_i64(request + window.SCANS, load_i64(context + OWN_SCANS))
-    return call1(load_i64(context + OWN), request) == 0
+    store_i64(request + window.INDEX, load_i64(context + INDEX))
+    done = call1(load_i64(context + OWN), request) == 0
+    if done and load_i64(request + window.FOUND) != 0 and load_i64(context + COUNTS) != 0:
+        fetch_add(load_i64(context + COUNTS) + 16, 1)
+    return done
 
 
 @step
@@ -493,7 +497,7 @@ def own_room(sizes: np.ndarray, images: np.ndarray) -> int:
 
 def context_of(
     table: int, addresses: int, sizes: int, geometry: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
-    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0,
+    own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0, index: int = 0,
 ) -> np.ndarray:  # fmt: skip
     """The context of :data:`decode_step`: int64.
 
@@ -506,11 +510,13 @@ def context_of(
     own                 address of our own decoder, or 0: libjpeg-turbo decodes all
     own_scans           address of jpeg.progressive.decode_scans, or 0: libjpeg-turbo decodes progressive files
     own_room            bytes that our own decoder may use
-    counts              address of two int64 that count samples by decoder (COUNT_NAMES), or 0
+    counts              address of int64[len(COUNT_NAMES)], or 0
+    index               address of jpeg.positions.index, or 0
     """
     constants = address_of(window.constants()) if own else 0
     return np.array(
-        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans], np.int64
+        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans, index],
+        np.int64,
     )
 
 

@@ -103,23 +103,54 @@ def switched_off() -> bool:
     return asked == "turbo"
 
 
+MOST_POSITIONS_MB = 256
+"""Megabytes of block positions that a process keeps, if the environment says nothing: 250,000 photographs of 500x375 pixels."""
+
+
+def positions_mb() -> int:
+    """How many megabytes of block positions are kept, by ``ASYNCDALI_JPEG_INDEX``; 0: none. ValueError for what is no number."""
+    asked = os.environ.get("ASYNCDALI_JPEG_INDEX", str(MOST_POSITIONS_MB))
+    if not asked.isdecimal() or int(asked) > 1_000_000:
+        raise ValueError(
+            f"the environment variable ASYNCDALI_JPEG_INDEX is {asked!r}; allowed are megabytes of block positions to keep: 0 (none) to "
+            f"1000000. Default: {MOST_POSITIONS_MB}"
+        )
+    return int(asked)
+
+
 def described() -> str:
     """Who decodes JPEGs, for people: what the environment says, nothing is loaded."""
     try:
         if switched_off():
             return "libjpeg-turbo decodes all files (ASYNCDALI_JPEG=turbo)"
+        kept = positions_mb()
     except ValueError as error:
         return str(error)
-    return "asyncdali's own decoder, libjpeg-turbo for the files that it hands over (`statistics()` counts both)"
+    index = f"up to {kept} MB of block positions are kept for later epochs" if kept else "no block positions are kept for later epochs"
+    return f"asyncdali's own decoder, libjpeg-turbo for the files that it hands over (`statistics()` counts both); {index}"
 
 
-def own_decoder(table: np.ndarray | None) -> int:
-    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`)."""
-    if switched_off() or table is None or not _equal_to_turbo(address_of(table)):
+def own_decoder(table: np.ndarray | None, wait: bool = True) -> int | None:
+    """Address of our own decoder; 0 where it is turned off or fails, or where there is no libjpeg-turbo (its function table `table`).
+
+    Unless it shall `wait`, None while another process compiles the decoder (with an empty kernel cache).
+    """
+    if switched_off() or table is None:
         return 0
+    from ...compiled.later import address_or_later
     from .jpeg import window
 
-    return window.decode_window.address
+    if not wait and not address_or_later(window.decode_window):
+        return None
+    return window.decode_window.address if _equal_to_turbo(address_of(table)) else 0
+
+
+def positions() -> int:
+    """Address of the index of block positions that all pipelines of the process share; 0 if the environment turns it off."""
+    from .jpeg.positions import index
+
+    kept = positions_mb()
+    return address_of(index(kept * 1_000_000)) if kept else 0
 
 
 # 21x18 pixels of waves and noise in 4:2:0 and 4:4:0: all of the transform, the filter in both directions, all colours.
@@ -149,7 +180,7 @@ def _equal_to_turbo(table: int) -> bool:
     from .jpeg import window
 
     functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (len(FUNCTIONS) + 2,))
-    counts = np.zeros(2, np.int64)
+    counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
     for picture in _PICTURES:
         data = np.frombuffer(picture, np.uint8)
         expected, _, _ = jpeg_kernels.decode_whole(functions, data, 21, 18, 3, 3)

@@ -15,10 +15,24 @@ from llvmlite import ir
 from numba import types
 from numba.np.numpy_support import from_dtype
 
-from ...compiled.byte_vectors import I8, I16, shuffled_ir
+from ...compiled.byte_vectors import shuffled_ir
 from ...compiled.intrinsics import address, local_array, smaller, view_u8
 from ...compiled.step import inlined
-from ...compiled.vectors import I32, I64, Vector, call_ir, element_ir, function_of, lanes, load_ir, splat_ir, transposed_ir, vector_ir
+from ...compiled.vectors import (  # fmt: skip
+    I8,
+    I16,
+    I32,
+    I64,
+    Vector,
+    call_ir,
+    element_ir,
+    function_of,
+    lanes,
+    load_ir,
+    splat_ir,
+    transposed_ir,
+    vector_ir,
+)
 from ..arrays.convert_kernels import view
 
 LEAST, MOST = 264, 512  # elements of a node with 16 leaves

@@ -8,9 +8,9 @@ bits.py      entropy-coded bytes without stuffing, and the reservoir of bits
 entropy.py   Huffman codes to coefficients
 transform.py coefficients to samples: the accurate integer inverse DCT, four blocks at a time
 colour.py    samples to pixels: fancy upsampling and colour conversion, 32 pixels at a time
-vectors.py   the vector instructions that both are written in
 window.py    one window of one picture, from file to pixels
 progressive.py  the scans of progressive files, whose coefficients lie in memory of their own (kept.py)
+positions.py  block positions that later epochs begin at
 segments.py  entropy-coded segments between restart markers
 work_area.py, fields.py  what lies where in memory
 """

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import I8, I16, I32, I64, Vectors, splat
+from ....compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
 
 PIXELS = 32
 """Pixels of one call."""
@@ -20,52 +20,52 @@ _HALF = 1 << 15
 _F_402, _F_228, _F_344, _F_286 = 26345, 14942, 22554, 18734
 
 
-def _samples(v: Vectors, address: ir.Value, offset: int) -> ir.Value:
+def _samples(v: IntegerVectors, address: ir.Value, offset: int) -> ir.Value:
     """32 bytes as int16."""
     return v.builder.zext(v.load(address, offset, I8, PIXELS), ir.VectorType(I16, PIXELS))
 
 
-def _thrice(v: Vectors, value: ir.Value) -> ir.Value:
+def _thrice(v: IntegerVectors, value: ir.Value) -> ir.Value:
     return v.builder.add(value, v.builder.add(value, value))
 
 
-def _nearer(v: Vectors, at: ir.Value, near: ir.Value, offset: int) -> ir.Value:
+def _nearer(v: IntegerVectors, at: ir.Value, near: ir.Value, offset: int) -> ir.Value:
     """Three times the row at `at` and once the one that is `near` bytes away."""
     return v.builder.add(_thrice(v, _samples(v, at, offset)), _samples(v, v.builder.add(at, near), offset))
 
 
-def _widened(v: Vectors, columns: ir.Value, left: int, right: int, bits: int) -> ir.Value:
+def _widened(v: IntegerVectors, columns: ir.Value, left: int, right: int, bits: int) -> ir.Value:
     """Twice as many columns, from one left of the first: each is three parts the nearer column and one part the other, rounded by `left`
     and `right` in turn."""
     nearer = v.pick(columns, columns, [1 + k // 2 for k in range(PIXELS)])
     other = v.pick(columns, columns, [k // 2 + 2 * (k % 2) for k in range(PIXELS)])
     rounding = ir.Constant(ir.VectorType(I16, PIXELS), [left, right] * (PIXELS // 2))
     total = v.builder.add(v.builder.add(_thrice(v, nearer), other), rounding)
-    return v.builder.lshr(total, splat(I16, PIXELS, bits))
+    return v.builder.lshr(total, constant(I16, PIXELS, bits))
 
 
-def _plain(v: Vectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+def _plain(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
     return _samples(v, at, 0)
 
 
-def _double_width(v: Vectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+def _double_width(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
     return _widened(v, _samples(v, at, -1), 1, 2, 2)
 
 
-def _double_both(v: Vectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+def _double_both(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
     return _widened(v, _nearer(v, at, near, -1), 8, 7, 4)
 
 
-def _double_height(v: Vectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
-    rounding = v.spread(v.builder.add(I16(1), v.builder.trunc(lower, I16)), I16, PIXELS)
+def _double_height(v: IntegerVectors, at: ir.Value, near: ir.Value, lower: ir.Value) -> ir.Value:
+    rounding = v.spread(v.builder.add(I16(1), v.builder.trunc(lower, I16)), PIXELS)
     total = v.builder.add(_nearer(v, at, near, 0), rounding)
-    return v.builder.lshr(total, splat(I16, PIXELS, 2))
+    return v.builder.lshr(total, constant(I16, PIXELS, 2))
 
 
-def _rgb(v: Vectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.Value]:
+def _rgb(v: IntegerVectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.Value]:
     """Red, green and blue, not yet limited to 8 bits."""
     builder = v.builder
-    one, centre = splat(I16, PIXELS, 1), splat(I16, PIXELS, 128)
+    one, centre = constant(I16, PIXELS, 1), constant(I16, PIXELS, 128)
     cb, cr = builder.sub(cb, centre), builder.sub(cr, centre)
 
     def part(value: ir.Value, factor: int) -> ir.Value:  # (factor * value + half) >> 16
@@ -77,12 +77,12 @@ def _rgb(v: Vectors, y: ir.Value, cb: ir.Value, cr: ir.Value) -> list[ir.Value]:
     sums = []
     for pairs in (v.low(cb, cr), v.high(cb, cr)):
         total = v.pair_sums(pairs, -_F_344, _F_286)
-        sums.append(builder.ashr(builder.add(total, splat(I32, PIXELS // 2, _HALF)), splat(I32, PIXELS // 2, 16)))
+        sums.append(builder.ashr(builder.add(total, constant(I32, PIXELS // 2, _HALF)), constant(I32, PIXELS // 2, 16)))
     green = builder.add(builder.sub(y, cr), v.packed(*sums))
     return [red, green, blue]
 
 
-def _store_pixels(v: Vectors, planes: list[ir.Value], out: ir.Value) -> None:
+def _store_pixels(v: IntegerVectors, planes: list[ir.Value], out: ir.Value) -> None:
     """Three vectors of int16, saturated to bytes, in turn."""
     two, third = v.packed_unsigned(planes[0], planes[1]), v.packed_unsigned(planes[2], planes[2])
     # Within each 16 bytes: eight pixels of the one plane, then of the other.
@@ -101,7 +101,7 @@ def _make(chroma: Callable[..., ir.Value]):
 
         def codegen(context, builder, signature, args):
             y_at, cb_at, cr_at, near_by, lower_one, swapped, target = args
-            v = Vectors(builder)
+            v = IntegerVectors(builder)
             y = _samples(v, y_at, 0)
             cb, cr = (chroma(v, at, near_by, lower_one) for at in (cb_at, cr_at))
             first, second, third = _rgb(v, y, cb, cr)
@@ -126,7 +126,7 @@ def spread_grey(typingctx, luma, out):
     """32 grey pixels of 3 equal bytes."""
 
     def codegen(context, builder, signature, args):
-        v = Vectors(builder)
+        v = IntegerVectors(builder)
         y = v.load(args[0], 0, I8, PIXELS)
         for part in range(3):
             v.store(v.pick(y, y, [at // 3 for at in range(PIXELS * part, PIXELS * (part + 1))]), args[1], PIXELS * part)

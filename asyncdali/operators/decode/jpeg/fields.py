@@ -23,7 +23,7 @@ FRAME_BYTES = FIRST_COMPONENT + 3 * COMPONENT_BYTES
 
 # Where tables of the file were last defined: an address, or 0.
 QUANTISATIONS = FRAME_BYTES
-"""Of the four quantisation tables: 64 bytes in zigzag order."""
+"""Of the four quantisation tables: 64 numbers in zigzag order, of 8 bits, or of 16 if the upper half of the byte before is 1."""
 DC_TABLES = QUANTISATIONS + 32
 """Of the four DC Huffman tables: 16 counts, then the symbols."""
 AC_TABLES = DC_TABLES + 32

@@ -44,14 +44,21 @@ def big_endian(at):
 
 @inlined
 def _quantisation(at, stop, frame):
-    """Record the tables of a DQT segment at at..stop; False for tables of 16 bits and broken ones."""
+    """Record the tables of a DQT segment at at..stop; False for broken ones."""
     while at < stop:
-        slot = np.int64(load_u8(at))
-        if slot > 3 or at + 65 > stop:
+        wide, slot = np.int64(load_u8(at)) >> 4, np.int64(load_u8(at)) & 15
+        end = at + 65 + 64 * wide
+        if wide > 1 or slot > 3 or end > stop:
             return False
         store_i64(frame + QUANTISATIONS + 8 * slot, at + 1)
-        at += 65
+        at = end
     return True
+
+
+@inlined
+def quantisation_factor(table, k):
+    """Factor `k`, in zigzag order, of the quantisation table at address `table`: of 16 bits if the byte before the table says so."""
+    return np.int64(load_u8(table + k)) if load_u8(table - 1) < 16 else big_endian(table + 2 * k)
 
 
 @inlined
@@ -84,7 +91,8 @@ def _frame(at, length, frame):
     for k in range(count):
         spec, part = at + 6 + 3 * k, frame + FIRST_COMPONENT + COMPONENT_BYTES * k
         h, v = np.int64(load_u8(spec + 1)) >> 4, np.int64(load_u8(spec + 1)) & 15
-        if h < 1 or h > 2 or v < 1 or v > 2 or load_u8(spec + 2) > 3:
+        most = 4 if count == 1 else 2
+        if h < 1 or h > most or v < 1 or v > most or load_u8(spec + 2) > 3:
             return False
         if count == 1:
             h = v = np.int64(1)  # blocks of a single component come one after another, whatever its sampling

@@ -11,8 +11,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ....compiled.vectors import I8, I16, I32, I64, IntegerVectors, constant
 from .entropy import ROW_BYTES
-from .vectors import I8, I16, I32, I64, Vectors, splat
 
 _CONST_BITS, _PASS1_BITS = 13, 2
 _F = {name: round(value * (1 << _CONST_BITS)) for name, value in {
@@ -29,7 +29,7 @@ LARGEST_FIRST_ROW = 8192
 class _Halves:
     """int32 vectors of the lower and upper halves of each 128 bits of int16."""
 
-    def __init__(self, v: Vectors, low: ir.Value, high: ir.Value):
+    def __init__(self, v: IntegerVectors, low: ir.Value, high: ir.Value):
         self.v, self.low, self.high = v, low, high
 
     def __add__(self, other: _Halves) -> _Halves:
@@ -42,33 +42,33 @@ class _Halves:
 
     def descaled(self, bits: int) -> ir.Value:
         """Shifted, saturated to int16."""
-        shift = splat(I32, self.low.type.count, bits)
+        shift = constant(I32, self.low.type.count, bits)
         return self.v.packed(self.v.builder.ashr(self.low, shift), self.v.builder.ashr(self.high, shift))
 
 
 class _Pair:
     """Two int16 vectors, of which sums of products are taken."""
 
-    def __init__(self, v: Vectors, a: ir.Value, b: ir.Value):
+    def __init__(self, v: IntegerVectors, a: ir.Value, b: ir.Value):
         self.v, self.low, self.high = v, v.low(a, b), v.high(a, b)
 
     def sums(self, first: int, second: int) -> _Halves:
         return _Halves(self.v, self.v.pair_sums(self.low, first, second), self.v.pair_sums(self.high, first, second))
 
 
-def _scaled(v: Vectors, value: ir.Value, rounding: int) -> _Halves:
+def _scaled(v: IntegerVectors, value: ir.Value, rounding: int) -> _Halves:
     """int16 << CONST_BITS, plus what a later shift rounds by."""
-    zero = splat(I16, value.type.count, 0)
-    shift, add = splat(I32, value.type.count // 2, 16 - _CONST_BITS), splat(I32, value.type.count // 2, rounding)
+    zero = constant(I16, value.type.count, 0)
+    shift, add = constant(I32, value.type.count // 2, 16 - _CONST_BITS), constant(I32, value.type.count // 2, rounding)
     halves = (v.builder.ashr(v.cast(part, I32), shift) for part in (v.low(zero, value), v.high(zero, value)))
     return _Halves(v, *(v.builder.add(half, add) for half in halves))
 
 
-def _butterflies(v: Vectors, x: list[ir.Value], bits: int) -> list[ir.Value]:
+def _butterflies(v: IntegerVectors, x: list[ir.Value], bits: int) -> list[ir.Value]:
     """The transform of eight int16 vectors, or of four where the others are 0."""
     rounding = 1 << (bits - 1)
     whole = len(x) == 8
-    zero = splat(I16, x[0].type.count, 0)
+    zero = constant(I16, x[0].type.count, 0)
     even = _Pair(v, x[2], x[6] if whole else zero)
     tmp3 = even.sums(_F["0.541"] + _F["0.765"], _F["0.541"])
     tmp2 = even.sums(_F["0.541"], _F["0.541"] - _F["1.847"])
@@ -97,18 +97,18 @@ def _butterflies(v: Vectors, x: list[ir.Value], bits: int) -> list[ir.Value]:
     return [(p + q).descaled(bits) for p, q in pairs] + [(p - q).descaled(bits) for p, q in reversed(pairs)]
 
 
-def _transposed(v: Vectors, x: list[ir.Value]) -> list[ir.Value]:
+def _transposed(v: IntegerVectors, x: list[ir.Value]) -> list[ir.Value]:
     """Eight vectors of int16 as eight columns, within each 128 bits."""
     for _ in range(3):  # each time the highest bit of the row becomes the lowest bit of the column, and all others move up
         x = [part for k in range(4) for part in (v.low(x[k], x[k + 4]), v.high(x[k], x[k + 4]))]
     return x
 
 
-def _store_rows(v: Vectors, columns: list[ir.Value], out: ir.Value, stride: ir.Value) -> None:
+def _store_rows(v: IntegerVectors, columns: list[ir.Value], out: ir.Value, stride: ir.Value) -> None:
     """Columns of int16 samples around 0 as rows of bytes around 128: of each row 32 bytes, those of the blocks one after another."""
     p = [v.packed(columns[a], columns[b]) for a, b in ((0, 2), (1, 3), (4, 6), (5, 7))]
     left, left2, right, right2 = v.low(p[0], p[1]), v.high(p[0], p[1]), v.low(p[2], p[3]), v.high(p[2], p[3])
-    offset = splat(I8, left.type.count, -128)
+    offset = constant(I8, left.type.count, -128)
     quarters = []
     for unpack in (v.low, v.high):
         a = v.cast(unpack(v.cast(left, I16), v.cast(left2, I16)), I32)
@@ -132,14 +132,14 @@ def _make(count: int):
 
         def codegen(context, builder, signature, args):
             at, table, target, step, flags = args
-            v = Vectors(builder)
+            v = IntegerVectors(builder)
             lanes = ROW_BYTES // 2
             rows = []
             for k in range(count):
                 row = v.load(at, ROW_BYTES * k, I16, lanes)
                 rows.append(builder.mul(row, v.load(table, ROW_BYTES * k, I16, lanes)))
-            wide = builder.add(rows[0], splat(I16, lanes, LARGEST_FIRST_ROW))
-            wide = builder.and_(wide, splat(I16, lanes, -2 * LARGEST_FIRST_ROW))
+            wide = builder.add(rows[0], constant(I16, lanes, LARGEST_FIRST_ROW))
+            wide = builder.and_(wide, constant(I16, lanes, -2 * LARGEST_FIRST_ROW))
             v.store(builder.or_(wide, v.load(flags, 0, I16, lanes)), flags, 0)
             rows = _butterflies(v, rows, _CONST_BITS - _PASS1_BITS)
             columns = _transposed(v, rows)[:count]
@@ -162,15 +162,15 @@ def transform_flat(typingctx, group, factors, out, stride, hazard):
 
     def codegen(context, builder, signature, args):
         at, table, target, step, flags = args
-        v = Vectors(builder)
+        v = IntegerVectors(builder)
         lanes = ROW_BYTES // 2
         row = builder.mul(v.load(at, 0, I16, lanes), v.load(table, 0, I16, lanes))
         row = v.pick(row, row, [0, 8, 16, 24])
-        wide = builder.and_(builder.add(row, splat(I16, 4, LARGEST_FIRST_ROW)), splat(I16, 4, -2 * LARGEST_FIRST_ROW))
+        wide = builder.and_(builder.add(row, constant(I16, 4, LARGEST_FIRST_ROW)), constant(I16, 4, -2 * LARGEST_FIRST_ROW))
         v.store(builder.or_(wide, v.load(flags, 0, I16, 4)), flags, 0)
         # Both passes: (x * 4 + 16) >> 5
-        row = builder.ashr(builder.add(builder.shl(row, splat(I16, 4, _PASS1_BITS)), splat(I16, 4, 16)), splat(I16, 4, 5))
-        row = builder.trunc(builder.add(v.clamped(row, -128, 127), splat(I16, 4, 128)), ir.VectorType(I8, 4))
+        row = builder.ashr(builder.add(builder.shl(row, constant(I16, 4, _PASS1_BITS)), constant(I16, 4, 16)), constant(I16, 4, 5))
+        row = builder.trunc(builder.add(v.clamped(row, -128, 127), constant(I16, 4, 128)), ir.VectorType(I8, 4))
         row = v.pick(row, row, [k // 8 for k in range(32)])
         for _ in range(8):
             v.store(row, target, 0)

@@ -72,7 +72,8 @@ from .fields import (  # fmt: skip
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
 from .kept import bytes_of_coefficients, place_coefficients
-from .markers import read_frame
+from .markers import quantisation_factor, read_frame
+from .positions import find_positions, go_to_position, next_mark, note_position, wants_positions
 from .segments import begin_segment, past_scan, segment_is_over
 from .transform import SPARSE, transform_flat, transform_sparse, transform_whole
 from .work_area import (  # fmt: skip
@@ -95,6 +96,7 @@ from .work_area import (  # fmt: skip
     PART_BYTES,
     PARTS,
     PLAN,
+    RECORD,
     RIGHT,
     ROWS,
     SEGMENT,
@@ -113,10 +115,11 @@ from .work_area import (  # fmt: skip
 
 # What is asked for: a request.
 (DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS,
- SCANS) = offsets(16)  # fmt: skip
-REQUEST_BYTES = 16 * 8
+ SCANS, INDEX, FOUND) = offsets(18)  # fmt: skip
+REQUEST_BYTES = 18 * 8
 """OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
-CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over."""
+CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over. INDEX: address of
+positions.index, or 0; FOUND is set to whether block positions were known."""
 
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
@@ -203,7 +206,7 @@ def _set_factors(work, known):
         for at in range(64):
             place = factors + np.int64(load_u16(known + 2 * at))
             for copy in range(GROUP_BLOCKS):
-                store_u16(place + 16 * copy, np.uint16(load_u8(source + at)))
+                store_u16(place + 16 * copy, np.uint16(quantisation_factor(source, at)))
 
 
 @inlined
@@ -277,17 +280,26 @@ def _walk(work, places, mcu, start, stop):
     state, plan = work + STATE, work + PLAN
     interval, total = load_i64(work + RESTART), load_i64(plan + ACROSS) * load_i64(plan + DOWN)
     specs, specs_stop = work + SPECS, load_i64(plan + SPECS_STOP)
+    noting = wants_positions(work)
     if interval != 0 and start // interval > mcu // interval:  # segments in which nothing is needed
         while load_i64(plan + SEGMENT) < start // interval - 1:
             if not begin_segment(work):
                 return False
         mcu = start // interval * interval
+    if interval == 0 and load_i64(plan + SEGMENT) < 0 and not begin_segment(work):
+        return False
+    if noting and mcu == 0:
+        note_position(work, mcu)
+    if mcu < start and load_i64(plan + RECORD) != 0:
+        mcu = go_to_position(work, mcu, start)
     while mcu < stop:
-        if (mcu == 0 or (interval != 0 and mcu % interval == 0)) and not begin_segment(work):
+        if interval != 0 and mcu % interval == 0 and not begin_segment(work):
             return False
         end = start if mcu < start else stop
         if interval != 0:
             end = smaller(end, mcu - mcu % interval + interval)
+        if noting:
+            end = smaller(end, next_mark(work, mcu))
         if mcu < start:
             good = skip_row(state, specs, specs_stop, end - mcu)
         else:
@@ -295,6 +307,8 @@ def _walk(work, places, mcu, start, stop):
         if not good or not segment_is_over(work, interval != 0 and end % interval == 0 and end < total):
             return False
         mcu = end
+        if noting:
+            note_position(work, mcu)
     return True
 
 
@@ -504,6 +518,8 @@ def decode_window(request):
     store_i64(plan + SEGMENT, -1)
     for at in range(work + HAZARD, work + HAZARD + 64, 8):
         store_i64(at, 0)
+    store_i64(plan + RECORD, 0)
+    store_i64(request + FOUND, 0)
     _set_window(work, request)
     _set_factors(work, known)
     good = _decode_progressive(work, request) if load_i64(work + MARKER) == PROGRESSIVE else _decode_sequential(work, request)
@@ -518,6 +534,10 @@ def _decode_sequential(work, request):
     """Decode the window of a file of one scan; False if something is not as it should be."""
     if not _set_tables(work, load_i64(request + CONSTANTS)) or not _set_memory(work, request):
         return False
+    plan = work + PLAN
+    beside = load_i64(plan + FIRST_ROW) > 0 or load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU) < load_i64(plan + ACROSS)
+    index = load_i64(request + INDEX) if beside and load_i64(work + RESTART) == 0 else np.int64(0)
+    store_i64(request + FOUND, find_positions(work, index, load_i64(request + DATA), load_i64(request + SIZE)))
     return _decode_rows(work, request) and past_scan(work) != 0
 
 

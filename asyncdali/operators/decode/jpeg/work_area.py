@@ -21,11 +21,12 @@ assert SEEN_BYTES <= STATE and STATE_BYTES <= 64
 
 # The plan of a window, and what is kept of each component behind it.
 (ACROSS, DOWN, FIRST_MCU, STOP_MCU, FIRST_ROW, STOP_ROW, PARTS, SPECS_STOP, COEFFICIENTS_STOP, SOURCE, DATA_STOP, SEGMENT, SEGMENT_BITS,
- BYTES_AT, SCAN_COMPONENT, SCAN_SPECS_STOP) = offsets(16)  # fmt: skip
+ BYTES_AT, SCAN_COMPONENT, SCAN_SPECS_STOP, RECORD, PER_ROW) = offsets(18)  # fmt: skip
 """MCUs of the picture and of the window; components that are decoded; ends of tables; where the next entropy-coded segment begins and the
 file ends; number of the current segment, its bits, and where they lie without stuffing; of a
-progressive file's scan the last component, and the end of its blocks' records."""
-PART = 16 * 8
+progressive file's scan the last component, and the end of its blocks' records; the record of block positions, or 0, and how many of them
+a row has (positions.py)."""
+PART = 18 * 8
 # Of a component: its strip (the first sample of row 0, which is the last row of the MCUs before), bytes per row; coefficients of a tile,
 # groups per block row of it, block rows per MCU; lengths of the blocks' coefficients.
 STRIP, STRIDE, COEFFICIENTS, GROUPS, BLOCK_ROWS, LENGTHS_AT = offsets(6)

@@ -1,0 +1,99 @@
+"""Kernels that another process compiles while work goes on without them.
+
+A kernel that only makes something faster need not keep a pipeline waiting. If it is not in the cache on disk, another process compiles it
+for the cache, and this one loads it as soon as that process is done.
+
+The kernel of the system ends the other process when the thread that started it dies; whoever asks next starts it again.
+``ASYNCDALI_COMPILE_AHEAD=0`` switches it off: all kernels are compiled where they are first asked for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from .._processes import python_command
+
+if TYPE_CHECKING:
+    from .step import Compiled
+
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
+DIE_WITH_PARENT = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)  # the parent died before the signal was asked for
+"""
+"""How programs of helpers begin, whose argument is this process's id. The death signal comes first: importing Numba takes a second."""
+_PROGRAM = f"""
+{DIE_WITH_PARENT}
+import importlib
+os.nice(10)
+getattr(importlib.import_module(sys.argv[2]), sys.argv[3]).compile()
+"""
+_lock = threading.Lock()
+_processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+_starts: dict[tuple[str, str], int] = {}
+_MOST_STARTS = 3
+
+
+_left_out = threading.Event()
+
+
+def leave_out() -> None:
+    """From here on this process does without such kernels: it compiles for another one, which sees to them itself."""
+    _left_out.set()
+
+
+def address_or_later(kernel: Compiled) -> int:
+    """Address of a kernel, which is loaded if it is in the cache; 0 while another process compiles it."""
+    if kernel.ready:
+        return kernel.address
+    if _left_out.is_set():
+        return 0
+    with _lock:
+        return 0 if _is_being_compiled(kernel) else kernel.address
+
+
+def _is_being_compiled(kernel: Compiled) -> bool:
+    process = _processes.get(kernel.place)
+    if process is not None and process.poll() is None:
+        return True
+    if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or sys.platform != "linux" or getattr(sys, "frozen", False):
+        return False
+    from .cache import for_child, keeps
+
+    starts = _starts.get(kernel.place, 0)
+    if starts == _MOST_STARTS or not keeps() or kernel.cached:
+        return False
+    _starts[kernel.place] = starts + 1
+    with contextlib.suppress(OSError):  # no process can be started
+        _processes[kernel.place] = subprocess.Popen(
+            python_command(_PROGRAM, str(os.getpid()), *kernel.place),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
+        )  # fmt: skip
+        return True
+    return False
+
+
+@atexit.register
+def _end() -> None:
+    for process in _processes.values():
+        process.kill()
+        process.wait()
+
+
+def _forget() -> None:
+    """In a forked child: the processes are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _processes.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
