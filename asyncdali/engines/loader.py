@@ -259,7 +259,7 @@ class Loader:
             self._deliver()
             self._dispatch()
         elif "ready" in header:
-            engine.ready, place.starts = True, 0
+            engine.ready, engine.pid, place.starts = True, header["ready"], 0
         elif "failed" in header:
             engine.reason = f"could not be built again: {unpacked(header['failed'])}"
         elif "statistics" in header and self._waiting:
@@ -432,7 +432,8 @@ class Loader:
             done.wait(1.0)
         return [
             {
-                "engine": place.engine.number, "asked": place.asked, "answered": place.answered, "outstanding": len(place.outstanding),
+                "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,
+                "outstanding": len(place.outstanding),
                 "restarts": place.restarts, "busy_seconds": place.busy / 1e9, **found.get(place.engine.number, {}),
             }
             for place in self._places

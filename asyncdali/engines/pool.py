@@ -56,6 +56,8 @@ class EngineProcess:
         self.gone: list[int] = []
         """Blocks of this process that it has still to forget."""
         self.ready = self.ended = False
+        self.pid = 0
+        """Process id, once it is ready."""
         self.reason = "died"
         self._status = status
         self._alive = alive
@@ -232,7 +234,7 @@ class EnginePool:
         header, _ = channels.parsed(data)
         if "failed" in header:
             raise unpacked(header["failed"])
-        engine.ready = True
+        engine.ready, engine.pid = True, header["ready"]
 
     def statistics(self) -> list[dict[str, Any]]:
         return [] if self._loader is None else self._loader.statistics()

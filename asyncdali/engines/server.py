@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -77,7 +78,7 @@ class EngineServer:
         """Say that the engine is ready, and answer from now on."""
         self._channel.setblocking(False)
         loop = shared_loop()
-        self._send(channels.message({"ready": 1}), [])
+        self._send(channels.message({"ready": os.getpid()}), [])
         loop.call(loop.loop.add_reader, self._channel.fileno(), self._guarded, self._readable)
 
     # --- requests

@@ -20,8 +20,8 @@ _Any = TypeVar("_Any")
 
 _NOW = {
     "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight", "index", "kind",
-    "lent", "operator",
-    "outstanding", "prefetch", "ready", "serves", "slowest_sample", "stream",
+    "lent", "operator", "outstanding", "pid",
+    "prefetch", "ready", "serves", "slowest_sample", "stream",
 }  # fmt: skip
 """Fields that tell how something is, rather than count."""
 
@@ -209,7 +209,7 @@ class EngineStatistics:
     """One engine (docs/engines.md).
 
     Attributes:
-        index: which.
+        index: which. pid: of its process; 0 while it starts.
         asked, answered: iterations that it was asked for, and made.
         restarts: how often it was replaced.
         busy_seconds: from a request's arrival to its answer, summed; several requests are in work at a time.
@@ -219,6 +219,7 @@ class EngineStatistics:
     """
 
     index: int
+    pid: int
     asked: int
     answered: int
     restarts: int
@@ -378,6 +379,6 @@ def _workers(pool: Mapping[str, Any]) -> WorkerStatistics:
 
 def _engine(item: Mapping[str, Any]) -> EngineStatistics:
     return EngineStatistics(
-        item["engine"], item["asked"], item["answered"], item["restarts"], item["busy_seconds"], item.get("planning", 0) / 1e9,
+        item["engine"], item["pid"], item["asked"], item["answered"], item["restarts"], item["busy_seconds"], item.get("planning", 0) / 1e9,
         item.get("pixels", 0) / 1e9, item.get("allocated", 0), item.get("lent", 0), item["outstanding"],
     )  # fmt: skip
