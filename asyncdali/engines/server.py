@@ -203,6 +203,13 @@ class EngineServer:
         data["allocated"] = self._executor.pool.allocated_bytes
         counters = self._executor.counters
         if counters is not None:
-            data["planning"] = sum(segment.planning for segment in counters.segments)
-            data["pixels"] = sum(segment.pixels_busy for segment in counters.segments)
+            segments = counters.segments
+            data["planning"] = sum(segment.planning for segment in segments)
+            data["pixels"] = sum(segment.pixels_busy for segment in segments)
+            data["planning_processor"] = sum(segment.planning_processor.of(segment.planning) for segment in segments)
+            data["operators"] = {
+                item.planned.spec.name: [item.planning.of(segment.planning), item.jobs, item.steps, item.jobs_processor.of(item.jobs)]
+                for segment in segments
+                for item in segment.operators
+            }
         return data

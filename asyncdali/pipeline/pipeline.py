@@ -135,6 +135,7 @@ class Pipeline(DaliNames):
     gpu_queue_size = property(lambda self: self._options.gpu_queue_size, doc="Depth of the GPU queue.")
     enable_memory_stats = property(lambda self: self._options.enable_memory_stats, doc="As given.")
     py_num_workers = property(lambda self: self._options.py_num_workers, doc="Python worker processes.")
+    engines = property(lambda self: self._options.engines, doc="Processes that make the CPU part of each iteration; 0: this one does.")
     py_start_method = property(lambda self: self._options.py_start_method, doc='"fork", "spawn" or "forkserver".')
 
     @property

@@ -213,7 +213,8 @@ class EngineStatistics:
         asked, answered: iterations that it was asked for, and made.
         restarts: how often it was replaced.
         busy_seconds: from a request's arrival to its answer, summed; several requests are in work at a time.
-        planning_seconds, pixels_seconds: of its stage threads, and of its worker threads (summed). Both since it was started.
+        planning_seconds, pixels_seconds: of its stage threads, and of its worker threads (summed), since it was started.
+        planning_processor_seconds: processor time of its planning, estimated.
         allocated_bytes, lent: memory of its pool, and how many outputs are in use in this process.
         outstanding: iterations that it was asked for and has not made yet.
     """
@@ -225,6 +226,7 @@ class EngineStatistics:
     restarts: int
     busy_seconds: float
     planning_seconds: float
+    planning_processor_seconds: float
     pixels_seconds: float
     allocated_bytes: int
     lent: int
@@ -302,8 +304,12 @@ def take(
     segments = list(counters.segments)
     for segment in segments:
         segment.add_device_times()
+    elsewhere = [item["operators"] for item in engines if "operators" in item]
     operators = tuple(
-        _operator(item, segment) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
+        _with_times_of(_operator(item, segment), elsewhere)
+        for segment in segments
+        for item in segment.operators
+        if not item.planned.spec.name.startswith(STAND_IN)
     )
     busy = sum(item.jobs for segment in segments for item in segment.operators) + sum(segment.pixels_busy for segment in segments)
     streams: dict[str, list[SegmentCounters]] = {}
@@ -380,5 +386,18 @@ def _workers(pool: Mapping[str, Any]) -> WorkerStatistics:
 def _engine(item: Mapping[str, Any]) -> EngineStatistics:
     return EngineStatistics(
         item["engine"], item["pid"], item["asked"], item["answered"], item["restarts"], item["busy_seconds"], item.get("planning", 0) / 1e9,
-        item.get("pixels", 0) / 1e9, item.get("allocated", 0), item.get("lent", 0), item["outstanding"],
+        item.get("planning_processor", 0) / 1e9, item.get("pixels", 0) / 1e9,
+        item.get("allocated", 0), item.get("lent", 0), item["outstanding"],
+    )  # fmt: skip
+
+
+def _with_times_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[float]]]) -> OperatorStatistics:
+    """An operator of this process, with the time that it took in engines."""
+    times = [engine[here.name] for engine in elsewhere if here.name in engine]
+    if not times:
+        return here
+    planning, jobs, steps, processor = (sum(column) / 1e9 for column in zip(*times))
+    return dataclasses.replace(
+        here, planning_seconds=here.planning_seconds + planning, prepare_seconds=here.prepare_seconds + jobs,
+        steps_seconds=here.steps_seconds + steps, prepare_processor_seconds=here.prepare_processor_seconds + processor,
     )  # fmt: skip
