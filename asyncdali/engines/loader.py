@@ -44,6 +44,7 @@ class Asked:
 
     __slots__ = (
         "answer", "before", "blocks", "body", "deaths", "engine", "error", "fed", "generation", "header", "keep", "run", "sent",
+        "told",
     )  # fmt: skip
 
     def __init__(self, run: SegmentRun, before: dict[str, Any]):
@@ -57,6 +58,7 @@ class Asked:
         self.generation = 0
         self.sent = 0.0
         self.deaths = 0
+        self.told = False  # the engine has told by how many samples positions move on
         self.answer: dict[str, Any] | None = None
         self.error: BaseException | None = None
 
@@ -138,6 +140,8 @@ class Loader:
         body = frame.joined()
         size = record.batch_size
         asked.header = {"k": record.number, "n": size, "slice": [0, size], "fed": fed}
+        if self._chained:
+            asked.header["tell"] = 1
         self._place(asked)
         if len(body) > channels.LARGEST // 2:
             # The positions are small, and may have to be corrected: only the frame goes through a block.
@@ -258,6 +262,12 @@ class Loader:
                 self._answered(asked, engine, header, body)
             self._deliver()
             self._dispatch()
+        elif "planned" in header:
+            asked = place.outstanding.get(tuple(header["planned"]))  # type: ignore[call-overload]
+            if asked is not None and not asked.run.committed:
+                asked.told = True
+                self._commit(asked, header["produced"])
+                self._executor.planned_remote(asked.run)
         elif "ready" in header:
             engine.ready, engine.pid, place.starts = True, header["ready"], 0
         elif "failed" in header:
@@ -292,8 +302,7 @@ class Loader:
             produced = answer.get("produced", {})
             if not run.committed:
                 self._commit(asked, produced)
-                run.committed = True
-            elif produced:
+            elif produced and not asked.told:
                 self._correct(asked, produced)
             del self._asked[record.index]
             if asked.error is None:
@@ -311,6 +320,7 @@ class Loader:
             if built.planned.spec.name in produced
         }
         self._segment.commit_positions(asked.run.record, by_id)
+        asked.run.committed = True
 
     def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
         """An iteration moved positions on by other numbers of samples than expected: what follows is asked for again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import marshal
 import os
 import pickle
@@ -13,7 +14,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from asyncdali_workers.child import default_thread_variables, fork, settle
+from asyncdali_workers.child import default_thread_variables, fork
 from asyncdali_workers.cuda import cuda_initialised
 from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.launch import wait_status
@@ -30,7 +31,7 @@ from .blocks import ForeignBlocks, OwnBlocks
 from .cut import Cut, make_cut, segments_behind
 from .failures import unpacked
 from .loader import Loader
-from .process import ENGINE, FORKER, run_forker
+from .process import ENGINE, FORKER, forked
 from .program import Program, dumps
 from .server import STATUS
 
@@ -91,7 +92,8 @@ class EnginePool:
     """See the module; made before a session, which is given it (``runtime.remote.Engines``)."""
 
     def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
-        self.program = program
+        self.program: Program | None = program
+        self.cut_names = program.cut
         self.count = count
         self.timeout = timeout
         self.seed = program.seed
@@ -127,9 +129,11 @@ class EnginePool:
         for number in range(self.count):
             with uninterrupted():
                 self.engines.append(self.launch(number))
+        self.program = None  # the loop's thread refers to this pool: a pipeline that it kept alive would never be closed
 
     def _store_program(self) -> None:
         path = marshal.dumps(_module_path())
+        assert self.program is not None
         content = pickle.dumps((sys.argv, dumps(self.program, self._make_calling)))
         self._program = self._descriptors.add(os.memfd_create("asyncdali-program", os.MFD_CLOEXEC))
         data = memoryview(len(path).to_bytes(8, "little") + path + content)
@@ -145,16 +149,10 @@ class EnginePool:
         process: int | subprocess.Popen[bytes]
         try:
             if self._method == "fork":
-                program, descriptors = self.program, self._descriptors
-
-                def body() -> None:
-                    settle(alive)
-                    os.close(alive)
-                    if program.pipeline is not None:
-                        program.pipeline._in_engine = True
-                    run_forker(lambda: program, theirs, descriptors)
-
-                process = fork(self._descriptors, frozenset(), body)
+                assert self.program is not None
+                process = fork(
+                    self._descriptors, frozenset(), functools.partial(forked, self.program, theirs, alive, self._descriptors)
+                )  # fmt: skip
             else:
                 process = self._interpreter(FORKER, theirs.fileno(), alive, -1)
         finally:
@@ -198,7 +196,7 @@ class EnginePool:
     # --- what a session asks for
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
-        self._cut = make_cut(plan, self.program.cut)
+        self._cut = make_cut(plan, self.cut_names)
         self._plan = plan
         if not self._cut.before:
             raise RuntimeError(

@@ -49,6 +49,15 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
     leave(0)
 
 
+def forked(program: Program, channel: socket.socket, alive: int, descriptors: Descriptors) -> None:
+    """A forked child becomes the process that forks engines."""
+    settle(alive)
+    os.close(alive)
+    if program.pipeline is not None:
+        program.pipeline._in_engine = True  # functions that it calls must not build it
+    run_forker(lambda: program, channel, descriptors)
+
+
 def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors: Descriptors) -> None:
     """Fork an engine for each message until the channel is closed. This process has one thread, so its forks are safe."""
     program: Program | None = None

@@ -71,6 +71,7 @@ class EngineServer:
         self._operators = built
         self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
         self._batch_size = int(options.batch_size)
+        self._segments = len(segments)
         self._executor.load(segments, cut.crossing, plan.edge_count)
         self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
 
@@ -129,8 +130,22 @@ class EngineServer:
             return
         self._count += 1
         began = now()
+        if header.get("tell"):
+            record.on_planned = self._tell(key, record)
         record.on_finished(lambda: self._guarded(self._finished, key, record, began))
         self._executor.submit_here(record)
+
+    def _tell(self, key: list[int], record: Record) -> Callable[[], None]:
+        """What tells, once all segments are planned, by how many samples positions move on: the next iteration can be asked for then."""
+        left = [None] * self._segments
+        loop = shared_loop()
+
+        def planned() -> None:
+            left.pop()
+            if not left:
+                loop.call(self._guarded, self._answer, {"planned": key, "produced": record.produced}, Frame())
+
+        return planned
 
     def _fed(self, entry: Any, body: memoryview) -> Any:
         return unpack(entry, body, self._foreign, None)

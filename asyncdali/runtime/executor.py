@@ -48,14 +48,16 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "given", "index", "number", "outputs", "place", "positions", "produced", "sources", "weight",
+        "finished", "finished_at", "given", "index", "number", "on_planned", "outputs", "place", "positions", "produced", "sources",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
         self.number = index  # of the iteration, for operators and errors: an engine counts its records, and makes some of the iterations
         self.given: dict[str, Any] | None = None  # in an engine: positions before the iteration, by operator
-        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced
+        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, where not the batch's
+        self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # what external inputs were fed
@@ -402,8 +404,8 @@ class Executor:
         self._finish_segment(run)
 
     def planned_remote(self, run: SegmentRun) -> None:
-        """The positions behind an iteration that engines make are known: the next one may begin. Called while the segment begins."""
-        self._scheduler.planned(run.segment, run.record)
+        """The positions behind an iteration that engines make are known: the next one may begin. On the loop's thread."""
+        self._planned(run)
 
     def _planned(self, run: SegmentRun) -> None:
         if self.closed:

@@ -101,6 +101,8 @@ class BuiltSegment:
             except Exception as error:
                 log.debug("operator %s keeps its position: %s", built.planned.spec.name, error)
             record.positions[built.planned.spec.name] = built.position
+        if record.on_planned is not None:
+            record.on_planned()
 
 
 class SegmentRun:

@@ -214,6 +214,27 @@ def test_nothing_is_left(files):
     assert not any("asyncdali" in name for name in os.listdir("/dev/shm"))
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_last_reference_ends_engines(files, method):
+    gc.collect()
+    gc.disable()
+    try:
+        pipe = pipeline(training(files), 1, engine_start_method=method)
+        outputs = pipe.run()
+        del pipe
+        assert not children()
+        assert np.asarray(outputs[3][0]).shape == (60, 90, 3)
+    finally:
+        gc.enable()
+
+
+def test_a_build_that_fails_ends_engines(files):
+    pipe = pipeline(training(files), 2, output_dtype=[types.INT8])
+    with pytest.raises(RuntimeError, match="output_dtype has 1 entries"):
+        pipe.build()
+    assert not children()
+
+
 def test_a_function_cannot_run_its_pipeline_in_an_engine():
     holder = []
 
