@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.engines import data_files, pipeline, stream
+from helpers.pipelines import run_script
 from helpers.processes import children, wait_until
 
 from asyncdali import fn, types
@@ -179,6 +180,39 @@ def test_engines_die_with_their_parent(method):
     ids = killed_parent(method, stop=True)
     assert len(ids) == 2
     wait_until(lambda: not any(alive(pid) for pid in ids))
+
+
+LIMITS = """
+    import resource, sys
+    from helpers.engines import pipeline
+    from asyncdali import fn, types
+
+    def big():
+        return fn.random.normal(shape=[600, 600, 3], dtype=types.FLOAT)
+
+    kind, number = sys.argv[1], int(sys.argv[2])
+    resource.setrlimit(getattr(resource, kind), (number, number))
+    pipe = pipeline(big, 1)
+    for _ in range(2):
+        try:
+            pipe.run()
+        except (RuntimeError, MemoryError) as error:
+            print(type(error).__name__, str(error).splitlines()[-1])
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, number, text",
+    [
+        ("RLIMIT_FSIZE", 1 << 20, "more than the limit of file sizes (ulimit -f) allows"),
+        ("RLIMIT_NOFILE", 24, "this process may open 24 files"),
+    ],
+)  # fmt: skip
+def test_limits_are_named(kind, number, text):
+    """Each iteration fails by itself; nothing dies."""
+    done = run_script(LIMITS, kind, number)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
 
 
 @pytest.mark.slow
