@@ -15,7 +15,7 @@ from time import perf_counter_ns as now
 from typing import TYPE_CHECKING, Any
 
 from ..device.buffers import BufferPool
-from ..errors import because, operator_error
+from ..errors import SampleError, because, operator_error
 from ..graph.plan import Plan
 from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
@@ -368,7 +368,7 @@ class Loader:
     def _lost(self, place: Place, engine: EngineProcess) -> None:
         """An engine has ended."""
         self._loop.loop.remove_reader(engine.channel.fileno())
-        iteration, what, number = engine.status()
+        iteration, what, number, sample = engine.status()
         ready, reason = engine.ready, engine.reason
         engine.close()
         if self._closed:
@@ -380,7 +380,7 @@ class Loader:
             asked.deaths += ready
             if asked.deaths >= DEATHS:
                 doing = self._doing(what, number) if iteration == asked.run.record.number else ""
-                asked.error = self._death(asked, engine, reason, doing, number)
+                asked.error = self._death(asked, engine, reason, doing, number, sample)
         place.outstanding.clear()
         place.alone = False
         place.restarts += 1
@@ -404,10 +404,11 @@ class Loader:
         name = f"`asyncdali.fn.{planned.spec.schema.name}` (name {planned.spec.name!r})"
         return f" while it ran {name}" if what == 1 else f" while it made the pixels of the segment that begins with {name}"
 
-    def _death(self, asked: Asked, engine: EngineProcess, reason: str, doing: str, number: int) -> BaseException:
+    def _death(self, asked: Asked, engine: EngineProcess, reason: str, doing: str, number: int, sample: int) -> BaseException:
         planned = self._operators[self._names[number]] if doing else self._segment.operators[0].planned
         text = f"engine {engine.number} {reason}{doing}. It is the second engine that ended at this iteration."
-        return operator_error(planned, EngineError(text), asked.run.record.number)
+        known = bool(doing) and sample >= 0
+        return operator_error(planned, SampleError(sample, text) if known else EngineError(text), asked.run.record.number)
 
     def _give_up(self, reason: str) -> None:
         self._broken = reason

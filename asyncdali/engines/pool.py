@@ -65,8 +65,8 @@ class EngineProcess:
         self._descriptors = descriptors
         self._process: subprocess.Popen[bytes] | None = None
 
-    def status(self) -> tuple[int, int, int]:
-        """(iteration, what, number): see ``server.STATUS``."""
+    def status(self) -> tuple[int, int, int, int]:
+        """(iteration, what, number, sample): see ``server.STATUS``."""
         return STATUS.unpack_from(memoryview(self._status.bytes), 0)  # type: ignore[return-value]
 
     def kill(self, reason: str) -> None:
@@ -177,7 +177,7 @@ class EnginePool:
         try:
             os.ftruncate(status, 4096)
             page = Mapping(status, 0, 4096)
-            STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1)
+            STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
             channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
             channel.setblocking(False)
             engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)

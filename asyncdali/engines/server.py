@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import os
@@ -29,10 +30,13 @@ from .program import Program
 
 log = logging.getLogger("asyncdali")
 
-STATUS = struct.Struct("<qqq")
-"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made), and its number.
+STATUS = struct.Struct("<qqqq")
+"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made), its number, and
+the sample for which a function of the user is called (-1: none).
 
 It lies in a page that the training process sees, also when the engine is dead."""
+
+_SAMPLE, _SAMPLE_AT = struct.Struct("<q"), 24
 
 
 class EngineServer:
@@ -63,6 +67,7 @@ class EngineServer:
             int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), program.calling,
             options.depth, program.access,
         )  # fmt: skip
+        environment = dataclasses.replace(environment, noting=self._note)
         built: list[BuiltOperator] = []
         make_operators(cut.before, environment, built)
         by_id = {id(item.planned): item for item in built}
@@ -209,9 +214,13 @@ class EngineServer:
     def _progress(self, record: Record, what: Any) -> None:
         """Note what is about to be done, where the training process finds it when this process dies."""
         if isinstance(what, BuiltOperator):
-            STATUS.pack_into(self._status, 0, record.number, 1, self._numbers[what.planned.spec.name])
+            STATUS.pack_into(self._status, 0, record.number, 1, self._numbers[what.planned.spec.name], -1)
         else:
-            STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name])
+            STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name], -1)
+
+    def _note(self, sample: int) -> None:
+        """The sample that a function of the user gets next."""
+        _SAMPLE.pack_into(self._status, _SAMPLE_AT, sample)
 
     def _statistics(self) -> dict[str, Any]:
         data: dict[str, Any] = {"iterations": self._made, "busy": self._busy, "lent": len(self._lent)}

@@ -91,11 +91,29 @@ def test_the_second_death_is_an_error_and_the_pipeline_goes_on():
             if 60 < value < 80:
                 with pytest.raises(RuntimeError, match=rf"iteration {k}\b[\s\S]*second engine that ended") as caught:
                     pipe.run()
-                assert caught.value.name == "culprit" and caught.value.iteration == k
+                assert caught.value.name == "culprit" and caught.value.iteration == k and caught.value.sample == 0
                 assert "while it ran `asyncdali.fn.python_function`" in str(caught.value)
             else:
                 assert np.asarray(pipe.run()[0][0]).item() == value
         pipe.close()
+
+
+def test_the_sample_at_which_engines_end_is_named():
+    def ends(value):
+        if value == 7:
+            os._exit(3)
+        return value
+
+    def define():
+        return fn.python_function(fn.external_source(lambda k: np.arange(4 * k, 4 * k + 4)), function=ends)
+
+    pipe = pipeline(define, 1, enable_checkpointing=False)
+    pipe.run()
+    with pytest.raises(RuntimeError, match=r"iteration 1, sample 3") as caught:
+        pipe.run()
+    assert caught.value.sample == 3
+    assert [np.asarray(sample).item() for sample in pipe.run()[0]] == [8, 9, 10, 11]
+    pipe.close()
 
 
 def test_a_hung_function_is_an_error():
