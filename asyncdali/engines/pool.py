@@ -108,12 +108,14 @@ class EnginePool:
         self._program = -1  # descriptor of the pickled program
         self._cut: Cut | None = None
         self._loader: Loader | None = None
+        self._go = False
+        """Whether engines may build. They wait until this process has built, and compiled: else each would compile the same kernels."""
         self._plan: Plan | None = None
 
     # --- start
 
     def start(self) -> None:
-        """Start all engines; they build while this process does. RuntimeError when a process cannot be forked."""
+        """Start all engines; they build when this process has. RuntimeError when a process cannot be forked."""
         require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
         if self._method == "fork":
             if cuda_initialised():
@@ -191,7 +193,14 @@ class EnginePool:
             theirs.close()
             os.close(alive)
             os.close(status)
+        if self._go:
+            self._send_go(engine)
         return engine
+
+    @staticmethod
+    def _send_go(engine: EngineProcess) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which its socket tells
+            channels.send(engine.channel, channels.message({"go": 1}))
 
     # --- what a session asks for
 
@@ -210,6 +219,9 @@ class EnginePool:
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
         assert self._cut is not None
         assert self._plan is not None
+        self._go = True
+        for engine in self.engines:
+            self._send_go(engine)
         waiting = {engine.channel.fileno(): engine for engine in self.engines}
         poll = select.poll()
         for descriptor in waiting:

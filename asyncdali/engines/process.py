@@ -33,11 +33,14 @@ def run_engine(load: Callable[[], Program | None], channel: socket.socket, statu
     os.close(status)
     gone = threading.Event()
     try:
+        from ..compiled import driver  # noqa: F401  imports Numba while the training process builds
         from .server import EngineServer
 
         program = load()
         if program is None:
             raise RuntimeError("there is no program")
+        if not channels.receive(channel)[0]:  # the training process builds first
+            leave(0)
         server = EngineServer(program, channel, memoryview(page.bytes), gone.set)
         server.serve()
     except BaseException as error:
