@@ -15,6 +15,7 @@ _START_METHODS = ("fork", "spawn", "forkserver")
 MOST_THREADS = 4096
 """More threads than processors of any machine; a stored pipeline that asks for more is damaged."""
 DEEPEST = 2**16
+MOST_ENGINES = 1024
 _FLAGS = (
     "exec_pipelined", "exec_async", "set_affinity", "enable_memory_stats", "enable_statistics", "enable_checkpointing", "strict",
     "exec_dynamic",
@@ -46,6 +47,10 @@ class PipelineOptions:
     py_callback_pickler: Any = None
     worker_timeout: float | None = None
     max_retries: int = 2
+    engines: int = 0
+    engine_start_method: str = "fork"
+    engine_timeout: float | None = None
+    engine_cut: Any = None
     output_dtype: Any = None
     output_ndim: Any = None
     output_layout: Any = None
@@ -90,6 +95,19 @@ class PipelineOptions:
         if not self.exec_pipelined:
             return 1
         return max(self.cpu_queue_size, self.gpu_queue_size)
+
+    def cut_names(self) -> list[str] | None:
+        """Names of the operators behind which a pipeline with engines is cut; None: the default cut. TypeError for what is no node."""
+        if self.engine_cut is None:
+            return None
+        names = []
+        for item in self.engine_cut if isinstance(self.engine_cut, (list, tuple)) else [self.engine_cut]:
+            source = getattr(item, "source", None)
+            name = item if isinstance(item, str) else getattr(source, "name", None)
+            if not isinstance(name, str):
+                raise TypeError(f"engine_cut takes nodes, names of operators, or a list of these; got {item!r}")
+            names.append(name)
+        return names
 
     def affinity(self) -> list[int] | None:
         """CPUs to pin worker threads to, or None."""
@@ -141,6 +159,13 @@ class PipelineOptions:
             raise TypeError(f"concurrency must be an OperatorConcurrency, got {self.concurrency!r}")
         if self.py_start_method not in _START_METHODS:
             raise ValueError(f"py_start_method is {self.py_start_method!r}; it must be one of {', '.join(_START_METHODS)}")
+        if self.engine_start_method not in _START_METHODS:
+            raise ValueError(f"engine_start_method is {self.engine_start_method!r}; it must be one of {', '.join(_START_METHODS)}")
+        if isinstance(self.engines, bool) or not isinstance(self.engines, int):
+            raise TypeError(f"engines must be an int, got {self.engines!r}")
+        if not 0 <= self.engines <= MOST_ENGINES:
+            raise ValueError(f"engines must be from 0 (work in this process) to {MOST_ENGINES}, got {self.engines}")
+        self.cut_names()
         if self.py_callback_pickler is not None and self.py_start_method == "fork":
             raise ValueError("py_callback_pickler is only used with py_start_method='spawn' or 'forkserver'")
 
@@ -204,6 +229,7 @@ class PipelineOptions:
         if self.device_id is not None and self.device_id < 0 and self.device_id != CPU_ONLY_DEVICE_ID:
             raise RuntimeError(f"device_id={self.device_id} is invalid: GPUs are numbered from 0; use None for a pipeline without GPU")
         _positive_number("worker_timeout", self.worker_timeout)
+        _positive_number("engine_timeout", self.engine_timeout)
         if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
             raise ValueError(f"max_retries must be an int of at least 0, got {self.max_retries!r}")
         if not hasattr(self.bytes_per_sample, "__index__") or not 0 <= self.bytes_per_sample < 2**62:

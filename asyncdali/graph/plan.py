@@ -68,6 +68,8 @@ class Segment:
     """Edges of this segment that another segment or the user reads."""
     returned: set[int] = field(default_factory=set)
     """Those that the user gets."""
+    in_engines: bool = False
+    """Whether other processes run it (docs/engines.md)."""
 
 
 @dataclass

@@ -332,6 +332,8 @@ class Environment:
     """Iterations kept in flight."""
     access: Access = EVERYTHING
     """What the operators may open."""
+    noting: Callable[[int], None] | None = None
+    """Called with the sample for which a function of the user is about to be called: it may end the process. None: nobody wants to know."""
 
 
 def check_access(spec: Spec, access: Access) -> None:

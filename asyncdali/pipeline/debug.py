@@ -37,6 +37,11 @@ class DebugPipeline(Pipeline):
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], rewrites: bool = False, **options: Any):
         if rewrites:
             check_convertible(function)
+        if options.get("engines"):
+            raise ValueError(
+                f"debug=True runs every operator in this process, when it is called; engines={options['engines']} was given. Leave out "
+                "one of them."
+            )
         super().__init__(**options)
         self._rewrites = rewrites
         self._function = function

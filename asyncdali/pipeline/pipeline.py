@@ -27,6 +27,7 @@ from .dali_names import DaliNames
 from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
+    from ..engines.pool import EnginePool
     from ..runtime.session import Session
     from ..runtime.statistics import Statistics
     from ..sources.parallel import Parallel
@@ -54,6 +55,10 @@ class Pipeline(DaliNames):
         worker_timeout: seconds a parallel source may take for a sample (a batch, for sources of batches); then its worker is replaced.
             None: no limit.
         max_retries: how often a sample that kills its worker is tried again.
+        engines: processes that make the CPU part of each iteration (docs/engines.md); 0: this process does.
+        engine_start_method: how engines are started, as `py_start_method`.
+        engine_timeout: seconds an engine may take for an iteration; then it is replaced, and the iteration made again. None: no limit.
+        engine_cut: nodes (or names of operators) up to which engines work; None: all CPU operators that need nothing of a GPU.
         output_dtype, output_ndim, output_layout: what every output must be (a value for all, or a list); checked in every iteration.
         exec_dynamic: None: on unless `exec_pipelined` or `exec_async` is off or the queues are separate. False forbids ``.cpu()`` in the
             graph.
@@ -95,6 +100,8 @@ class Pipeline(DaliNames):
         self._shared: deque[Any] = deque()
         self._nodes: list[DataNode] | None = None
         self._parallel: Parallel | None = None
+        self._engines: EnginePool | None = None
+        self._in_engine = False
         self._unfinished: list[Callable[[], None]] = []  # closes what a build has opened and not finished: an interrupt may leave it here
         self.output_names: tuple[str, ...] | None = None
         """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
@@ -129,6 +136,7 @@ class Pipeline(DaliNames):
     gpu_queue_size = property(lambda self: self._options.gpu_queue_size, doc="Depth of the GPU queue.")
     enable_memory_stats = property(lambda self: self._options.enable_memory_stats, doc="As given.")
     py_num_workers = property(lambda self: self._options.py_num_workers, doc="Python worker processes.")
+    engines = property(lambda self: self._options.engines, doc="Processes that make the CPU part of each iteration; 0: this one does.")
     py_start_method = property(lambda self: self._options.py_start_method, doc='"fork", "spawn" or "forkserver".')
 
     @property
@@ -261,8 +269,9 @@ class Pipeline(DaliNames):
         try:
             self._start_workers()  # before the device is touched: a process cannot be forked after that
             self._session = Session(
-                self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._unfinished.append
-            )
+                self._options, self._output_nodes(), self._definition.instances, self, self._parallel, self._unfinished.append,
+                self._engines,
+            )  # fmt: skip
         finally:
             self._release_unfinished()
 
@@ -281,14 +290,16 @@ class Pipeline(DaliNames):
                     close()
                 if self._parallel is not None and self._parallel.pool.closed:
                     self._parallel = None
+                if self._engines is not None and self._engines.closed:
+                    self._engines = None
             self._unfinished.clear()
 
     def start_py_workers(self) -> None:
-        """Start the worker processes of parallel external sources; :meth:`build` does it otherwise.
+        """Start the worker processes of parallel external sources, and engines; :meth:`build` does it otherwise.
 
         With the start method "fork" it has to be done before anything in this process uses CUDA: call it for all pipelines before building
-        any. Does nothing without parallel sources, or the second time. Raises RuntimeError when a process cannot be forked any more, or
-        when the workers do not start.
+        any. Does nothing without parallel sources and engines, or the second time. Raises RuntimeError when a process cannot be forked
+        any more, or when the workers do not start.
         """
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
@@ -300,8 +311,14 @@ class Pipeline(DaliNames):
             self._unfinished.clear()
 
     def _start_workers(self) -> None:
-        if self._parallel is not None:
-            return
+        if self._parallel is None:
+            self._start_parallel()
+        if self._engines is None and self._options.engines:
+            from .engines import start_engines
+
+            self._engines = start_engines(self, self._unfinished.append)
+
+    def _start_parallel(self) -> None:
         from ..graph.plan import reachable
         from ..sources.group import parallel_groups
         from ..tooling.doctor import at_build
@@ -341,6 +358,11 @@ class Pipeline(DaliNames):
         `hook`: the legacy hook ``iter_setup`` may not call it either.
         """
         session = self._session
+        if self._in_engine:
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls, in one of its engines. Call it from outside; other "
+                "pipelines can be used here."
+            )
         if self._building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
             raise RuntimeError(
                 f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
@@ -579,7 +601,7 @@ class Pipeline(DaliNames):
         """Closing is not interrupted: what it has not come to could not be closed again."""
         if self._closed:
             return
-        if self._session is None and self._parallel is None and not self._unfinished:
+        if self._session is None and self._parallel is None and self._engines is None and not self._unfinished:
             self._closed = True
             return
         from asyncdali_workers.interrupts import uninterrupted
@@ -589,8 +611,10 @@ class Pipeline(DaliNames):
             self._release_unfinished()
             if self._session is not None:
                 self._session.close()
-            elif self._parallel is not None:
-                self._parallel.close()
+                return
+            for pool in (self._parallel, self._engines):
+                if pool is not None:
+                    pool.close()
 
     # --- metadata
 

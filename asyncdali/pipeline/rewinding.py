@@ -71,7 +71,7 @@ def _rebuild(pipeline: Pipeline, options: Any) -> None:
         for puller in old.producer.sources.pullers:
             puller.group.start_over()
         own, pipeline._options = pipeline._options, options
-        pipeline._session = pipeline._parallel = None
+        pipeline._session = pipeline._parallel = pipeline._engines = None
         pipeline._shared.clear()
         try:
             pipeline._build(None)

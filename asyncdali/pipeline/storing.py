@@ -6,7 +6,10 @@ from typing import Any
 
 from ..options import PipelineOptions, option_names
 
-_NOT_STORED = ("checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic")
+_NOT_STORED = (
+    "checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic",
+    "engines", "engine_start_method", "engine_timeout", "engine_cut",  # where a pipeline runs is no part of it
+)  # fmt: skip
 
 
 def stored_options(options: PipelineOptions) -> dict[str, Any]:

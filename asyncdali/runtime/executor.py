@@ -48,11 +48,16 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "index", "outputs", "place", "positions", "sources", "weight",
+        "finished", "finished_at", "given", "index", "number", "on_planned", "outputs", "place", "positions", "produced", "sources",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
+        self.number = index  # of the iteration, for operators and errors: an engine counts its records, and makes some of the iterations
+        self.given: dict[str, Any] | None = None  # in an engine: positions before the iteration, by operator
+        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, where not the batch's
+        self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # what external inputs were fed
@@ -219,9 +224,11 @@ class Executor:
         affinity: list[int] | None,
         name: str,
         gpu: CudaDevice | None = None,
+        pool: BufferPool | None = None,
     ):
+        """`pool` gives memory for batches on the CPU; None: one of its own, or the GPU's pinned memory."""
         self.gpu = gpu
-        self.pool = BufferPool() if gpu is None else gpu.pinned
+        self.pool = pool or (BufferPool() if gpu is None else gpu.pinned)
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
         self.device: Device = HostDevice() if gpu is None else gpu
         self._waits = OrderedThread(f"{name}-device")
@@ -243,6 +250,8 @@ class Executor:
         self._broken: BaseException | None = None
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
+        self.progress: Callable[[Record, Any], None] | None = None
+        """Called with what is about to be planned (an operator), or whose pixels are about to be made (a segment). For engines."""
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
@@ -328,7 +337,11 @@ class Executor:
     def submit(self, record: Record) -> None:
         """Queue an iteration; returns at once. Doing it again does nothing."""
         if self._loop is not None:
-            self._loop.call(self._guarded, self._admit, record)
+            self._loop.call(self.guarded, self._admit, record)
+
+    def submit_here(self, record: Record) -> None:
+        """As :meth:`submit`, on the loop's thread."""
+        self.guarded(self._admit, record)
 
     @property
     def inherited(self) -> bool:
@@ -361,6 +374,11 @@ class Executor:
             segment.commit_positions(record, {})
             self._finish_segment(run)
             return
+        if segment.remote is not None:
+            segment.remote.begin(run)
+            return
+        if record.given is not None:
+            segment.go_to(record.given)
         phases = run.phases()
         if segment.instant:
             self._run_now(run, phases)
@@ -378,6 +396,16 @@ class Executor:
         except BaseException as error:
             self._record_failure(run, error)
         self._finish_segment(run)
+
+    def finish_remote(self, run: SegmentRun, error: BaseException | None) -> None:
+        """Engines have made a segment of an iteration, or failed to."""
+        if error is not None:
+            self._record_failure(run, error)
+        self._finish_segment(run)
+
+    def planned_remote(self, run: SegmentRun) -> None:
+        """The positions behind an iteration that engines make are known: the next one may begin. On the loop's thread."""
+        self._planned(run)
 
     def _planned(self, run: SegmentRun) -> None:
         if self.closed:
@@ -464,9 +492,10 @@ class Executor:
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
         if self._loop is not None:
-            self._loop.call(self._guarded, function, *args)
+            self._loop.call(self.guarded, function, *args)
 
-    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def guarded(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a part of the runtime on the loop's thread."""
         try:
             function(*args)
         except Exception as error:  # a bug in the runtime itself: nobody waits for ever because of it

@@ -45,6 +45,8 @@ class Engine:
     `calling(seed)` is the :attr:`Environment.calling` of its operators.
     """
 
+    progress = None  # see ``Executor.progress``
+
     memory = None  # statistics of it: not kept here
 
     def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):

@@ -214,6 +214,10 @@ class SegmentCounters:
             self.recorder.span(f"plan segment {self.index}", began, ended, record.index, self.stream)
         return took
 
+    def made_elsewhere(self, edges: Sequence[int]) -> None:
+        """Engines make the segment: of its outputs only these are seen here."""
+        self._outputs = [output for output in self._outputs if output.edge in edges]
+
     def passed(self, edges: Sequence[Any]) -> None:
         """An iteration is planned. Where its times are not taken, this is all."""
         for output in self._outputs:

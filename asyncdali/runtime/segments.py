@@ -21,6 +21,7 @@ from ..graph.plan import PlannedOperator, Segment
 from ..operators.base import Arguments, CompiledJob, Gate, Iteration, Operator, Planned, PythonJob, SampleError, Step
 from . import branches
 from .jobs import CompiledSamples, Job, PythonSamples, Timed
+from .remote import Remote
 from .segment_counters import Lap, OperatorCounters, SegmentCounters
 
 log = logging.getLogger("asyncdali")
@@ -76,7 +77,15 @@ class BuiltSegment:
         """Edges of other segments that operators have as inputs."""
         self.kept = segment.consumed_outside
         self.returned = segment.returned
+        self.in_engines = segment.in_engines
+        self.remote: Remote | None = None
+        """What makes it elsewhere (engines); None: this process."""
         self.counters: SegmentCounters | None = None
+
+    def go_to(self, positions: dict[str, Any]) -> None:
+        """Be at these positions."""
+        for built in self.stateful:
+            built.position = positions[built.planned.spec.name]
 
     def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
         """Move the stateful operators on by what they produced (`produced`: operator's id -> samples).
@@ -85,11 +94,16 @@ class BuiltSegment:
         operator that cannot tell (a reader that finds no data) stays where it is.
         """
         for built in self.stateful:
+            samples = produced.get(id(built.operator), record.batch_size)
+            if record.given is not None and samples != record.batch_size:
+                record.produced[built.planned.spec.name] = samples
             try:
-                built.move_on(produced.get(id(built.operator), record.batch_size))
+                built.move_on(samples)
             except Exception as error:
                 log.debug("operator %s keeps its position: %s", built.planned.spec.name, error)
             record.positions[built.planned.spec.name] = built.position
+        if record.on_planned is not None:
+            record.on_planned()
 
 
 Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"
@@ -149,6 +163,8 @@ class SegmentRun:
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
         """The outputs' contents: all steps as one job."""
         counters = self.segment.counters
+        if steps and self.executor.progress is not None:
+            self.executor.progress(self.record, self.segment)
         if steps:
             job = CompiledSamples(_samples(fresh, self.record), branches.resolved(steps, self._scratch_places), slots, scratch, timed)
             job.is_pixels = True  # type: ignore[attr-defined]
@@ -179,7 +195,9 @@ class SegmentRun:
         if built.gate is not None:
             built.gate.check(inputs, named, count)
         arguments = Arguments(built.planned.spec, named, count)
-        iteration = Iteration(record.index, record.batch_size, record.fed, self._issue_on, built.position)
+        if self.executor.progress is not None:
+            self.executor.progress(record, built)
+        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, built.position)
         preparation = operator.prepare(inputs, arguments, iteration)
         if isinstance(preparation, Generator):
             iteration.prepared = yield from self._prepare(built, preparation, lap)
@@ -283,7 +301,7 @@ class SegmentRun:
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)
             if rows is not None and not whole:
                 error.sample = int(np.flatnonzero(rows == error.sample)[0])
-        return operator_error(built.planned, error, self.record.index, source)
+        return operator_error(built.planned, error, self.record.number, source)
 
     def _rows(self, built: BuiltOperator) -> np.ndarray | None:
         """The branch of a conditional that an operator is in; None outside of branches."""

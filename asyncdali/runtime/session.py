@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,8 +23,8 @@ from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
 from ..graph.node import OperatorInstance
-from ..graph.plan import PlannedOperator, build_plan, cut_for_gpu
-from ..operators.base import Environment, Role, check_access
+from ..graph.plan import build_plan, cut_for_gpu
+from ..operators.base import Role
 from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
@@ -35,6 +34,7 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
+from .making import Seeds, make_operators
 from .memory import MemoryStatistics
 from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
@@ -43,6 +43,7 @@ from .turns import Turn, Turns
 
 if TYPE_CHECKING:
     from ..sources.parallel import Parallel
+    from .remote import Engines
 
 log = logging.getLogger("asyncdali")
 
@@ -66,8 +67,12 @@ class Session:
         pipeline: Any,
         parallel: Parallel | None = None,
         opened: Callable[[Callable[[], None]], None] | None = None,
+        engines: Engines | None = None,
     ):
-        """`opened` is called first, with what closes this session while it is made: an interrupt may come at any instant."""
+        """`engines` make a part of each iteration (docs/engines.md).
+
+        `opened` is called first, with what closes this session while it is made: an interrupt may come at any instant.
+        """
         self.options = options
         self.closed = False
         self.operators: list[BuiltOperator] = []
@@ -78,17 +83,20 @@ class Session:
         if opened is not None:
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
+        self.engines = engines
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
         # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
-        seeds = _Seeds(options.seed)
+        seeds = Seeds(options.seed if engines is None else engines.seed)
         self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
         self.gpu = choose_gpu(options.device_id, needs_gpu)
         if self.gpu is not None:
             self._check_kernels()
             cut_for_gpu(self.plan)
+        if engines is not None:
+            engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed
         count = len(self.plan.outputs)
         self.expected_dtype = options.expected("output_dtype", count)
@@ -104,6 +112,7 @@ class Session:
                 affinity=options.affinity(),
                 name=f"asyncdali-{id(pipeline):x}",
                 gpu=self.gpu,
+                pool=None if engines is None else engines.pool,
             )
         if options.enable_memory_stats and not options.exec_dynamic:
             self.executor.memory = MemoryStatistics()
@@ -150,7 +159,8 @@ class Session:
             access,
         )
         with compiling_ahead(self.plan.operators):
-            built = self._make_operators(environment)
+            make_operators(self.plan.operators, environment, self.operators)
+        built = {id(item.planned): item for item in self.operators}
         segments = [
             BuiltSegment(segment, [built[id(planned)] for planned in segment.operators]) for segment in self.plan.segments
         ]
@@ -171,35 +181,14 @@ class Session:
             self._restore(options.checkpoint)
         self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
+        if self.engines is not None:
+            self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
         if options.bytes_per_sample:
             try:
                 self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
             except TooLarge as error:
                 given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
                 raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
-
-    def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
-        """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""
-        from ..compiled import driver
-
-        driver.run_job.compile()
-        built: dict[int, BuiltOperator] = {}
-        dtypes: dict[int, Any] = {}
-        for planned in self.plan.operators:
-            operator = self._make(planned, environment)
-            self.operators.append(BuiltOperator(planned, operator))
-            built[id(planned)] = self.operators[-1]
-            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
-            dtypes.update(zip(planned.outputs, inferred, strict=True))
-        return built
-
-    @staticmethod
-    def _make(planned: PlannedOperator, environment: Environment) -> Any:
-        try:
-            check_access(planned.spec, environment.access)
-            return planned.kind(planned.spec, environment)
-        except Exception as error:
-            raise operator_error(planned, error, None) from error
 
     # --- running
 
@@ -355,7 +344,8 @@ class Session:
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
         pool = None if self.parallel is None else self.parallel.pool.statistics()
-        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool)
+        engines = () if self.engines is None else self.engines.statistics()
+        return take(self.counters, self.options, self.depth, self.in_flight, self.executor.pool, pool, engines)
 
     def memory_statistics(self) -> dict[str, Any]:
         statistics = self.executor.memory
@@ -467,18 +457,5 @@ class Session:
             self.executor.close()
             if self.parallel is not None and workers:
                 self.parallel.close()
-
-
-class _Seeds:
-    """The table of automatic operator seeds, made when the first entry is asked for."""
-
-    def __init__(self, seed: int | None):
-        self.seed = secrets.randbits(62) if seed is None else int(seed)
-        self._table: list[int] | None = None
-
-    def entry(self, index: int) -> int:
-        if self._table is None:
-            from ..operators.random.random_streams import seed_table
-
-            self._table = seed_table(self.seed)
-        return self._table[index]
+            if self.engines is not None and workers:
+                self.engines.close()

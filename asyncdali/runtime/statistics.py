@@ -20,7 +20,8 @@ _Any = TypeVar("_Any")
 
 _NOW = {
     "allocated_bytes", "backend", "batch_size", "count", "depth", "free_bytes", "held_blocks", "held_bytes", "in_flight", "index", "kind",
-    "operator", "outstanding", "prefetch", "ready", "serves", "slowest_sample", "stream",
+    "lent", "operator", "outstanding", "pid",
+    "prefetch", "ready", "serves", "slowest_sample", "stream",
 }  # fmt: skip
 """Fields that tell how something is, rather than count."""
 
@@ -204,6 +205,35 @@ class WorkerStatistics:
 
 
 @dataclass(frozen=True)
+class EngineStatistics:
+    """One engine (docs/engines.md).
+
+    Attributes:
+        index: which. pid: of its process; 0 while it starts.
+        asked, answered: iterations that it was asked for, and made.
+        restarts: how often it was replaced.
+        busy_seconds: from a request's arrival to its answer, summed; several requests are in work at a time.
+        planning_seconds, pixels_seconds: of its stage threads, and of its worker threads (summed), since it was started.
+        planning_processor_seconds: processor time of its planning, estimated.
+        allocated_bytes, lent: memory of its pool, and how many outputs are in use in this process.
+        outstanding: iterations that it was asked for and has not made yet.
+    """
+
+    index: int
+    pid: int
+    asked: int
+    answered: int
+    restarts: int
+    busy_seconds: float
+    planning_seconds: float
+    planning_processor_seconds: float
+    pixels_seconds: float
+    allocated_bytes: int
+    lent: int
+    outstanding: int
+
+
+@dataclass(frozen=True)
 class Statistics:
     """Where the time of a pipeline went: see :meth:`asyncdali.Pipeline.statistics`. Times are seconds.
 
@@ -222,6 +252,7 @@ class Statistics:
     streams: tuple[StreamStatistics, ...]
     buffers: BufferStatistics
     workers: WorkerStatistics | None
+    engines: tuple[EngineStatistics, ...] = ()
 
     def since(self, earlier: Statistics) -> Statistics:
         """What happened after `earlier`, a report of the same pipeline. ValueError for one of another."""
@@ -266,14 +297,19 @@ def _minus(later: Any, earlier: Any) -> Any:
 
 
 def take(
-    counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None
-) -> Statistics:
-    """A report of `counters`; `memory` is the buffer pool, `pool` the statistics of worker processes."""
+    counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None,
+    engines: Sequence[Mapping[str, Any]] = (),
+) -> Statistics:  # fmt: skip
+    """A report of `counters`; `memory` is the buffer pool, `pool` and `engines` the statistics of worker processes and engines."""
     segments = list(counters.segments)
     for segment in segments:
         segment.add_device_times()
+    elsewhere = [item["operators"] for item in engines if "operators" in item]
     operators = tuple(
-        _operator(item, segment) for segment in segments for item in segment.operators if not item.planned.spec.name.startswith(STAND_IN)
+        _with_times_of(_operator(item, segment), elsewhere)
+        for segment in segments
+        for item in segment.operators
+        if not item.planned.spec.name.startswith(STAND_IN)
     )
     busy = sum(item.jobs for segment in segments for item in segment.operators) + sum(segment.pixels_busy for segment in segments)
     streams: dict[str, list[SegmentCounters]] = {}
@@ -306,6 +342,7 @@ def take(
         ),
         buffers=BufferStatistics(memory.allocated_bytes, memory.idle_bytes(), *held),
         workers=None if pool is None else _workers(pool),
+        engines=tuple(map(_engine, engines)),
     )
 
 
@@ -343,4 +380,24 @@ def _workers(pool: Mapping[str, Any]) -> WorkerStatistics:
     return WorkerStatistics(
         len(workers), sum(item["tasks"] for item in workers), sum(item["samples"] for item in workers),
         sum(item["busy_seconds"] for item in workers), pool["queue_wait_seconds"], pool["bytes"], pool["restarts"], pool["outstanding"],
+    )  # fmt: skip
+
+
+def _engine(item: Mapping[str, Any]) -> EngineStatistics:
+    return EngineStatistics(
+        item["engine"], item["pid"], item["asked"], item["answered"], item["restarts"], item["busy_seconds"], item.get("planning", 0) / 1e9,
+        item.get("planning_processor", 0) / 1e9, item.get("pixels", 0) / 1e9,
+        item.get("allocated", 0), item.get("lent", 0), item["outstanding"],
+    )  # fmt: skip
+
+
+def _with_times_of(here: OperatorStatistics, elsewhere: Sequence[Mapping[str, Sequence[float]]]) -> OperatorStatistics:
+    """An operator of this process, with the time that it took in engines."""
+    times = [engine[here.name] for engine in elsewhere if here.name in engine]
+    if not times:
+        return here
+    planning, jobs, steps, processor = (sum(column) / 1e9 for column in zip(*times))
+    return dataclasses.replace(
+        here, planning_seconds=here.planning_seconds + planning, prepare_seconds=here.prepare_seconds + jobs,
+        steps_seconds=here.steps_seconds + steps, prepare_processor_seconds=here.prepare_processor_seconds + processor,
     )  # fmt: skip

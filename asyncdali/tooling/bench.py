@@ -19,7 +19,8 @@ from .consumer import Step
 from .measure import Measurement, measure
 from .trace import Recorder
 
-_SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers"}
+_SWEPT = {"threads": "num_threads", "batch-size": "batch_size", "depth": "prefetch_queue_depth", "workers": "py_num_workers",
+          "engines": "engines"}  # fmt: skip
 _ROUNDS = 5
 
 
@@ -30,10 +31,11 @@ def add_arguments(commands: Any) -> None:
     )
     parser.add_argument("pipeline", metavar="FILE.py:pipeline", help="a function made by @pipeline_def, or one that returns a Pipeline")
     parser.add_argument("--iterations", type=_count, default=100, help="batches to measure, after a few to warm up (default: 100)")
-    parser.add_argument("--batch-size", type=_count, help="in place of the pipeline's own; likewise the next three")
+    parser.add_argument("--batch-size", type=_count, help="in place of the pipeline's own; likewise the next four")
     parser.add_argument("--threads", type=_count, help="num_threads")
     parser.add_argument("--depth", type=_count, help="prefetch_queue_depth")
     parser.add_argument("--workers", type=_count, help="py_num_workers")
+    parser.add_argument("--engines", type=_count_or_none, help="engines (docs/engines.md); 0: none")
     swept = ", ".join(_SWEPT)
     parser.add_argument("--sweep", type=_sweep, action="append", metavar="NAME=V,V,...", help=f"measure with several values of {swept}")
     parser.add_argument("--vs", choices=("dali",), help="run the same file with DALI, in turns")
@@ -54,6 +56,10 @@ def _count(text: str) -> int:
     return value
 
 
+def _count_or_none(text: str) -> int:
+    return 0 if text == "0" else _count(text)
+
+
 def _milliseconds(text: str) -> float:
     try:
         value = float(text)
@@ -68,7 +74,8 @@ def _sweep(text: str) -> tuple[str, list[int]]:
     name, equals, values = text.partition("=")
     if not equals or name not in _SWEPT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=V,V,... with a name of {', '.join(_SWEPT)}")
-    return name, [_count(value) for value in values.split(",")]
+    count = _count_or_none if name == "engines" else _count
+    return name, [count(value) for value in values.split(",")]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -106,7 +113,7 @@ def _check_can_be_written(what: str, file: str | None) -> None:
 
 def _settings(options: argparse.Namespace) -> dict[str, int]:
     values = {"num_threads": options.threads, "batch_size": options.batch_size, "prefetch_queue_depth": options.depth,
-              "py_num_workers": options.workers}  # fmt: skip
+              "py_num_workers": options.workers, "engines": options.engines}  # fmt: skip
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -117,7 +124,8 @@ def _measured(
     pipeline = program.make(made, settings)
     try:
         shown = {"batch_size": pipeline.max_batch_size, "num_threads": pipeline.num_threads,
-                 "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers}  # fmt: skip
+                 "prefetch_queue_depth": pipeline.prefetch_queue_depth, "py_num_workers": pipeline.py_num_workers,
+                 "engines": pipeline.engines}  # fmt: skip
         bar = ProgressBar(options.iterations)
         found = measure(pipeline, options.iterations, shown, step, recorder, bar)
         bar.close()

@@ -25,8 +25,8 @@ class Bottleneck:
     """What limits the throughput.
 
     Attributes:
-        kind: one of "consumer", "source", "interpreter", "workers", "python_function", "storage", "threads", "oversubscribed", "sample",
-            "planning", "queue", "machine", "unclear", "idle".
+        kind: one of "consumer", "source", "engines", "interpreter", "workers", "python_function", "storage", "threads", "oversubscribed",
+            "sample", "planning", "queue", "machine", "unclear", "idle".
         what: the operator, source or sample, or "".
         share: of the elapsed time that goes there, 0..1.
         finding: what was seen. advice: what to change.
@@ -50,7 +50,7 @@ def find(statistics: Any, cores: int) -> Bottleneck:
         return Bottleneck("idle", "", 0.0, "no batch was delivered", "run the pipeline first")
     case = _Case(statistics, cores)
     looks: tuple[Callable[[_Case], Bottleneck | None], ...] = (
-        _sources, _consumer, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue, _machine,
+        _sources, _consumer, _engines, _python, _oversubscribed, _storage, _threads, _sample, _planning, _queue, _machine,
     )  # fmt: skip
     for look in looks:
         found = look(case)
@@ -147,6 +147,43 @@ def _consumer(case: _Case) -> Bottleneck | None:
     return Bottleneck(
         "consumer", "", away, f"the consumer takes {percent(away)} of the time for itself and waits for batches {percent(case.waits)}",
         f"the pipeline keeps up; make the training step faster (the worker threads are busy {percent(case.thread_share)})",
+    )  # fmt: skip
+
+
+def _engines(case: _Case) -> Bottleneck | None:
+    """Engines are busy; what is behind the cut is looked at after them."""
+    engines = case.statistics.engines
+    if not engines:
+        return None
+    threads = case.threads.count
+    planning = [case.share(item.planning_seconds) for item in engines]
+    pixels = [case.share(item.pixels_seconds) / threads for item in engines]
+    busiest = max(range(len(engines)), key=lambda k: max(planning[k], pixels[k]))
+    share = max(planning[busiest], pixels[busiest])
+    if share < BUSY:
+        return None
+    work = max(case.statistics.operators, key=lambda item: item.busy_seconds)
+    if planning[busiest] >= pixels[busiest]:
+        others = sum(planning) / len(planning)
+        more = f"more engines: engines={len(engines) + 1}" + (
+            "" if case.statistics.queue.depth > len(engines) else f" with prefetch_queue_depth={len(engines) + 2}"
+        )
+        if others < BUSY:
+            more = f"a deeper queue lets the other engines work: prefetch_queue_depth={len(engines) + 2}"
+        return Bottleneck(
+            "engines", f"engine {engines[busiest].index}", min(1.0, share),
+            f"engine {engines[busiest].index} planned {percent(min(1.0, share))} of the time, most of it {work.operator} {work.name!r}",
+            more,
+        )  # fmt: skip
+    spare = case.cores - threads * len(engines)
+    advice = (
+        f"more threads in each (num_threads={threads + max(1, spare // len(engines))}) or more engines" if spare > 0
+        else f"every core is in use ({case.cores}), so less work per sample or more cores"
+    )  # fmt: skip
+    return Bottleneck(
+        "engines", f"engine {engines[busiest].index}", min(1.0, share),
+        f"the worker threads of engine {engines[busiest].index} are busy {percent(min(1.0, share))} of the time, most of it with "
+        f"{work.operator} {work.name!r}", advice,
     )  # fmt: skip
 
 

@@ -71,6 +71,19 @@ def affinity(setup: Setup) -> Finding | None:
     )  # fmt: skip
 
 
+def engine_threads(setup: Setup) -> Finding | None:
+    """The threads of all engines are far more than the processors."""
+    cores = machine.cores()
+    wanted = setup.engines * setup.num_threads
+    if setup.engines < 2 or setup.num_threads > cores or wanted <= 2 * cores:
+        return None  # with num_threads alone too many, `affinity` says so
+    return Finding(
+        "engine_threads",
+        f"engines={setup.engines} with num_threads={setup.num_threads} each are {wanted} threads on {cores} CPU{'s' if cores > 1 else ''}",
+        f"Use num_threads={max(1, cores // setup.engines)}: each engine has so many threads of its own",
+    )
+
+
 _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -113,16 +126,20 @@ def nested_in_process(setup: Setup) -> Finding | None:
 
 
 def cuda_before_fork(setup: Setup) -> Finding | None:
-    """Worker processes shall be forked and CUDA is in use."""
-    if not setup.py_num_workers or setup.py_start_method != "fork":
+    """Worker processes or engines shall be forked and CUDA is in use."""
+    workers = setup.py_num_workers and setup.py_start_method == "fork"
+    engines = setup.engines and setup.engine_start_method == "fork"
+    if not workers and not engines:
         return None
     from asyncdali_workers.cuda import cuda_initialised
 
     if not cuda_initialised():
         return None
     return Finding(
-        "cuda_before_fork", "CUDA is initialised in this process, which therefore cannot fork worker processes any more",
-        "Call start_py_workers() on every pipeline before anything uses CUDA, or use py_start_method='spawn'", fatal=True,
+        "cuda_before_fork", "CUDA is initialised in this process, which therefore cannot fork "
+        f"{'worker processes' if workers else 'engines'} any more",
+        "Call start_py_workers() on every pipeline before anything uses CUDA, or use "
+        f"{'py_start_method' if workers else 'engine_start_method'}='spawn'", fatal=True,
     )  # fmt: skip
 
 
@@ -146,13 +163,13 @@ def unpicklable_source(setup: Setup) -> Finding | None:
 def descriptor_limit(setup: Setup) -> Finding | None:
     """Too few file descriptors for workers, loops and the files of a batch."""
     used, limit = machine.descriptors()
-    wanted = used + 32 + 8 * setup.py_num_workers + 64
+    wanted = used + 32 + 8 * setup.py_num_workers + 24 * setup.engines + 64
     if limit < 0 or wanted <= limit:
         return None
     return Finding(
         "descriptor_limit",
         f"this process may open {limit} files, has {used} open, and needs about {wanted - used} more "
-        f"(py_num_workers={setup.py_num_workers})",
+        f"(py_num_workers={setup.py_num_workers}, engines={setup.engines})",
         f"Raise the limit: `ulimit -n 4096`, LimitNOFILE= of a service, or resource.setrlimit; at least {wanted}", fatal=True,
     )  # fmt: skip
 
@@ -368,7 +385,7 @@ def no_driver(setup: Setup) -> Finding | None:
     )  # fmt: skip
 
 
-QUICK: tuple[Check, ...] = (cpu_quota, affinity, nested_in_workers, nested_in_process, descriptor_limit)
+QUICK: tuple[Check, ...] = (cpu_quota, affinity, engine_threads, nested_in_workers, nested_in_process, descriptor_limit)
 ALL: tuple[Check, ...] = (
     *QUICK, cuda_before_fork, unpicklable_source, missing_codec, kernel_cache, slow_storage, no_driver, driver_mismatch,
 )  # fmt: skip

@@ -15,7 +15,7 @@ class Setup:
     """A pipeline as far as its surroundings matter; the defaults are those of no pipeline at all.
 
     Attributes:
-        num_threads, py_num_workers, py_start_method, py_callback_pickler, device_id: the options.
+        engines, engine_start_method, num_threads, py_num_workers, py_start_method, py_callback_pickler, device_id: the options.
         operators: names of the operators that will run, and `gpu`: whether one of them asks for a GPU.
         sources: callbacks of the parallel sources by name.
         places: files and folders that readers are given.
@@ -23,6 +23,8 @@ class Setup:
     """
 
     num_threads: int = 0
+    engines: int = 0
+    engine_start_method: str = "fork"
     py_num_workers: int = 0
     py_start_method: str = "fork"
     py_callback_pickler: Any = None
@@ -41,7 +43,7 @@ def setup_of_options(options: Any, operators: set[str], parallel: bool) -> Setup
     return Setup(
         num_threads=int(options.num_threads or 0), py_num_workers=workers if parallel and isinstance(workers, int) else 0,
         py_start_method=options.py_start_method, py_callback_pickler=options.py_callback_pickler, device_id=options.device_id,
-        operators=operators,
+        operators=operators, engines=options.engines, engine_start_method=options.engine_start_method,
     )  # fmt: skip
 
 

@@ -44,10 +44,12 @@ RAIN = """
         "iterator": lambda: fn.external_source(Batches(), parallel=True),
         "awaited": lambda: fn.external_source(awaited),
         "stream": lambda: fn.external_source(awaited_batches),
+        "engines": drawn,
+        "fed_engines": lambda: fn.external_source(Positions(1 << 40), batch=False) * 1,
     }
 
     def expected(kind):
-        if kind != "random":
+        if kind not in ("random", "engines"):
             yield from map(batch, itertools.count())
         reference = pipeline_of(drawn, batch_size=4)
         while True:
@@ -55,7 +57,10 @@ RAIN = """
             yield reference.outputs()[0].as_array()
 
     def rain_on(kind, depth):
-        pipe = pipeline_of(GRAPHS[kind], batch_size=4, prefetch_queue_depth=depth, enable_checkpointing=kind == "random")
+        engines = 2 if kind.endswith("engines") else 0
+        pipe = pipeline_of(
+            GRAPHS[kind], batch_size=4, prefetch_queue_depth=depth, enable_checkpointing=kind in ("random", "engines"), engines=engines
+        )
         pipe.build()
         batches, raised, delivered = expected(kind), interrupts.raised, 0
         limit = time.monotonic() + SECONDS
@@ -64,7 +69,7 @@ RAIN = """
             try:
                 outputs = pipe.run()
             except KeyboardInterrupt:
-                if kind == "random":
+                if kind in ("random", "engines"):
                     pipe.checkpoint()
                 continue
             np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, batch {delivered}")
@@ -75,7 +80,7 @@ RAIN = """
         for _ in range(3):
             np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=kind)
         assert len(pipe._session.in_flight) == depth - 1
-        if kind == "random":
+        if kind in ("random", "engines"):
             restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
             np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
 
@@ -85,7 +90,7 @@ RAIN = """
     print("nothing lost")
 """
 
-CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaited-2", "stream-3"]
+CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaited-2", "stream-3", "engines-3", "fed_engines-2"]
 
 
 @pytest.mark.parametrize("seconds", [0.3, pytest.param(20, marks=pytest.mark.slow)])
@@ -134,6 +139,8 @@ BUILDS = """
         "spawn": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
         "forkserver": lambda: fn.external_source(Positions(1 << 40), batch=False, parallel=True),
         "iterator": lambda: fn.external_source(batches, parallel=True),
+        "engines": decoded,
+        "spawned_engines": decoded,
     }
 
     def threads():
@@ -145,7 +152,10 @@ BUILDS = """
     def made():
         method = name if name in ("spawn", "forkserver") else "fork"
         workers = 1 if name == "iterator" else 2
-        return pipeline_of(GRAPHS[name], batch_size=4, py_num_workers=workers, py_start_method=method)
+        engines = {"engines": ("fork", 2), "spawned_engines": ("spawn", 1)}.get(name, ("fork", 0))
+        return pipeline_of(
+            GRAPHS[name], batch_size=4, py_num_workers=workers, py_start_method=method, engine_start_method=engines[0], engines=engines[1]
+        )
 
     began = time.monotonic()
     for _ in range(2):  # what is there once in a process comes now
@@ -186,7 +196,10 @@ BUILDS = """
 """
 
 
-@pytest.mark.parametrize("name", ["random", "called", "awaited", "decoded", "fork", "iterator", "forkserver", "spawn"])
+BUILT = ["random", "called", "awaited", "decoded", "fork", "iterator", "forkserver", "spawn", "engines", "spawned_engines"]
+
+
+@pytest.mark.parametrize("name", BUILT)
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(20, marks=pytest.mark.slow)])
 def test_interrupts_at_any_instant_of_build(name, seconds, tmp_path):
     done = run_script(BUILDS, tmp_path, seconds, name, timeout=90 + 2 * seconds, PYTHONWARNINGS="ignore")

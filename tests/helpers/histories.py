@@ -235,6 +235,9 @@ class History:
     api: str = "run"
     pipes: int = 1
     iterator: IteratorSpec | None = None
+    engines: int = 0
+    method: str = "fork"
+    drawn: bool = False  # user Python works on a draw
     events: list[str] = field(default_factory=list)
 
     # --- building
@@ -242,13 +245,15 @@ class History:
     def pipeline(self, shard: int, depth: int, checkpoint: Any = None, asked: int = 0) -> Pipeline:
         pipe = Pipeline(
             batch_size=BATCH, num_threads=1, seed=self.number, prefetch_queue_depth=depth, enable_checkpointing=True,
-            checkpoint=checkpoint, enable_statistics=False,
+            checkpoint=checkpoint, enable_statistics=False, engines=self.engines, engine_start_method=self.method,
         )  # fmt: skip
         with pipe:
             outputs = [fn.external_source(**spec.options(asked)) for spec in self.sources]
             if self.files:
                 _, labels = fn.readers.file(files=data_set(self.files), name="reader", **{**self.reader, "shard_id": shard})
                 outputs += [labels, fn.random.uniform(range=[0, 1000], dtype=_int32())]
+            if self.drawn:
+                outputs += [fn.python_function(fn.random.uniform(range=[0, 1000], dtype=_int32()), function=Halved())]
             if self.failing is not None:
                 outputs[0] = fn.python_function(outputs[0], function=Failing(*self.failing))
             pipe.set_outputs(*outputs)
@@ -283,6 +288,11 @@ class Failing:
         if int(value.ravel()[0]) % self.divisor == self.remainder:
             raise ArithmeticError(f"{value} cannot be")
         return value
+
+
+class Halved:
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        return value // 2
 
 
 _folder: tempfile.TemporaryDirectory[str] | None = None
@@ -353,7 +363,7 @@ class IteratorSubject(Subject):
         super().__init__(history, pipes)
         spec = history.iterator
         assert spec is not None
-        count = len(history.sources) + 2 * bool(history.files)
+        count = len(history.sources) + 2 * bool(history.files) + history.drawn
         self.iterator = _Numbers(
             pipes, [f"out{k}" for k in range(count)], size=spec.size, reader_name="reader" if spec.reader else None,
             auto_reset=spec.auto_reset, last_batch_padded=spec.padded, last_batch_policy=LastBatchPolicy[spec.policy],

@@ -104,7 +104,7 @@ def measured(capsys, *arguments):
 
 def test_figures_as_json(capsys, target):
     found = measured(capsys, target("small"), "--iterations", "30", "--batch-size", "6", "--threads", "1", "--depth", "3")["measurement"]
-    assert found["settings"] == {"batch_size": 6, "num_threads": 1, "prefetch_queue_depth": 3, "py_num_workers": 1}
+    assert found["settings"] == {"batch_size": 6, "num_threads": 1, "prefetch_queue_depth": 3, "py_num_workers": 1, "engines": 0}
     assert found["iterations"] == 30 and found["samples"] == 180
     rate = found["samples_per_second"]
     assert rate["lower_quartile"] <= rate["median"] <= rate["upper_quartile"]
@@ -214,6 +214,11 @@ def test_a_sweep_finds_the_best(capsys, target):
     status, out, _ = run(capsys, target("small"), "--iterations", "10", "--sweep", "batch-size=2,4")
     assert status == 0 and re.search(r"^best: batch-size=[24]; with it: ", out, re.MULTILINE)
     assert len(re.findall(r"^ +[24][ *]", out, re.MULTILINE)) == 2
+
+
+def test_a_sweep_over_engines(capsys, target):
+    found = measured(capsys, target("small"), "--iterations", "10", "--sweep", "engines=0,1,2")
+    assert [row["settings"]["engines"] for row in found["rows"]] == [0, 1, 2]
 
 
 def test_one_sweep_at_a_time(capsys, target):

@@ -9,6 +9,7 @@ import pytest
 from asyncdali.runtime.statistics import (
     BufferStatistics,
     ConsumerStatistics,
+    EngineStatistics,
     OperatorStatistics,
     QueueStatistics,
     SegmentStatistics,
@@ -175,3 +176,26 @@ def test_nothing_is_saturated():
 
 def test_nothing_ran():
     assert find(replace(BUSY, consumer=ConsumerStatistics(0, 0, 0, 0.0, 0.0, 0.0)), cores=8).kind == "idle"
+
+
+def engines(*planning, pixels=0.0, depth=2):
+    made = tuple(EngineStatistics(k, 100 + k, 50, 50, 0, share * 10, share * 10, share * 9, pixels, 0, 0, 1)
+                 for k, share in enumerate(planning))  # fmt: skip
+    return replace(IDLE, engines=made, queue=QueueStatistics(depth, 2, 0, (98, 2)))
+
+
+def test_an_engine_that_plans_all_the_time():
+    found = find(engines(0.72, 0.71, depth=4), cores=8)
+    assert found.kind == "engines" and found.what == "engine 0" and found.share == pytest.approx(0.72)
+    assert found.sentence == (
+        "engine 0 planned 72 % of the time, most of it decoders.image 'decode': more engines: engines=3"
+    )
+    assert "prefetch_queue_depth=4" in find(engines(0.72, 0.71), cores=8).advice
+    assert find(engines(0.9, 0.1), cores=8).advice.startswith("a deeper queue")
+    assert find(engines(0.4, 0.3), cores=8).kind != "engines"
+
+
+def test_threads_of_engines():
+    found = find(engines(0.1, 0.1, pixels=16.0), cores=8)
+    assert found.kind == "engines" and "worker threads of engine 0 are busy 80 %" in found.finding and "num_threads=4" in found.advice
+    assert "every core is in use (4)" in find(engines(0.1, 0.1, pixels=16.0), cores=4).advice

@@ -1,4 +1,4 @@
-"""``asyncdali doctor``: twelve broken set-ups, each found, explained in one message with its fix, within 5 seconds."""
+"""``asyncdali doctor``: thirteen broken set-ups, each found, explained in one message with its fix, within 5 seconds."""
 
 from __future__ import annotations
 
@@ -264,8 +264,17 @@ def test_no_driver_where_one_is_insisted_on(monkeypatch):
 # ------------------------------------------------------------------------------------------------------------------- the command
 
 
-def test_there_are_twelve():
-    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 12
+def test_threads_of_engines(monkeypatch):
+    monkeypatch.setattr(checks.machine, "cores", lambda: 4)
+    found = checks.engine_threads(Setup(engines=4, num_threads=4))
+    assert found.message == (
+        "engines=4 with num_threads=4 each are 16 threads on 4 CPUs. Use num_threads=1: each engine has so many threads of its own."
+    )
+    assert checks.engine_threads(Setup(engines=2, num_threads=2)) is None and checks.engine_threads(Setup(num_threads=4)) is None
+
+
+def test_there_are_thirteen():
+    assert len(checks.ALL) == len({check.__name__ for check in checks.ALL}) == 13
     assert all(check.__doc__ for check in checks.ALL)
 
 
@@ -292,7 +301,7 @@ def test_the_command(capsys, tmp_path, monkeypatch):
     assert main(["doctor", f"{file}:many"]) == 1
     assert time.monotonic() - start < LIMIT
     out = capsys.readouterr().out
-    assert "warning (affinity): this process may run on" in out and "12 checks, " in out and "usable CPUs" in out
+    assert "warning (affinity): this process may run on" in out and "13 checks, " in out and "usable CPUs" in out
     assert main(["doctor", f"{file}:many", "--json"]) == 1
     (found,) = [item for item in json.loads(capsys.readouterr().out) if item["check"] == "affinity"]
     assert found["message"] == f"{found['problem']}. {found['fix']}." and not found["fatal"]

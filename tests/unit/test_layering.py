@@ -46,8 +46,12 @@ ALLOWED = {
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
         "_descriptors", "_notices",
     },
+    "engines": {
+        "_descriptors", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",
+        "graph.node", "graph.plan", "operators.base", "options", "runtime", "types", "workers",
+    },
     "pipeline": {
-        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "errors",
+        "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "engines", "errors",
         "fn", "graph", "operators.base", "options", "runtime",
         "sources", "tensors", "tooling.doctor", "types", "workers",
     },

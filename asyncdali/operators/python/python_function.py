@@ -112,6 +112,8 @@ class _PythonOperator(Operator):
         return arrays.array(batch, sample)
 
     def _call(self, sample: int | None, arguments: Sequence[Any]) -> Any:
+        if sample is not None and self.environment.noting is not None:
+            self.environment.noting(sample)
         try:
             return self._function(*arguments)
         except Exception as error:

@@ -1,0 +1,170 @@
+"""Blocks of shared memory: anonymous files that travel as descriptors. Nothing has a name, so nothing is left behind."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import ctypes
+import fcntl
+import itertools
+import os
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from asyncdali_workers.system import Mapping, Memory, commit, up
+
+from .._descriptors import require_descriptors
+from ..device.buffers import BlockOwner
+
+PAGE = 4096
+_SEALS = fcntl.F_ADD_SEALS
+_FIXED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+"""The size of a block never changes, so no process meets SIGBUS in it."""
+
+
+class _Owned(Mapping):
+    """The mapping of a block where it was made. Its number is noted when the last array over it goes."""
+
+    __slots__ = ("gone", "number")
+
+    def __init__(self, descriptor: int, size: int, number: int, gone: deque[int]):
+        super().__init__(descriptor, 0, size)
+        self.number, self.gone = number, gone
+
+    def __del__(self) -> None:
+        gone = getattr(self, "gone", None)
+        if gone is not None:
+            gone.append(self.number)  # before the address can be used again
+        super().__del__()
+
+
+class OwnBlocks:
+    """Blocks that this process makes, for its pool of buffers; others get their descriptors."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts: list[int] = []  # addresses in order, and beside them
+        self._blocks: list[tuple[int, int, int]] = []  # (size, number, descriptor)
+        self._numbers = itertools.count(1)
+        self._gone: deque[int] = deque()
+        self._by_number: dict[int, int] = {}  # number -> address
+
+    def make(self, size: int) -> np.ndarray:
+        """A block as uint8[size]; it goes back to the system with the last array over it.
+
+        MemoryError that names the limit when the system has no such memory.
+        """
+        size = up(max(size, 1), PAGE)
+        try:
+            descriptor = os.memfd_create("asyncdali-engine", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError:
+            require_descriptors(1, "shared memory for a batch cannot be made")  # names the limit
+            raise
+        try:
+            _grow(descriptor, size)
+            fcntl.fcntl(descriptor, _SEALS, _FIXED)
+            mapping = _Owned(descriptor, size, next(self._numbers), self._gone)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with self._lock:
+            at = bisect.bisect(self._starts, mapping.address)
+            self._starts.insert(at, mapping.address)
+            self._blocks.insert(at, (size, mapping.number, descriptor))
+            self._by_number[mapping.number] = mapping.address
+        return np.asarray(Memory(mapping.address, size, mapping))
+
+    def find(self, first: int, stop: int) -> tuple[int, int, int] | None:
+        """(number, descriptor, address of its start) of the block that holds the addresses from `first` to `stop`, or None."""
+        with self._lock:
+            at = bisect.bisect(self._starts, first) - 1
+            if at < 0:
+                return None
+            start = self._starts[at]
+            size, number, descriptor = self._blocks[at]
+            return (number, descriptor, start) if stop <= start + size else None
+
+    def take_gone(self) -> list[int]:
+        """Numbers of blocks that are no more; their descriptors are closed."""
+        found = []
+        while self._gone:
+            number = self._gone.popleft()
+            with self._lock:
+                start = self._by_number.pop(number)
+                # A younger block may lie at the address of one that is gone.
+                at = bisect.bisect(self._starts, start) - 1
+                while self._blocks[at][1] != number:
+                    at -= 1
+                _, _, descriptor = self._blocks.pop(at)
+                self._starts.pop(at)
+            os.close(descriptor)
+            found.append(number)
+        return found
+
+    def close(self) -> None:
+        """Close all descriptors. Memory that is in use stays until its last array is gone."""
+        with self._lock:
+            descriptors = [descriptor for _, _, descriptor in self._blocks]
+            self._blocks, self._starts = [], []
+            self._by_number.clear()
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _grow(descriptor: int, size: int) -> None:
+    try:
+        commit(descriptor, 0, size)
+    except MemoryError as error:
+        raise MemoryError(f"a batch needs a new block of memory that engine and training process share: {error}") from error
+
+
+class ForeignBlocks:
+    """Blocks that another process made, mapped here."""
+
+    def __init__(self) -> None:
+        self._mappings: dict[int, Mapping] = {}
+
+    def add(self, number: int, descriptor: int) -> None:
+        """Map a block; the descriptor is closed."""
+        try:
+            self._mappings[number] = Mapping(descriptor, 0, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def drop(self, numbers: list[int]) -> None:
+        """Blocks that are not used any more; views of them keep their memory."""
+        for number in numbers:
+            self._mappings.pop(number, None)
+
+    def at(self, number: int, offset: int, size: int) -> tuple[int, Mapping]:
+        """The address of a piece of a block, and what keeps it alive. ValueError if the block does not have it."""
+        mapping = self._mappings.get(number)
+        if mapping is None or offset < 0 or size < 0 or offset + size > mapping.size:
+            raise ValueError(f"block {number} does not hold {size} bytes at {offset}")
+        return mapping.address + offset, mapping
+
+    def bytes(self, place: list[int]) -> memoryview:
+        """A copy of [block, offset, size, ...]."""
+        number, offset, size, *_ = place
+        address, _mapping = self.at(number, offset, size)
+        return memoryview(ctypes.string_at(address, size))
+
+
+class Lease(BlockOwner):
+    """Owner of memory that an engine has lent. The last view that goes gives it back: the number is appended to a deque, and no more."""
+
+    __slots__ = ("__weakref__", "_mapping", "_number", "_pid", "_returned", "nbytes")
+
+    def __init__(self, mapping: Any, number: int, returned: deque[int], nbytes: int):
+        self._mapping = mapping
+        self._number = number
+        self._returned = returned
+        self._pid = os.getpid()
+        self.nbytes = nbytes
+
+    def __del__(self) -> None:
+        if os.getpid() == self._pid:
+            self._returned.append(self._number)

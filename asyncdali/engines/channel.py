@@ -1,0 +1,66 @@
+"""The socket pair between the training process and an engine: messages with file descriptors, whole or not at all.
+
+A message is a JSON header and the bytes that the header describes (a frame, see ``frames``). Nothing that arrives is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+LARGEST = 96 << 10
+"""Bytes of a message. Larger frames lie in shared memory; the socket's buffer (208 KB by default) always has room for one message."""
+
+_MOST_DESCRIPTORS = 64
+_LENGTH = struct.Struct("<I")
+_ANCILLARY = socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def message(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """The bytes of a message."""
+    text = _encode(header).encode()
+    return b"".join((_LENGTH.pack(len(text)), text, body))
+
+
+def parsed(data: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
+    """Header and body of a message; ValueError for what is none."""
+    if len(data) < 4:
+        raise ValueError("a message has a header")
+    (length,) = _LENGTH.unpack_from(data)
+    if length > len(data) - 4:
+        raise ValueError("a message is cut short")
+    header = json.loads(bytes(data[4 : 4 + length]))
+    if type(header) is not dict:
+        raise ValueError("a header is an object")
+    return header, memoryview(data)[4 + length :]
+
+
+def send(channel: socket.socket, data: bytes, descriptors: list[int] | None = None) -> None:
+    """Send a message. BlockingIOError where the channel does not block and has no room, OSError when the other side is gone."""
+    if descriptors:
+        socket.send_fds(channel, [data], descriptors)
+    else:
+        channel.send(data)
+
+
+def receive(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """The next message, and the descriptors that came with it; empty when the other side is gone."""
+    try:
+        data, ancillary, _, _ = channel.recvmsg(LARGEST, _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        return b"", []
+    if not ancillary:
+        return data, []
+    found: list[int] = []
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.extend(memoryview(content[: len(content) // 4 * 4]).cast("i"))
+    return data, found

@@ -1,0 +1,137 @@
+"""The cut: which operators of a plan run in engines, and which batches cross."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import OperatorValueError
+from ..graph.plan import Plan, PlannedOperator, Segment, cut_segments
+from ..operators.base import Operator, Role, Schema, Spec
+
+_IN_BOTH = (Role.INPUT, Role.CONSTANT)
+"""What such operators give is there without an engine: what was fed lies in the training process."""
+
+
+@dataclass
+class Cut:
+    """Operators before the cut, those behind it, and the edges that engines answer with."""
+
+    before: list[PlannedOperator]
+    behind: list[PlannedOperator]
+    crossing: list[int]
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the external inputs that engines are sent."""
+        return [planned.spec.name for planned in self.before if planned.spec.schema.role is Role.INPUT]
+
+    @property
+    def depends_on_branches(self) -> bool:
+        """Whether the position of some operator before the cut is known only when an iteration was planned.
+
+        In a branch of a conditional an operator draws for the samples that take the branch.
+        """
+        branched: set[int] = set()
+        for planned in self.before:
+            edges = [*planned.inputs, *planned.arguments.values()]
+            inside = planned.spec.schema.role is Role.SPLIT or not branched.isdisjoint(edges)
+            if inside:
+                branched.update(planned.outputs)
+                if planned.kind.stateful:
+                    return True
+        return False
+
+
+def make_cut(plan: Plan, behind_nodes: Sequence[str] | None = None) -> Cut:
+    """Cut a plan.
+
+    By default all CPU operators run in engines that need nothing from mixed or gpu operators. With `behind_nodes` only those run there that
+    the named operators need, and these themselves. Inputs that no operator before the cut reads stay in the training process.
+
+    OperatorValueError for a name that is not in the plan, or that needs a GPU.
+    """
+    able = _on_cpu(plan)
+    chosen = able if behind_nodes is None else _needed_by(plan, behind_nodes, able)
+    before = [planned for planned in plan.operators if id(planned) in chosen]
+    read = {edge for planned in before if planned.spec.schema.role not in _IN_BOTH for edge in _edges(planned)}
+    before = [
+        planned for planned in before if planned.spec.schema.role not in _IN_BOTH or not read.isdisjoint(planned.outputs)
+    ]
+    inside = {id(planned) for planned in before}
+    if all(planned.spec.schema.role in _IN_BOTH for planned in before):
+        before, inside = [], set()
+    made = {edge for planned in before for edge in planned.outputs}
+    wanted = set(plan.outputs)
+    for planned in plan.operators:
+        if id(planned) not in inside:
+            wanted.update(_edges(planned))
+    both = [planned for planned in before if planned.spec.schema.role in _IN_BOTH and not wanted.isdisjoint(planned.outputs)]
+    again = {id(planned) for planned in both}
+    behind = [planned for planned in plan.operators if id(planned) not in inside or id(planned) in again]
+    there = {edge for planned in both for edge in planned.outputs}
+    return Cut(before, behind, sorted(wanted & made - there))
+
+
+def _edges(planned: PlannedOperator) -> list[int]:
+    return [*planned.inputs, *planned.arguments.values()]
+
+
+def _on_cpu(plan: Plan) -> set[int]:
+    """CPU operators all of whose sources are CPU operators, by id."""
+    found: set[int] = set()
+    edges: set[int] = set()
+    for planned in plan.operators:
+        if planned.backend == "cpu" and edges.issuperset(_edges(planned)):
+            found.add(id(planned))
+            edges.update(planned.outputs)
+    return found
+
+
+def _needed_by(plan: Plan, names: Sequence[str], able: set[int]) -> set[int]:
+    by_name = {planned.spec.name: planned for planned in plan.operators}
+    home = {edge: planned for planned in plan.operators for edge in planned.outputs}
+    found: set[int] = set()
+    todo: list[PlannedOperator] = []
+    for name in names:
+        if name not in by_name:
+            known = ", ".join(map(repr, by_name))
+            raise OperatorValueError(f"engine_cut names {name!r}, which is no operator of the plan. There are: {known}.")
+        if id(by_name[name]) not in able:
+            raise OperatorValueError(
+                f"engine_cut names {name!r}, which does not run in engines: it is, or needs, a mixed or gpu operator. Name a CPU operator."
+            )
+        todo.append(by_name[name])
+    while todo:
+        planned = todo.pop()
+        if id(planned) not in found:
+            found.add(id(planned))
+            todo.extend(home[edge] for edge in _edges(planned))
+    return found
+
+
+class _Answers(Operator):
+    """Stands for all that runs in engines, where segments behind the cut are made."""
+
+    schema = Schema(name="_engines", doc="What engines answer with.", inputs=(0, 0))
+    barrier = True
+    eager = True
+
+
+def segments_behind(cut: Cut, outputs: Sequence[int], fuse_device: bool, on_cuda: bool) -> list[Segment]:
+    """The segments of the training process: first the one that engines make, then those behind it."""
+    spec = Spec(_Answers.schema, "__engines", "cpu", {}, (), 0, len(cut.crossing))
+    stand_in = PlannedOperator(spec, _Answers, [], {}, cut.crossing, "")
+    for planned in (*cut.before, *cut.behind):
+        planned.stage = 0
+    segments = cut_segments([stand_in, *cut.behind], outputs, fuse_device, on_cuda)
+    first = next(segment for segment in segments if segment.operators[0] is stand_in)
+    first.operators, first.in_engines = list(cut.before), True
+    return segments
+
+
+def segments_before(cut: Cut) -> list[Segment]:
+    """The segments of an engine."""
+    for planned in cut.before:
+        planned.stage = 0
+    return cut_segments(cut.before, cut.crossing)

@@ -1,0 +1,474 @@
+"""Requests, answers, and the order of iterations. All of it runs on the loop's thread of the training process.
+
+An iteration is asked for with the positions before it. Which engine gets it is a hint: the least busy one. Answers are delivered in order.
+An engine that ends leaves its iterations to be asked for again, from the same positions. An iteration at which two engines ended has
+failed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
+from time import perf_counter_ns as now
+from typing import TYPE_CHECKING, Any
+
+from ..device.buffers import BufferPool
+from ..errors import SampleError, because, operator_error
+from ..graph.plan import Plan
+from ..runtime.executor import Executor
+from ..runtime.loop import shared_loop
+from ..runtime.segments import BuiltSegment, SegmentRun
+from . import channel as channels
+from .blocks import Lease
+from .cut import Cut
+from .failures import EngineError, unpacked
+from .frames import Frame, Packer, unpack
+
+if TYPE_CHECKING:
+    from .pool import EnginePool, EngineProcess
+
+WINDOW = 2
+"""Iterations that one engine is asked for at a time: it plans the second while threads work on the first."""
+
+DEATHS = 2
+"""Engines that may end at the same iteration before it has failed."""
+
+STARTS = 3
+"""How often in a row a replacement may end before it is ready."""
+
+
+class Asked:
+    """An iteration that engines are to make."""
+
+    __slots__ = (
+        "answer", "before", "blocks", "body", "deaths", "engine", "error", "fed", "generation", "header", "keep", "run", "sent",
+        "told",
+    )  # fmt: skip
+
+    def __init__(self, run: SegmentRun, before: dict[str, Any]):
+        self.run = run
+        self.before = before  # positions
+        self.header: dict[str, Any] = {}
+        self.body = b""
+        self.blocks: dict[int, int] = {}  # of this process, which the request refers to
+        self.keep: list[Any] = []  # what keeps them in use
+        self.engine: EngineProcess | None = None
+        self.generation = 0
+        self.sent = 0.0
+        self.deaths = 0
+        self.told = False  # the engine has told by how many samples positions move on
+        self.answer: dict[str, Any] | None = None
+        self.error: BaseException | None = None
+
+
+class Place:
+    """One of the engines, whichever process it is at the moment."""
+
+    def __init__(self, engine: EngineProcess):
+        self.engine = engine
+        self.outstanding: OrderedDict[tuple[int, int], Asked] = OrderedDict()
+        self.alone = False  # it makes an iteration at which an engine has ended
+        self.heard = 0.0  # when it last answered
+        self.starts = 0  # replacements in a row that were not ready
+        self.asked = self.answered = self.restarts = self.busy = self.bytes = 0
+
+
+class Loader:
+    """Makes the segment before the cut by engines (``runtime.remote.Remote``)."""
+
+    def __init__(self, pool: EnginePool, cut: Cut, plan: Plan, executor: Executor, segment: BuiltSegment):
+        self._pool, self._cut, self._executor, self._segment = pool, cut, executor, segment
+        self._names = [planned.spec.name for planned in plan.operators]
+        self._operators = {planned.spec.name: planned for planned in plan.operators}
+        self._chained = cut.depends_on_branches
+        self._asked: OrderedDict[int, Asked] = OrderedDict()
+        self._places = [Place(engine) for engine in pool.engines]
+        self._keep: list[Any] = []
+        allocate = (pool.pool or BufferPool(pool.own.make)).allocate
+        self._packer = Packer(pool.own, allocate, self._kept)
+        self._loop = shared_loop()
+        self._broken: str | None = None
+        self._closed = False
+        self._watched = False
+        self._waiting: list[Callable[[dict[str, Any]], None]] = []
+        if segment.counters is not None:
+            segment.counters.made_elsewhere(cut.crossing)
+            segment.counters.stream = "engines"
+        self._loop.call(self._listen_all)
+
+    # --- requests
+
+    def begin(self, run: SegmentRun) -> None:
+        record, segment = run.record, self._segment
+        before = {built.planned.spec.name: built for built in segment.stateful}
+        asked = Asked(run, {name: built.position for name, built in before.items()})
+        error = self._fed_error(record)
+        if error is None and self._broken is not None:
+            error = RuntimeError(self._broken)
+        if error is None:
+            try:
+                self._pack(asked)
+            except Exception as failure:  # no memory to be shared
+                error = operator_error(segment.operators[0].planned, failure, record.number)
+                error.__cause__ = failure
+        if not self._chained or error is not None:
+            segment.commit_positions(record, {})
+            run.committed = True
+            self._executor.planned_remote(run)
+        self._asked[record.index] = asked
+        if error is not None:
+            asked.error = error
+            self._loop.loop.call_soon(self._executor.guarded, self._deliver)  # the scheduler is at work here
+            return
+        self._dispatch()
+
+    def _fed_error(self, record: Any) -> BaseException | None:
+        """What an external input was fed in place of a batch."""
+        for name in self._cut.inputs:
+            fed = record.fed.get(name)
+            if isinstance(fed, Exception):
+                return because(operator_error(self._operators[name], fed, record.number), fed)
+        return None
+
+    def _pack(self, asked: Asked) -> None:
+        record = asked.run.record
+        frame = Frame()
+        self._keep = asked.keep
+        fed = {name: self._packer.pack(record.fed[name], frame) for name in self._cut.inputs}
+        body = frame.joined()
+        size = record.batch_size
+        asked.header = {"k": record.number, "n": size, "slice": [0, size], "fed": fed}
+        if self._chained:
+            asked.header["tell"] = 1
+        self._place(asked)
+        if len(body) > channels.LARGEST // 2:
+            # The positions are small, and may have to be corrected: only the frame goes through a block.
+            asked.header["large"] = self._packer.place(body)
+            body = b""
+        asked.body = body
+        asked.blocks = dict(self._packer.used)
+        self._packer.used.clear()
+
+    def _place(self, asked: Asked) -> None:
+        """The positions of a request."""
+        stateful = self._segment.stateful
+        asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
+        asked.header["g"] = asked.generation
+
+    def _kept(self, owner: Any) -> int:
+        self._keep.append(owner)
+        return 0
+
+    def _dispatch(self) -> None:
+        """Give what nobody makes yet to engines that have room."""
+        if self._closed or self._broken is not None:
+            return
+        for asked in self._asked.values():
+            if asked.engine is None and asked.answer is None and asked.error is None:
+                place = self._room(asked)
+                if place is None:
+                    return
+                self._send(asked, place)
+
+    def _room(self, asked: Asked) -> Place | None:
+        count = len(self._places)
+        number = asked.run.record.index
+        free = [place for place in self._places if not place.alone and len(place.outstanding) < (1 if asked.deaths else WINDOW)]
+        return min(free, key=lambda place: (len(place.outstanding), (place.engine.number - number) % count), default=None)
+
+    def _send(self, asked: Asked, place: Place) -> None:
+        engine = place.engine
+        asked.engine = engine
+        asked.sent = monotonic()
+        place.outstanding[asked.run.record.index, asked.generation] = asked
+        place.alone = asked.deaths > 0
+        place.asked += 1
+        header, descriptors = self._outer(engine, asked.blocks)
+        try:
+            channels.send(engine.channel, channels.message({**header, **asked.header}, asked.body), descriptors)
+        except OSError:
+            pass  # it has ended, which its socket tells; two requests always have room in the socket's buffer
+        if self._pool.timeout is not None and not self._watched:
+            self._watched = True
+            self._loop.loop.call_later(min(self._pool.timeout / 4, 1.0), self._executor.guarded, self._watch)
+
+    def _outer(self, engine: EngineProcess, blocks: dict[int, int]) -> tuple[dict[str, Any], list[int]]:
+        """What every message says besides: leases that are over, blocks that are new or no more."""
+        header: dict[str, Any] = {}
+        gone = self._pool.own.take_gone()
+        if gone:
+            for place in self._places:
+                place.engine.gone += [number for number in gone if number in place.engine.announced]
+        if engine.gone:
+            header["gone"] = engine.gone
+            engine.announced.difference_update(engine.gone)
+            engine.gone = []
+        if engine.returned:
+            back = []
+            while engine.returned:
+                back.append(engine.returned.popleft())
+            header["back"] = back
+        new = {number: descriptor for number, descriptor in blocks.items() if number not in engine.announced}
+        if new:
+            header["new"] = list(new)
+            engine.announced.update(new)
+        return header, list(new.values())
+
+    # --- answers
+
+    def _listen_all(self) -> None:
+        if not self._closed:
+            for place in self._places:
+                self._listen(place)
+
+    def _listen(self, place: Place) -> None:
+        self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
+
+    def _readable(self, place: Place, engine: EngineProcess) -> None:
+        for _ in range(4):  # other pipelines get their turn
+            if engine.ended:
+                return
+            try:
+                data, descriptors = channels.receive(engine.channel)
+            except BlockingIOError:
+                return
+            if not data:
+                self._lost(place, engine)
+                return
+            header, body = channels.parsed(data)
+            for number, descriptor in zip(header.get("new", ()), descriptors):
+                engine.blocks.add(number, descriptor)
+            gone = header.get("gone")
+            lease = None
+            if "large" in header:
+                lease = Lease(None, header["large"][3], engine.returned, 0)
+                header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+            self._heard(place, engine, header, body)
+            del lease
+            if gone:
+                engine.blocks.drop(gone)
+
+    def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+        place.heard = monotonic()
+        if "a" in header:
+            key = tuple(header["a"])
+            place.alone = False
+            place.answered += 1
+            place.busy += header["took"]
+            asked = place.outstanding.pop(key, None)  # type: ignore[call-overload]
+            if asked is not None and asked.generation == key[1]:
+                self._answered(asked, engine, header, body)
+            self._deliver()
+            self._dispatch()
+        elif "planned" in header:
+            asked = place.outstanding.get(tuple(header["planned"]))  # type: ignore[call-overload]
+            if asked is not None and not asked.run.committed:
+                asked.told = True
+                self._commit(asked, header["produced"])
+                self._executor.planned_remote(asked.run)
+        elif "ready" in header:
+            engine.ready, engine.pid, place.starts = True, header["ready"], 0
+        elif "failed" in header:
+            engine.reason = f"could not be built again: {unpacked(header['failed'])}"
+        elif "statistics" in header and self._waiting:
+            self._waiting.pop(0)({"engine": engine.number, **header["statistics"]})
+
+    def _answered(self, asked: Asked, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
+        if "error" in header:
+            asked.error = unpacked(header["error"])
+        else:
+            returned = engine.returned
+
+            def lease(mapping: Any, number: int, size: int) -> Lease:
+                return Lease(mapping, number, returned, size)
+
+            try:
+                header["out"] = [unpack(entry, body, engine.blocks, lease) for entry in header["out"]]
+            except (ValueError, MemoryError) as error:
+                asked.error = EngineError(f"the answer of engine {engine.number} cannot be used: {error}")
+        asked.answer = header
+        asked.keep = []
+
+    def _deliver(self) -> None:
+        """Hand on what is done, in order."""
+        while self._asked and not self._closed:
+            asked = next(iter(self._asked.values()))
+            if asked.answer is None and asked.error is None:
+                return
+            run, answer = asked.run, asked.answer or {}
+            record = run.record
+            produced = answer.get("produced", {})
+            if not run.committed:
+                self._commit(asked, produced)
+            elif produced and not asked.told:
+                self._correct(asked, produced)
+            del self._asked[record.index]
+            if asked.error is None:
+                for edge, batch in zip(self._cut.crossing, answer["out"]):
+                    record.edges[edge] = batch
+                self._count(run)
+            error, asked.error = asked.error, None
+            self._executor.finish_remote(run, error)
+            del error
+
+    def _commit(self, asked: Asked, produced: dict[str, int]) -> None:
+        by_id = {
+            id(built.operator): produced[built.planned.spec.name]
+            for built in self._segment.stateful
+            if built.planned.spec.name in produced
+        }
+        self._segment.commit_positions(asked.run.record, by_id)
+        asked.run.committed = True
+
+    def _correct(self, asked: Asked, produced: dict[str, int]) -> None:
+        """An iteration moved positions on by other numbers of samples than expected: what follows is asked for again."""
+        self._chained = True
+        self._segment.go_to(asked.before)
+        self._commit(asked, produced)
+        for later in list(self._asked.values())[1:]:
+            later.before = {built.planned.spec.name: built.position for built in self._segment.stateful}
+            self._segment.commit_positions(later.run.record, {})
+            later.generation += 1
+            later.engine, later.answer, later.error = None, None, None
+            self._place(later)
+        self._loop.loop.call_soon(self._executor.guarded, self._dispatch)
+
+    def _count(self, run: SegmentRun) -> None:
+        counters = run.segment.counters
+        if counters is None:
+            return
+        if run.record.weight:
+            ended = now()
+            counters.planned(run.record, run.started, ended)
+        else:
+            counters.passed(run.record.edges)
+
+    # --- faults
+
+    def _watch(self) -> None:
+        """End engines that have not answered for `engine_timeout` seconds."""
+        self._watched = False
+        timeout = self._pool.timeout
+        if self._closed or timeout is None:
+            return
+        time, busy = monotonic(), False
+        for place in self._places:
+            if place.outstanding and place.engine.ready:
+                busy = True
+                oldest = next(iter(place.outstanding.values()))
+                if time - max(oldest.sent, place.heard) > timeout:
+                    place.engine.kill(f"did not answer for {timeout:g} s (engine_timeout)")
+            busy = busy or bool(place.outstanding)
+        if busy or self._asked:
+            self._watched = True
+            self._loop.loop.call_later(min(timeout / 4, 1.0), self._executor.guarded, self._watch)
+
+    def _lost(self, place: Place, engine: EngineProcess) -> None:
+        """An engine has ended."""
+        self._loop.loop.remove_reader(engine.channel.fileno())
+        iteration, what, number, sample = engine.status()
+        ready, reason = engine.ready, engine.reason
+        engine.close()
+        if self._closed:
+            return
+        for (_, generation), asked in place.outstanding.items():
+            if asked.generation != generation:
+                continue
+            asked.engine = None
+            asked.deaths += ready
+            if asked.deaths >= DEATHS:
+                doing = self._doing(what, number) if iteration == asked.run.record.number else ""
+                asked.error = self._death(asked, engine, reason, doing, number, sample)
+        place.outstanding.clear()
+        place.alone = False
+        place.restarts += 1
+        place.starts = 0 if ready else place.starts + 1
+        if place.starts >= STARTS:
+            self._give_up(f"engine {engine.number} {reason}, {STARTS} times before it was ready: the pipeline cannot go on")
+            return
+        try:
+            place.engine = self._pool.launch(engine.number)
+        except Exception as error:
+            self._give_up(f"engine {engine.number} {reason} and cannot be replaced: {error}")
+            return
+        place.heard = 0.0
+        self._pool.engines[engine.number] = place.engine
+        self._listen(place)
+        self._deliver()
+        self._dispatch()
+
+    def _doing(self, what: int, number: int) -> str:
+        planned = self._operators[self._names[number]]
+        name = f"`asyncdali.fn.{planned.spec.schema.name}` (name {planned.spec.name!r})"
+        return f" while it ran {name}" if what == 1 else f" while it made the pixels of the segment that begins with {name}"
+
+    def _death(self, asked: Asked, engine: EngineProcess, reason: str, doing: str, number: int, sample: int) -> BaseException:
+        planned = self._operators[self._names[number]] if doing else self._segment.operators[0].planned
+        text = f"engine {engine.number} {reason}{doing}. It is the second engine that ended at this iteration."
+        known = bool(doing) and sample >= 0
+        return operator_error(planned, SampleError(sample, text) if known else EngineError(text), asked.run.record.number)
+
+    def _give_up(self, reason: str) -> None:
+        self._broken = reason
+        for asked in self._asked.values():
+            if asked.answer is None:
+                asked.error = asked.error or RuntimeError(reason)
+        self._deliver()
+
+    # --- seen from outside
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """What each engine has done; engines that do not answer within a second only with what is known here."""
+        found: dict[int, dict[str, Any]] = {}
+        done = threading.Event()
+
+        def heard(data: dict[str, Any]) -> None:
+            found[data["engine"]] = data
+            if len(found) == len(self._places):
+                done.set()
+
+        def ask() -> None:
+            for place in self._places:
+                self._waiting.append(heard)
+                header, descriptors = self._outer(place.engine, {})
+                try:
+                    channels.send(place.engine.channel, channels.message({**header, "statistics": 1}), descriptors)
+                except OSError:
+                    pass
+
+        if not self._closed and not self._loop.is_current():
+            self._loop.call(ask)
+            done.wait(1.0)
+        return [
+            {
+                "engine": place.engine.number, "pid": place.engine.pid, "asked": place.asked, "answered": place.answered,
+                "outstanding": len(place.outstanding),
+                "restarts": place.restarts, "busy_seconds": place.busy / 1e9, **found.get(place.engine.number, {}),
+            }
+            for place in self._places
+        ]  # fmt: skip
+
+    # --- the end
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._closed:
+            return
+        done = threading.Event()
+
+        def end() -> None:
+            self._closed = True
+            for place in self._places:
+                if place.engine.channel.fileno() >= 0:
+                    self._loop.loop.remove_reader(place.engine.channel.fileno())
+            self._asked.clear()
+            done.set()
+
+        if self._loop.is_current():
+            end()
+        else:
+            self._loop.call(end)
+            done.wait(1.0)
+        self._closed = True

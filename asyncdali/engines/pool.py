@@ -1,0 +1,273 @@
+"""The engines of a pipeline, as the training process sees them: they are started, watched, replaced and ended here."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import marshal
+import os
+import pickle
+import select
+import socket
+import subprocess
+import sys
+from collections import deque
+from typing import Any
+
+from asyncdali_workers.child import default_thread_variables, fork
+from asyncdali_workers.cuda import cuda_initialised
+from asyncdali_workers.interrupts import uninterrupted
+from asyncdali_workers.launch import wait_status
+from asyncdali_workers.spawning import _module_path
+from asyncdali_workers.system import Descriptors, Mapping
+
+from .._descriptors import require_descriptors
+from ..device.buffers import BufferPool
+from ..graph.plan import Plan
+from ..runtime.executor import Executor
+from ..runtime.segments import BuiltSegment
+from . import channel as channels
+from .blocks import ForeignBlocks, OwnBlocks
+from .cut import Cut, make_cut, segments_behind
+from .failures import unpacked
+from .loader import Loader
+from .process import ENGINE, FORKER, forked
+from .program import Program, dumps
+from .server import STATUS
+
+_BOOT = (
+    "import os,sys,marshal;n=int.from_bytes(os.pread({program},8,0),'little');sys.path[:]=marshal.loads(os.pread({program},n,8));"
+    "from asyncdali.engines.process import boot;boot({role},{program},{channel},{alive},{status})"
+)
+_DESCRIPTORS = 16
+"""Free descriptors that the start of an engine needs, those of blocks that travel included."""
+
+
+class EngineProcess:
+    """One engine: its socket, and what of its memory is used here. A replacement is another object."""
+
+    def __init__(self, number: int, channel: socket.socket, alive: int, status: Mapping, descriptors: Descriptors):
+        self.number = number
+        self.channel = channel
+        self.blocks = ForeignBlocks()
+        self.returned: deque[int] = deque()
+        """Leases to give back."""
+        self.announced: set[int] = set()
+        """Blocks of this process that it knows."""
+        self.gone: list[int] = []
+        """Blocks of this process that it has still to forget."""
+        self.ready = self.ended = False
+        self.pid = 0
+        """Process id, once it is ready."""
+        self.reason = "died"
+        self._status = status
+        self._alive = alive
+        self._descriptors = descriptors
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def status(self) -> tuple[int, int, int, int]:
+        """(iteration, what, number, sample): see ``server.STATUS``."""
+        return STATUS.unpack_from(memoryview(self._status.bytes), 0)  # type: ignore[return-value]
+
+    def kill(self, reason: str) -> None:
+        """The kernel ends the engine when its pipe closes, whatever the engine is doing; its socket tells when that is done."""
+        self.reason = reason
+        if self._alive >= 0:
+            self._descriptors.close(self._alive)
+            self._alive = -1
+
+    def close(self) -> None:
+        """End the engine and forget it. Memory that views refer to stays. Idempotent."""
+        self.ended = True
+        self.kill(self.reason)
+        if self.channel.fileno() >= 0:
+            self._descriptors.close(self.channel.detach())
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class EnginePool:
+    """See the module; made before a session, which is given it (``runtime.remote.Engines``)."""
+
+    def __init__(self, program: Program, count: int, method: str, timeout: float | None, make_calling: Any):
+        self.program: Program | None = program
+        self.cut_names = program.cut
+        self.count = count
+        self.timeout = timeout
+        self.seed = program.seed
+        self.pool: BufferPool | None = None
+        self.own = OwnBlocks()
+        self.engines: list[EngineProcess] = []
+        self.closed = False
+        self._method = method
+        self._make_calling = make_calling
+        self._descriptors = Descriptors()
+        self._forker: tuple[socket.socket, int, int | subprocess.Popen[bytes]] | None = None
+        self._program = -1  # descriptor of the pickled program
+        self._cut: Cut | None = None
+        self._loader: Loader | None = None
+        self._go = False
+        """Whether engines may build. They wait until this process has built, and compiled: else each would compile the same kernels."""
+        self._plan: Plan | None = None
+
+    # --- start
+
+    def start(self) -> None:
+        """Start all engines; they build when this process has. RuntimeError when a process cannot be forked."""
+        require_descriptors(_DESCRIPTORS * (self.count + 1), "engines cannot be started")
+        if self._method == "fork":
+            if cuda_initialised():
+                raise RuntimeError(
+                    "engines cannot be forked once CUDA is initialised in this process. Call start_py_workers() on every pipeline before "
+                    "any of them is built or run (and before anything else uses CUDA), or give engine_start_method='spawn'"
+                )
+        else:
+            self._store_program()
+        if self._method != "spawn":
+            with uninterrupted():
+                self._start_forker()
+        for number in range(self.count):
+            with uninterrupted():
+                self.engines.append(self.launch(number))
+        self.program = None  # the loop's thread refers to this pool: a pipeline that it kept alive would never be closed
+
+    def _store_program(self) -> None:
+        path = marshal.dumps(_module_path())
+        assert self.program is not None
+        content = pickle.dumps((sys.argv, dumps(self.program, self._make_calling)))
+        self._program = self._descriptors.add(os.memfd_create("asyncdali-program", os.MFD_CLOEXEC))
+        data = memoryview(len(path).to_bytes(8, "little") + path + content)
+        at = 0
+        while at < len(data):
+            at += os.pwrite(self._program, data[at:], at)
+
+    def _start_forker(self) -> None:
+        ours, theirs = channels.pair()
+        alive, held = os.pipe2(os.O_CLOEXEC)
+        channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
+        held = self._descriptors.add(held)
+        process: int | subprocess.Popen[bytes]
+        try:
+            if self._method == "fork":
+                assert self.program is not None
+                process = fork(
+                    self._descriptors, frozenset(), functools.partial(forked, self.program, theirs, alive, self._descriptors)
+                )  # fmt: skip
+            else:
+                process = self._interpreter(FORKER, theirs.fileno(), alive, -1)
+        finally:
+            theirs.close()
+            os.close(alive)
+        self._forker = channel, held, process
+
+    def _interpreter(self, role: int, channel: int, alive: int, status: int) -> subprocess.Popen[bytes]:
+        code = _BOOT.format(program=self._program, role=role, channel=channel, alive=alive, status=status)
+        environment = dict(os.environ)
+        default_thread_variables(environment)
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        keep = [descriptor for descriptor in (self._program, channel, alive, status) if descriptor >= 0]
+        return subprocess.Popen([sys.executable, *flags, "-c", code], pass_fds=keep, env=environment)
+
+    def launch(self, number: int) -> EngineProcess:
+        """A new engine, which builds; what is sent to it waits in its socket."""
+        require_descriptors(_DESCRIPTORS, f"engine {number} cannot be started")
+        ours, theirs = channels.pair()
+        alive, held = os.pipe2(os.O_CLOEXEC)
+        status = os.memfd_create("asyncdali-status", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(status, 4096)
+            page = Mapping(status, 0, 4096)
+            STATUS.pack_into(memoryview(page.bytes), 0, -1, 0, -1, -1)
+            channel = socket.socket(fileno=self._descriptors.add(ours.detach()))
+            channel.setblocking(False)
+            engine = EngineProcess(number, channel, self._descriptors.add(held), page, self._descriptors)
+            if self._method == "spawn":
+                engine._process = self._interpreter(ENGINE, theirs.fileno(), alive, status)
+            else:
+                assert self._forker is not None
+                with contextlib.suppress(OSError):  # the forker is gone: the engine's socket has no other end, which is seen soon
+                    channels.send(self._forker[0], b"engine", [theirs.fileno(), alive, status])
+        finally:
+            theirs.close()
+            os.close(alive)
+            os.close(status)
+        if self._go:
+            self._send_go(engine)
+        return engine
+
+    @staticmethod
+    def _send_go(engine: EngineProcess) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which its socket tells
+            channels.send(engine.channel, channels.message({"go": 1}))
+
+    # --- what a session asks for
+
+    def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
+        self._cut = make_cut(plan, self.cut_names)
+        self._plan = plan
+        if not self._cut.before:
+            raise RuntimeError(
+                f"engines={self.count}, but no operator of this pipeline can run in an engine: all of them need a GPU, or only hand on "
+                "what is fed. Give engines=0."
+            )
+        if self._cut.inputs and not on_cuda:
+            self.pool = BufferPool(self.own.make)  # what is fed lies where engines see it
+        plan.segments = segments_behind(self._cut, plan.outputs, fuse_device, on_cuda)
+
+    def attach(self, executor: Executor, segment: BuiltSegment) -> None:
+        assert self._cut is not None
+        assert self._plan is not None
+        self._go = True
+        for engine in self.engines:
+            self._send_go(engine)
+        waiting = {engine.channel.fileno(): engine for engine in self.engines}
+        poll = select.poll()
+        for descriptor in waiting:
+            poll.register(descriptor, select.POLLIN)
+        while waiting:
+            for descriptor, _ in poll.poll(200):
+                self._check_ready(waiting.pop(descriptor))
+                poll.unregister(descriptor)
+        with uninterrupted():
+            self._loader = Loader(self, self._cut, self._plan, executor, segment)
+            segment.remote, segment.instant = self._loader, False
+
+    @staticmethod
+    def _check_ready(engine: EngineProcess) -> None:
+        data, _ = channels.receive(engine.channel)
+        if not data:
+            raise RuntimeError(
+                f"engine {engine.number} ended while it was built: it printed why, or was killed (for want of memory, perhaps: see dmesg)"
+            )
+        header, _ = channels.parsed(data)
+        if "failed" in header:
+            raise unpacked(header["failed"])
+        engine.ready, engine.pid = True, header["ready"]
+
+    def statistics(self) -> list[dict[str, Any]]:
+        return [] if self._loader is None else self._loader.statistics()
+
+    def close(self) -> None:
+        with uninterrupted():
+            if self.closed:
+                return
+            self.closed = True
+            if self._descriptors.forked:
+                return  # in a forked child all of them are the parent's
+            if self._loader is not None:
+                self._loader.close()
+            for engine in self.engines:
+                engine.close()
+            if self._forker is not None:
+                channel, held, process = self._forker
+                self._descriptors.close(channel.detach())
+                self._descriptors.close(held)
+                if isinstance(process, int):
+                    wait_status(process)
+                else:
+                    process.wait()
+                self._forker = None
+            self._descriptors.close_all()
+            self.own.close()

@@ -1,0 +1,135 @@
+"""The life of an engine process, and of the process that forks engines.
+
+An engine dies with the training process, whatever it is doing: the kernel kills it when the other end of its pipe closes (``alive``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+
+from asyncdali_workers.child import default_thread_variables, fork, leave, settle, show_lines_at_once
+from asyncdali_workers.system import Descriptors, Mapping
+
+from . import channel as channels
+from .failures import packed
+from .program import Program, loads
+
+ENGINE, FORKER = 0, 1
+
+
+def run_engine(load: Callable[[], Program | None], channel: socket.socket, status: int) -> None:
+    """Serve until the training process closes the channel. Does not return."""
+    show_lines_at_once()
+    default_thread_variables(os.environ)
+    page = Mapping(status, 0, os.fstat(status).st_size)
+    os.close(status)
+    gone = threading.Event()
+    try:
+        from ..compiled import driver  # noqa: F401  imports Numba while the training process builds
+        from .server import EngineServer
+
+        program = load()
+        if program is None:
+            raise RuntimeError("there is no program")
+        if not channels.receive(channel)[0]:  # the training process builds first
+            leave(0)
+        server = EngineServer(program, channel, memoryview(page.bytes), gone.set)
+        server.serve()
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            channels.send(channel, channels.message({"failed": packed(error)}))
+        leave(1)
+    while not gone.wait(3600):
+        pass
+    leave(0)
+
+
+def forked(program: Program, channel: socket.socket, alive: int, descriptors: Descriptors) -> None:
+    """A forked child becomes the process that forks engines."""
+    settle(alive)
+    os.close(alive)
+    if program.pipeline is not None:
+        program.pipeline._in_engine = True  # functions that it calls must not build it
+    run_forker(lambda: program, channel, descriptors)
+
+
+def run_forker(load: Callable[[], Program], channel: socket.socket, descriptors: Descriptors) -> None:
+    """Fork an engine for each message until the channel is closed. This process has one thread, so its forks are safe."""
+    program: Program | None = None
+    failure: BaseException | None = None
+    try:
+        program = load()
+        _preload()
+    except BaseException as error:
+        failure = error
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for engines: their sockets tell when they end
+    while True:
+        data, received = channels.receive(channel)
+        if not data:
+            leave(0)
+        fork(descriptors, frozenset(), functools.partial(_become, program, failure, channel, received))
+        for descriptor in received:
+            os.close(descriptor)
+
+
+def _become(program: Program | None, failure: BaseException | None, channel: socket.socket, received: list[int]) -> None:
+    """A forked child turns into an engine."""
+    theirs, alive, status = received
+    channel.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # functions of the user wait for their own children
+    settle(alive)
+    os.close(alive)
+    ours = socket.socket(fileno=theirs)
+    if program is None:
+        channels.send(ours, channels.message({"failed": packed(failure or RuntimeError("there is no program"))}))
+        leave(1)
+    run_engine(lambda: program, ours, status)
+
+
+def _preload() -> None:
+    """Import once, before the forks, what every engine imports."""
+    from ..compiled import driver  # noqa: F401
+    from . import server  # noqa: F401
+
+
+def boot(role: int, program: int, channel: int, alive: int, status: int) -> None:
+    """A fresh interpreter becomes an engine, or the process that forks engines. Does not return."""
+    code = 1
+    try:
+        for descriptor in (program, channel, alive, status):
+            if descriptor >= 0:
+                os.set_inheritable(descriptor, False)
+        settle(alive)
+        os.close(alive)
+        end = socket.socket(fileno=channel)
+
+        def load() -> Program:
+            size = os.fstat(program).st_size
+            data = memoryview(bytearray(size))
+            at = 0
+            while at < size:
+                at += os.preadv(program, [data[at:]], at)
+            sys.argv[:], content = pickle.loads(data[8 + int.from_bytes(data[:8], "little") :])
+            return loads(content)
+
+        if role == ENGINE:
+            run_engine(load, end, status)
+        else:
+            run_forker(load, end, Descriptors())
+        code = 0
+    except SystemExit:
+        pass
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        leave(code)
+
+

@@ -1,0 +1,130 @@
+"""What an engine is told once, at build: the graph, the options, the seed. Then it is only asked for positions."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from asyncdali_workers.pickling import dumps_by_value
+
+from ..access import Access
+from ..data_node import DataNode
+from ..graph.node import OperatorInstance
+from ..graph.plan import reachable
+from ..operators.base import REGISTRY
+from ..options import PipelineOptions
+
+
+@dataclass
+class Program:
+    """A pipeline's graph as an engine needs it.
+
+    Attributes:
+        calling: see ``Environment.calling``.
+        cut: names of operators to cut behind; None: the default cut.
+    """
+
+    options: PipelineOptions
+    outputs: list[DataNode]
+    instances: Sequence[OperatorInstance]
+    seed: int
+    access: Access
+    calling: Callable[[], AbstractContextManager[None]]
+    cut: list[str] | None = None
+    pipeline: Any = None
+    """The pipeline in which the operators were defined: for messages."""
+
+
+@dataclass
+class _Stored:
+    """A program without references between its operators: a graph may be deeper than pickle can follow."""
+
+    options: dict[str, Any]
+    operators: list[dict[str, Any]]
+    outputs: list[tuple[int, int, str]]
+    seed: int
+    access: Access
+    cut: list[str] | None
+    make_calling: Any
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+_LEFT_OUT = ("checkpoint", "py_callback_pickler", "engines")
+
+
+def dumps(program: Program, make_calling: Any) -> bytes:
+    """The program for a fresh interpreter, by cloudpickle.
+
+    `make_calling` (a function that can be imported) gives `calling` for (options, seed) there. PicklingError or TypeError names an operator
+    that cannot travel.
+    """
+    order = reachable(program.outputs, program.instances).order
+    number = {id(instance): k for k, instance in enumerate(order)}
+
+    def reference(node: DataNode) -> tuple[int, int, str]:
+        return number[id(node.source)], node.index, node.device
+
+    operators = []
+    for instance in order:
+        twin = instance.twin_of
+        entry = {
+            "schema": instance.schema.name, "name": instance.name, "device": instance.device,
+            "inputs": [reference(node) for node in instance.inputs],
+            "arguments": {name: reference(node) for name, node in instance.argument_inputs.items()},
+            "constants": _constants(instance), "explicit": instance.explicit_name,
+            "twin": None if twin is None or id(twin) not in number else number[id(twin)], "trace": instance.trace,
+            "homeless": instance.pipeline() is None,
+        }  # fmt: skip
+        operators.append(entry)
+    options = {item.name: getattr(program.options, item.name) for item in dataclasses.fields(program.options)}
+    for name in _LEFT_OUT:
+        del options[name]
+    stored = _Stored(
+        options, operators, [reference(node) for node in program.outputs], program.seed, program.access, program.cut, make_calling,
+        {"preserved": [number[id(item)] for item in program.instances if item.preserve]},
+    )  # fmt: skip
+    return dumps_by_value(stored)
+
+
+def _constants(instance: OperatorInstance) -> bytes:
+    """The constant arguments of an operator, pickled by themselves: so an error names the operator."""
+    try:
+        return dumps_by_value(instance.constants)
+    except Exception as error:
+        kind = type(error) if type(error) in (TypeError, AttributeError, ValueError, pickle.PicklingError) else pickle.PicklingError
+        raise kind(
+            f"`asyncdali.fn.{instance.schema.name}` ({instance.name}) cannot be sent to engines, which are not forked from this process "
+            f"(engine_start_method): {error}"
+        ) from error
+
+
+def loads(data: bytes) -> Program:
+    """The program of :func:`dumps`. The bytes are code of the program: they come from the parent, over a private descriptor."""
+    from .. import fn  # noqa: F401  registers the operators
+
+    stored: _Stored = pickle.load(io.BytesIO(data))
+    options = PipelineOptions(**stored.options)
+    made: list[OperatorInstance] = []
+
+    def node(reference: tuple[int, int, str]) -> DataNode:
+        index, output, device = reference
+        return made[index].outputs[output]._on(device)
+
+    for entry in stored.operators:
+        instance = OperatorInstance(
+            REGISTRY[entry["schema"]].schema, entry["name"], entry["device"], [node(item) for item in entry["inputs"]],
+            {name: node(item) for name, item in entry["arguments"].items()}, pickle.loads(entry["constants"]),
+            explicit_name=entry["explicit"], pipeline=None, twin_of=None if entry["twin"] is None else made[entry["twin"]],
+        )  # fmt: skip
+        instance.trace = entry["trace"]
+        made.append(instance)
+    instances = [made[k] for k in stored.extra["preserved"]]
+    return Program(
+        options, [node(item) for item in stored.outputs], instances, stored.seed, stored.access,
+        stored.make_calling(options, stored.seed), stored.cut,
+    )  # fmt: skip

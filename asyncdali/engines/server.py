@@ -1,0 +1,239 @@
+"""An engine's work: requests become records of an executor, finished records become answers. All of it on the loop's thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable
+from time import perf_counter_ns as now
+from typing import Any
+
+from ..device.buffers import BufferPool
+from ..graph.plan import build_plan
+from ..operators.base import Role
+from ..runtime.counters import PipelineCounters
+from ..runtime.executor import Executor, Record
+from ..runtime.loop import shared_loop
+from ..runtime.making import Seeds, make_operators
+from ..runtime.segments import BuiltOperator, BuiltSegment
+from ..types import OperatorConcurrency, StreamPolicy
+from . import channel as channels
+from .blocks import ForeignBlocks, OwnBlocks
+from .cut import make_cut, segments_before
+from .failures import packed
+from .frames import Frame, Packer, unpack
+from .program import Program
+
+log = logging.getLogger("asyncdali")
+
+STATUS = struct.Struct("<qqqq")
+"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made), its number, and
+the sample for which a function of the user is called (-1: none).
+
+It lies in a page that the training process sees, also when the engine is dead."""
+
+_SAMPLE, _SAMPLE_AT = struct.Struct("<q"), 24
+
+
+class EngineServer:
+    """Builds the part of a program before the cut, and answers requests. `ended` is called when the training process is gone."""
+
+    def __init__(self, program: Program, channel: socket.socket, status: Any, ended: Callable[[], None]):
+        options = program.options
+        self._channel, self._status, self._ended = channel, status, ended
+        self._count = 0
+        self._lent: dict[int, Any] = {}
+        self._leases = itertools.count(1)
+        self._announced: set[int] = set()
+        self._foreign = ForeignBlocks()
+        self._blocks = OwnBlocks()
+        self._busy = self._made = 0
+        plan = build_plan(program.outputs, program.instances, program.pipeline, Seeds(program.seed).entry)
+        cut = make_cut(plan, program.cut)
+        self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
+        self._executor = Executor(
+            num_threads=options.num_threads, concurrency=options.concurrency or OperatorConcurrency.BACKEND,
+            stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND, affinity=options.affinity(), name="asyncdali-engine",
+            pool=BufferPool(self._blocks.make),
+        )  # fmt: skip
+        self._executor.progress = self._progress
+        if options.enable_statistics:
+            self._executor.counters = PipelineCounters()
+        environment = self._executor.environment(
+            int(options.batch_size), int(options.num_threads), options.device_id, bool(options.enable_checkpointing), program.calling,
+            options.depth, program.access,
+        )  # fmt: skip
+        environment = dataclasses.replace(environment, noting=self._note)
+        built: list[BuiltOperator] = []
+        make_operators(cut.before, environment, built)
+        by_id = {id(item.planned): item for item in built}
+        segments = [BuiltSegment(item, [by_id[id(planned)] for planned in item.operators]) for item in segments_before(cut)]
+        self._stateful = {item.planned.spec.name: item for item in built if item.operator.stateful}
+        self._operators = built
+        self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
+        self._batch_size = int(options.batch_size)
+        self._segments = len(segments)
+        self._executor.load(segments, cut.crossing, plan.edge_count)
+        self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
+
+    def serve(self) -> None:
+        """Say that the engine is ready, and answer from now on."""
+        self._channel.setblocking(False)
+        loop = shared_loop()
+        self._send(channels.message({"ready": os.getpid()}), [])
+        loop.call(loop.loop.add_reader, self._channel.fileno(), self._guarded, self._readable)
+
+    # --- requests
+
+    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a part of this class. A bug ends the engine, which the training process sees, rather than let it wait."""
+        try:
+            function(*args)
+        except Exception:
+            log.exception("unexpected error in an engine")
+            self._ended()
+
+    def _readable(self) -> None:
+        for _ in range(4):  # other things on the loop get their turn
+            try:
+                data, descriptors = channels.receive(self._channel)
+            except BlockingIOError:
+                return
+            if not data:
+                self._ended()
+                return
+            header, body = channels.parsed(data)
+            for number, descriptor in zip(header.get("new", ()), descriptors):
+                self._foreign.add(number, descriptor)
+            self._foreign.drop(header.get("gone", []))
+            for number in header.get("back", ()):
+                self._lent.pop(number, None)
+            if "large" in header:
+                body = self._foreign.bytes(header["large"])
+            if "k" in header:
+                self._begin(header, body)
+            elif "statistics" in header:
+                self._answer({"statistics": self._statistics()}, Frame())
+
+    def _begin(self, header: dict[str, Any], body: memoryview) -> None:
+        """Queue an iteration."""
+        key = [header["k"], header["g"]]
+        try:
+            if header["slice"] != [0, header["n"]]:
+                raise ValueError(f"this engine makes whole iterations, it was asked for the samples {header['slice']} of {header['n']}")
+            record = self._executor.new_record(self._count, header["n"])
+            record.number = header["k"]
+            positions = header["at"]
+            record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
+            record.fed = {name: self._fed(header["fed"][name], body) for name in self._inputs}
+        except Exception as error:
+            self._answer({"a": key, "error": packed(error), "took": 0}, Frame())
+            return
+        self._count += 1
+        began = now()
+        if header.get("tell"):
+            record.on_planned = self._tell(key, record)
+        record.on_finished(lambda: self._guarded(self._finished, key, record, began))
+        self._executor.submit_here(record)
+
+    def _tell(self, key: list[int], record: Record) -> Callable[[], None]:
+        """What tells, once all segments are planned, by how many samples positions move on: the next iteration can be asked for then."""
+        left = [None] * self._segments
+        loop = shared_loop()
+
+        def planned() -> None:
+            left.pop()
+            if not left:
+                loop.call(self._guarded, self._answer, {"planned": key, "produced": record.produced}, Frame())
+
+        return planned
+
+    def _fed(self, entry: Any, body: memoryview) -> Any:
+        return unpack(entry, body, self._foreign, None)
+
+    # --- answers
+
+    def _finished(self, key: list[int], record: Record, began: int) -> None:
+        self._busy += now() - began
+        self._made += 1
+        header: dict[str, Any] = {"a": key, "took": now() - began}
+        if record.produced:
+            header["produced"] = record.produced
+        frame = Frame()
+        try:
+            if record.error is not None:
+                header["error"] = packed(record.error)
+                record.error = None
+            else:
+                header["out"] = [self._packer.pack(batch, frame) for batch in record.outputs]
+        except Exception as error:  # no memory to be shared
+            header.pop("out", None)
+            header["error"], frame = packed(error), Frame()
+        record.outputs = []
+        self._answer(header, frame)
+
+    def _answer(self, header: dict[str, Any], frame: Frame) -> None:
+        """Send an answer; what does not fit into a message goes through a block."""
+        gone = self._blocks.take_gone()
+        self._announced.difference_update(gone)
+        text, body = header, frame.joined()
+        if len(body) + 4 * len(str(header)) > channels.LARGEST // 2:
+            inner = channels.message(header, body)
+            if len(inner) > channels.LARGEST // 2:
+                text, body = {"large": self._packer.place(inner)}, b""
+        new = {number: descriptor for number, descriptor in self._packer.used.items() if number not in self._announced}
+        self._packer.used.clear()
+        self._announced.update(new)
+        if new:
+            text = {**text, "new": list(new)}
+        if gone:
+            text = {**text, "gone": gone}
+        self._send(channels.message(text, body), list(new.values()))
+
+    def _send(self, data: bytes, descriptors: list[int]) -> None:
+        # A message waits only when the training process has not read for long: then there is nothing else to do.
+        self._channel.setblocking(True)
+        try:
+            channels.send(self._channel, data, descriptors)
+        except OSError:
+            self._ended()
+        finally:
+            self._channel.setblocking(False)
+
+    def _lend(self, owner: Any) -> int:
+        number = next(self._leases)
+        self._lent[number] = owner
+        return number
+
+    # --- seen from outside
+
+    def _progress(self, record: Record, what: Any) -> None:
+        """Note what is about to be done, where the training process finds it when this process dies."""
+        if isinstance(what, BuiltOperator):
+            STATUS.pack_into(self._status, 0, record.number, 1, self._numbers[what.planned.spec.name], -1)
+        else:
+            STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name], -1)
+
+    def _note(self, sample: int) -> None:
+        """The sample that a function of the user gets next."""
+        _SAMPLE.pack_into(self._status, _SAMPLE_AT, sample)
+
+    def _statistics(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"iterations": self._made, "busy": self._busy, "lent": len(self._lent)}
+        data["allocated"] = self._executor.pool.allocated_bytes
+        counters = self._executor.counters
+        if counters is not None:
+            segments = counters.segments
+            data["planning"] = sum(segment.planning for segment in segments)
+            data["pixels"] = sum(segment.pixels_busy for segment in segments)
+            data["planning_processor"] = sum(segment.planning_processor.of(segment.planning) for segment in segments)
+            data["operators"] = {
+                item.planned.spec.name: [item.planning.of(segment.planning), item.jobs, item.steps, item.jobs_processor.of(item.jobs)]
+                for segment in segments
+                for item in segment.operators
+            }
+        return data

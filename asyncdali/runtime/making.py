@@ -1,0 +1,51 @@
+"""From a plan to operators: what a session does in ``build()``, and an engine likewise."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import operator_error
+from ..graph.plan import PlannedOperator
+from ..operators.base import Environment, check_access
+from .segments import BuiltOperator
+
+
+class Seeds:
+    """The table of automatic operator seeds, made when the first entry is asked for."""
+
+    def __init__(self, seed: int | None):
+        self.seed = secrets.randbits(62) if seed is None else int(seed)
+        self._table: list[int] | None = None
+
+    def entry(self, index: int) -> int:
+        if self._table is None:
+            from ..operators.random.random_streams import seed_table
+
+            self._table = seed_table(self.seed)
+        return self._table[index]
+
+
+def make_operators(operators: Sequence[PlannedOperator], environment: Environment, made: list[BuiltOperator]) -> None:
+    """Append the operators to `made`; all kernels whose types are known are compiled (or loaded) here, on the building thread.
+
+    After an error, `made` has those that must be closed.
+    """
+    from ..compiled import driver
+
+    driver.run_job.compile()
+    dtypes: dict[int, Any] = {}
+    for planned in operators:
+        operator = _make(planned, environment)
+        made.append(BuiltOperator(planned, operator))
+        inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        dtypes.update(zip(planned.outputs, inferred, strict=True))
+
+
+def _make(planned: PlannedOperator, environment: Environment) -> Any:
+    try:
+        check_access(planned.spec, environment.access)
+        return planned.kind(planned.spec, environment)
+    except Exception as error:
+        raise operator_error(planned, error, None) from error

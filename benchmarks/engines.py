@@ -1,0 +1,154 @@
+"""What engines cost and give (docs/engines.md): ``python -m benchmarks.engines [handover training python busy memory]``.
+
+Pipelines with and without engines run in turns, several rounds; the tables give medians, and medians of the paired ratios.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import asyncdali
+from asyncdali import fn
+
+from . import programs
+from .pictures import picture_folder
+
+ROUNDS = 7
+
+
+Row = tuple[float, float, float]
+"""Per iteration: wall seconds, processor seconds of this process, and of the engines."""
+
+
+def used_by(pids: Sequence[int]) -> float:
+    """Processor seconds of other processes so far (in steps of 10 ms)."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def in_turns(pipes: dict[str, Any], count: int, read: Callable[[Any], Any], rounds: int = ROUNDS) -> dict[str, list[Row]]:
+    """The rows of each pipeline, one per round."""
+    found: dict[str, list[Row]] = {name: [] for name in pipes}
+    pids = {name: [item.pid for item in pipe.statistics().engines] for name, pipe in pipes.items()}
+    for number in range(rounds + 1):
+        for name in list(pipes)[:: 1 if number % 2 else -1]:
+            pipe = pipes[name]
+            read(pipe.run())
+            wall, used, there = time.perf_counter(), time.process_time(), used_by(pids[name])
+            for _ in range(count):
+                read(pipe.run())
+            if number:
+                taken = time.perf_counter() - wall, time.process_time() - used, used_by(pids[name]) - there
+                found[name].append((taken[0] / count, taken[1] / count, taken[2] / count))
+    return found
+
+
+def table(title: str, found: dict[str, list[Row]], samples: int, unit: float = 1e6) -> None:
+    base = next(iter(found))
+    print(f"\n{title}\n{'':>12}{'us/iteration':>14}{'samples/s':>12}{'us here':>12}{'us there':>12}{'ratio':>8}")
+    for name, rows in found.items():
+        wall = statistics.median(row[0] for row in rows)
+        used, there = (statistics.median(row[k] for row in rows) * unit for k in (1, 2))
+        ratio = statistics.median(other[0] / own[0] for own, other in zip(rows, found[base]))
+        print(f"{name:>12}{wall * unit:>14,.1f}{samples / wall:>12,.0f}{used:>12,.1f}{there:>12,.1f}{ratio:>8.3f}")
+
+
+def built(make: Callable[[int], Any], numbers: Sequence[int]) -> dict[str, Any]:
+    pipes = {}
+    for engines in numbers:
+        pipes[f"engines={engines}"] = pipe = make(engines)
+        pipe.build()
+        for _ in range(6):
+            pipe.run()
+    return pipes
+
+
+def handover() -> None:
+    """A draw of 64 numbers: nearly all of it is handing over. `us here`: processor time of all threads of the training process."""
+
+    def make(engines: int) -> Any:
+        pipe = asyncdali.Pipeline(batch_size=64, num_threads=1, seed=1, engines=engines)
+        with pipe:
+            pipe.set_outputs(fn.random.uniform(range=[0, 1]))
+        return pipe
+
+    table("hand-over (one draw, batch 64)", in_turns(built(make, (0, 1, 2)), 1000, lambda outputs: None), 64)
+
+
+def training(rounds: int = ROUNDS) -> None:
+    """The training pipeline; every batch is read."""
+    folder = picture_folder(None)
+
+    def make(engines: int) -> Any:
+        return programs.training(asyncdali, folder, 64, engines=engines)
+
+    found = in_turns(built(make, (0, 1)), 30, read, rounds)
+    table("training pipeline (batch 64)", found, 64)
+
+
+def read(outputs: Any) -> None:
+    """One word of each cache line."""
+    for output in outputs:
+        for sample in output:
+            np.asarray(sample).reshape(-1).view(np.uint8)[::64].sum()
+
+
+def python() -> None:
+    """A python_function of 300 us per sample that holds the interpreter."""
+
+    def hold(value: Any) -> Any:
+        end = time.thread_time_ns() + 300_000
+        while time.thread_time_ns() < end:
+            pass
+        return value
+
+    def make(engines: int) -> Any:
+        pipe = asyncdali.Pipeline(batch_size=32, num_threads=1, seed=1, engines=engines)
+        with pipe:
+            pipe.set_outputs(fn.python_function(fn.random.uniform(range=[0, 1]), function=hold))
+        return pipe
+
+    table("python_function of 300 us (batch 32)", in_turns(built(make, (0, 1, 2)), 40, lambda outputs: None, 5), 32)
+
+
+def busy() -> None:
+    """A training step of pure Python beside the loader: its own speed, as a share of its speed alone."""
+    folder = picture_folder(None)
+
+    def step(turns: int = 600_000) -> float:
+        begin, total = time.perf_counter(), 0
+        for k in range(turns):
+            total += k & 7
+        return time.perf_counter() - begin
+
+    alone = min(step() for _ in range(9))
+    print(f"\npure Python in the main thread: {alone * 1e3:.1f} ms alone")
+    for engines in (0, 1):
+        pipe = programs.training(asyncdali, folder, 8, engines=engines)
+        for _ in range(6):
+            pipe.run()
+        beside = []
+        for _ in range(40):
+            beside.append(step())
+            pipe.run()
+        print(f"{f'engines={engines}':>12}: {statistics.median(beside) * 1e3:.1f} ms, {alone / statistics.median(beside):.3f} of its speed")
+        pipe.close()
+
+
+CASES = {"handover": handover, "training": training, "python": python, "busy": busy}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        CASES[name]()

@@ -1,0 +1,274 @@
+"""Engines that die, stop or hang: the stream stays the same, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.engines import data_files, pipeline, stream
+from helpers.pipelines import run_script
+from helpers.processes import children, wait_until
+
+from asyncdali import fn, types
+
+TESTS = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def files(tmp_path):
+    return data_files(tmp_path)
+
+
+def training(files):
+    def define():
+        data, labels = fn.readers.file(files=files, name="reader", random_shuffle=True)
+        return data, labels, fn.random.normal(shape=[80, 80, 3], dtype=types.FLOAT)
+
+    return define
+
+
+def pids(pipe):
+    return [item.pid for item in pipe.statistics().engines if item.pid]
+
+
+def send(pipe, signals, choose):
+    for pid in choose(pids(pipe)):
+        try:
+            os.kill(pid, signals())
+        except ProcessLookupError:  # a replacement has taken its place
+            pass
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_killed_engine_is_replaced(files, method):
+    wanted = stream(pipeline(training(files), 0), 24)
+    pipe = pipeline(training(files), 2, engine_start_method=method)
+    found = []
+    for _ in range(3):
+        found += stream(pipe, 6)
+        os.kill(pids(pipe)[0], signal.SIGKILL)
+    found += stream(pipe, 6)
+    assert found == wanted
+    assert sum(item.restarts for item in pipe.statistics().engines) >= 1
+    pipe.close()
+    assert not children()
+
+
+def test_a_stopped_engine_is_replaced(files):
+    wanted = stream(pipeline(training(files), 0), 10)
+    pipe = pipeline(training(files), 1, engine_timeout=0.5)
+    found = stream(pipe, 5)
+    os.kill(pids(pipe)[0], signal.SIGSTOP)
+    found += stream(pipe, 5)
+    assert found == wanted
+    pipe.close()
+
+
+def kills(value):
+    if 60 < value < 80:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return value
+
+
+def test_the_second_death_is_an_error_and_the_pipeline_goes_on():
+    def define():
+        return fn.python_function(fn.random.uniform(range=[0, 100]), function=kills, name="culprit")
+
+    draws = pipeline(lambda: fn.random.uniform(range=[0, 100]), 0, batch_size=1)
+    wanted = [np.asarray(draws.run()[0][0]).item() for _ in range(12)]
+    assert sum(60 < value < 80 for value in wanted) >= 2
+    for engines in (1, 2):
+        pipe = pipeline(define, engines, batch_size=1, prefetch_queue_depth=3)
+        for k, value in enumerate(wanted):
+            if 60 < value < 80:
+                with pytest.raises(RuntimeError, match=rf"iteration {k}\b[\s\S]*second engine that ended") as caught:
+                    pipe.run()
+                assert caught.value.name == "culprit" and caught.value.iteration == k and caught.value.sample == 0
+                assert "while it ran `asyncdali.fn.python_function`" in str(caught.value)
+            else:
+                assert np.asarray(pipe.run()[0][0]).item() == value
+        pipe.close()
+
+
+def test_the_sample_at_which_engines_end_is_named():
+    def ends(value):
+        if value == 7:
+            os._exit(3)
+        return value
+
+    def define():
+        return fn.python_function(fn.external_source(lambda k: np.arange(4 * k, 4 * k + 4)), function=ends)
+
+    pipe = pipeline(define, 1, enable_checkpointing=False)
+    pipe.run()
+    with pytest.raises(RuntimeError, match=r"iteration 1, sample 3") as caught:
+        pipe.run()
+    assert caught.value.sample == 3
+    assert [np.asarray(sample).item() for sample in pipe.run()[0]] == [8, 9, 10, 11]
+    pipe.close()
+
+
+def test_a_hung_function_is_an_error():
+    def hangs(value):
+        if value > 50:
+            time.sleep(3600)
+        return value
+
+    def define():
+        return fn.python_function(fn.random.uniform(range=[0, 100]), function=hangs)
+
+    pipe = pipeline(define, 1, batch_size=1, engine_timeout=0.3)
+    failed = 0
+    for _ in range(6):
+        try:
+            pipe.run()
+        except RuntimeError as error:
+            assert "did not answer for 0.3 s (engine_timeout)" in str(error)
+            failed += 1
+    assert 0 < failed < 6
+    pipe.close()
+
+
+def test_closing_ends_engines_that_hang():
+    def define():
+        return fn.python_function(fn.random.uniform(), function=lambda value: time.sleep(3600))
+
+    pipe = pipeline(define, 2)
+    pipe.build()
+    ids = pids(pipe)
+
+    def run():
+        with pytest.raises(RuntimeError):
+            pipe.run()
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    wait_until(lambda: pipe.statistics().engines[0].outstanding > 0)
+    pipe.close()
+    runner.join(10)
+    assert not runner.is_alive() and len(ids) == 2
+    wait_until(lambda: not any(alive(pid) for pid in ids))
+    assert not children()
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+PARENT = """
+import os, sys, time
+sys.path.insert(0, {tests!r})
+from helpers.engines import pipeline
+from asyncdali import fn
+pipe = pipeline(lambda: fn.python_function(fn.random.normal(shape=[100, 100, 3]), function=lambda x: x), 2, engine_start_method={method!r})
+pipe.run()
+print(*[item.pid for item in pipe.statistics().engines], flush=True)
+while True:
+    pipe.run()
+"""
+
+
+def killed_parent(method, stop=False):
+    """Kill a parent while it works; returns the ids of its engines."""
+    code = PARENT.format(tests=str(TESTS), method=method)
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    ids = list(map(int, parent.stdout.readline().split()))
+    if stop:
+        os.kill(ids[0], signal.SIGSTOP)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    return ids
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_engines_die_with_their_parent(method):
+    ids = killed_parent(method, stop=True)
+    assert len(ids) == 2
+    wait_until(lambda: not any(alive(pid) for pid in ids))
+
+
+LIMITS = """
+    import resource, sys
+    from helpers.engines import pipeline
+    from asyncdali import fn, types
+
+    def big():
+        return fn.random.normal(shape=[600, 600, 3], dtype=types.FLOAT)
+
+    kind, number = sys.argv[1], int(sys.argv[2])
+    resource.setrlimit(getattr(resource, kind), (number, number))
+    pipe = pipeline(big, 1)
+    for _ in range(2):
+        try:
+            pipe.run()
+        except (RuntimeError, MemoryError) as error:
+            print(type(error).__name__, str(error).splitlines()[-1])
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, number, text",
+    [
+        ("RLIMIT_FSIZE", 1 << 20, "more than the limit of file sizes (ulimit -f) allows"),
+        ("RLIMIT_NOFILE", 24, "this process may open 24 files"),
+    ],
+)  # fmt: skip
+def test_limits_are_named(kind, number, text):
+    """Each iteration fails by itself; nothing dies."""
+    done = run_script(LIMITS, kind, number)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and all(text in line for line in lines), (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_fifty_killed_parents_leave_nothing():
+    before = set(os.listdir("/dev/shm"))
+    for k in range(50):
+        ids = killed_parent("fork", stop=k % 2 == 0)
+        wait_until(lambda ids=ids: not any(alive(pid) for pid in ids))
+    assert set(os.listdir("/dev/shm")) == before
+
+
+@pytest.mark.slow
+def test_signals_for_a_minute(files):
+    """SIGKILL or SIGSTOP to a random engine every 200 ms."""
+    plain = pipeline(training(files), 0)
+    pipe = pipeline(training(files), 2, engine_timeout=0.3)
+    pipe.build()
+    choose = random.Random(0)
+    over = threading.Event()
+
+    def attack():
+        while not over.wait(0.2):
+            send(pipe, lambda: choose.choice([signal.SIGKILL, signal.SIGSTOP]), lambda ids: [choose.choice(ids)] if ids else [])
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    end, count, failed = time.monotonic() + 60, 0, 0
+    while time.monotonic() < end:
+        wanted = stream(plain, 1)
+        try:
+            assert stream(pipe, 1) == wanted
+        except RuntimeError as error:
+            assert "second engine that ended" in str(error)
+            failed += 1
+        count += 1
+    over.set()
+    attacker.join()
+    restarts = sum(item.restarts for item in pipe.statistics().engines)
+    print(f"{count} iterations, {restarts} restarts, {failed} with two deaths")
+    pipe.close()
+    assert not children()

@@ -1,0 +1,62 @@
+"""Random programs of sources, readers, draws and iterators: engines give what this process gives, and resume what it saved."""
+
+from __future__ import annotations
+
+import logging
+import random
+import warnings
+
+import pytest
+from helpers import histories
+
+
+@pytest.fixture(autouse=True)
+def silence():
+    """Sources without a state warn, and iterators that are reset in the midst of an epoch log."""
+    log = logging.getLogger("asyncdali")
+    level = log.level
+    with warnings.catch_warnings():
+        histories.quiet()
+        yield
+    log.setLevel(level)
+
+
+def check(numbers, methods=("fork",), parallel=False):
+    """Each history from its start, and from a random place, under random numbers of engines. Returns how many ran."""
+    count = 0
+    for number in numbers:
+        choose = random.Random(~number)
+        history = histories.make(number, parallel)
+        history.drawn = bool(history.sources) or bool(history.files)
+        lived = histories.live(history)
+        if lived is None:
+            continue
+        place = choose.randint(1, len(history.events))
+        history.method = choose.choice(methods)
+        history.engines = choose.choice([1, 2, 3])
+        for start, chain in ((0, place), (place, None)):
+            lived.check(start, histories.continued(history, lived.saved[start], lived.asked[start], start, chain))
+            history.engines = choose.choice([n for n in (0, 1, 2, 3) if n != history.engines])
+        count += 1
+    return count
+
+
+def test_some_programs():
+    assert check(range(40_000, 40_016)) > 12
+
+
+def test_some_programs_with_worker_processes():
+    assert check(range(41_000, 41_003), parallel=True) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(3))
+def test_three_hundred_programs(part):
+    count = check(range(42_000 + 110 * part, 42_110 + 110 * part))
+    print(f"{count} programs")
+
+
+@pytest.mark.slow
+def test_programs_in_fresh_interpreters():
+    count = check(range(43_000, 43_030), methods=("spawn", "forkserver"))
+    print(f"{count} programs")
