@@ -316,6 +316,8 @@ class Environment:
     """Iterations kept in flight."""
     access: Access = EVERYTHING
     """What the operators may open."""
+    pictures: list[Any] = field(default_factory=list)
+    """Of each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
 
 
 def check_access(spec: Spec, access: Access) -> None:

@@ -23,7 +23,7 @@ from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
-from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, pinned_pool
 from .place_kernels import lay_out
 from .timing import StreamTimes
 from .user_arrays import UserArrays
@@ -162,6 +162,11 @@ class CudaDevice(Device):
 
     def allocate(self, size: int) -> Any:
         return self.memory.empty(size)
+
+    def lasting(self, size: int) -> MemoryBlock:
+        """`size` bytes that no batch uses, freed with the last reference; `address` says where. DeviceMemoryError if there are none."""
+        with self.entered():
+            return MemoryBlock(self.driver, self.index, size)
 
     def stream(self, name: str) -> CudaStream:
         self.enter()
