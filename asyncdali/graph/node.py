@@ -150,6 +150,8 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             value = input_constant(value, "cpu")
         if not isinstance(value, DataNode):
             constants[name] = _convert_constant(schema, arg, value)
+            if arg.inert and constants[name] != arg.default:
+                _notice(schema, arg)
             if constants[name] is DALIDataType.NO_TYPE:
                 _no_type(schema, arg)
                 del constants[name]
@@ -164,6 +166,16 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             )
         nodes[name] = value
     return constants, nodes
+
+
+_noticed: set[tuple[str, str]] = set()
+
+
+def _notice(schema: Schema, arg: Arg) -> None:
+    """Tell the user, once in a process, that the argument just given changes nothing."""
+    if (schema.name, arg.name) not in _noticed:
+        _noticed.add((schema.name, arg.name))
+        warn(f"argument '{arg.name}' of {_public(schema)} has no effect. {arg.doc}", UserWarning)
 
 
 def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]) -> str:

@@ -130,6 +130,7 @@ class Arg:
     stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
     compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
     path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
+    inert     DALI's operator has the argument and ours has no use for it: `doc` says why, and so does a notice to who gives it
     """
 
     name: str
@@ -140,6 +141,7 @@ class Arg:
     stream: bool = False
     compiled: bool = False
     path: str = ""
+    inert: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -172,7 +174,7 @@ COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
     Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
     Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
-    Arg("bytes_per_sample_hint", "int_list", [0], "Expected output bytes per sample: sizes the first buffers."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, of each output or of all: `build()` makes buffers."),
 )
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 

@@ -102,9 +102,6 @@ class FileContentsReader(ReaderOperator):
         self._skipped = 0
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
-        hint = max([*spec.constant("bytes_per_sample_hint"), 0])
-        if hint:
-            environment.allocate(hint * environment.batch_size)
 
     @property
     def table(self) -> FileTable:

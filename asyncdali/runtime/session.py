@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import uninterrupted
-from asyncdali_workers.limits import TooLarge
 
 from .. import checkpoint as checkpoints
 from ..access import Access
@@ -35,6 +34,7 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
+from .hints import reserve
 from .memory import MemoryStatistics
 from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
@@ -171,12 +171,7 @@ class Session:
             self._restore(options.checkpoint)
         self._positions: dict[str, Any] = {name: item.position for name, item in self.stateful.items()}
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
-        if options.bytes_per_sample:
-            try:
-                self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
-            except TooLarge as error:
-                given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
-                raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
+        reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
 
     def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
         """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""

@@ -163,6 +163,12 @@ class CudaDevice(Device):
     def allocate(self, size: int) -> Any:
         return self.memory.empty(size)
 
+    def reserve(self, size: int) -> None:
+        """Have a free block of device memory for `size` bytes."""
+        if size:
+            with self.entered():
+                self.pool.reserve(size)
+
     def lasting(self, size: int) -> MemoryBlock:
         """`size` bytes that no batch uses, freed with the last reference; `address` says where. DeviceMemoryError if there are none."""
         with self.entered():

@@ -207,6 +207,11 @@ class DevicePool:
             commands.behind(buffer, [event for other, event in pending if other != stream])
         return buffer
 
+    def reserve(self, size: int) -> None:
+        """Have a free block for `size` bytes. DeviceMemoryError as :meth:`allocate`."""
+        with self._lock:
+            self._put_back(self._grow(size), [])
+
     def _collect(self) -> None:
         """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
         returns meanwhile may be used by work that the events are not behind."""

@@ -42,7 +42,7 @@ from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_
 
 DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
-    Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
+    Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
     Arg(
         "decoder",
         "str",
@@ -51,12 +51,12 @@ DECODER_ARGS = (
         '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
-    Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
+    Arg("device_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
     Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
-    Arg("host_memory_padding_jpeg2k", "int", 0, "Pinned buffer presizing (GPU decoders; no effect here)."),
+    Arg("host_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("hw_decoder_load", "float", 0.65, "Part of a batch that a GPU's JPEG engines get; by default by their number and `num_threads`."),
-    Arg("hybrid_huffman_threshold", "int", 1000000, "Image size for Huffman decoding on the GPU (GPU decoders; no effect here)."),
+    Arg("hybrid_huffman_threshold", "int", 1000000, "No effect: the multiprocessors get the smallest files of a batch.", inert=True),
     Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's decoders, too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
     Arg("preallocate_height_hint", "int", 0, "Expected largest height: with the width, a GPU's engines get their buffers in `build()`."),
