@@ -223,6 +223,8 @@ class Schema:
     uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     role           see :class:`Role`; operators are told apart by it, never by their names
+    composed_of    names of two operators that a call makes instead, with the arguments of both; the second works on the first output of the
+                   first
     looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     positional     arguments that its class in ``ops`` takes by position, too
@@ -250,6 +252,7 @@ class Schema:
     output_per_optional_input: bool = False
     role: Role = Role.WORK
     looks_across: bool = False
+    composed_of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
