@@ -75,6 +75,7 @@ class FilmPort(Port):
     """
 
     stateful = True
+    position: int
 
     def __init__(self, planned: Any, batch_size: int, allocate: Any, arrays: Any = None):
         super().__init__(planned, batch_size, allocate, arrays)
@@ -150,5 +151,5 @@ class FilmPort(Port):
         """Be at the position saved as `data`; ValueError if it is not one."""
         if type(data) is not int or data < 0:
             raise ValueError(f"{data!r} is not the position of a video input; expected the number of sequences taken")
-        self.position = data
-        return data
+        self.position = int(data)
+        return self.position
