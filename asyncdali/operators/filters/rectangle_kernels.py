@@ -26,8 +26,8 @@ MOST_ELEMENTS = 65535
 """Elements of a median's window: they are counted in 16 bits."""
 _DIRECT = 5
 """Windows up to this length are gone over element by element; longer ones by doubling."""
-_NETWORKS = (3, 5)
-"""Sides of the square windows whose median a sorting network finds."""
+_SHORT, _LONG = 3, 5
+"""Sides of the square windows whose median is found by comparing vectors with each other."""
 
 
 def _stride(bytes_of_row: Any) -> Any:
@@ -276,9 +276,11 @@ def _keys_of(dtype: str) -> tuple[Any, Any]:
 def median_step(dtype: str) -> Compiled:
     """The step of median_blur for the numpy name of a dtype: UINT8, UINT16 or FLOAT.
 
-    Elements become unsigned keys in the same order. Of windows of 3x3 and 5x5 a sorting network finds the middle key. Of others it is found
-    bit by bit, from the highest: the median is the largest key that at most half of the window's keys are less than. Both take a vector
-    of pixels at a time, without branches.
+    Elements become unsigned keys in the same order. Of windows of 5x5, and 3x3 of bytes, a sorting network finds the middle key. Of other
+    windows of 3x3 it is the middle one of the greatest of the columns' least, the middle of their middle, and the least of their greatest
+    elements (columns are sorted once for three windows, but each is loaded again: for bytes that is no gain). Of others it is found bit
+    by bit, from the highest: the median is the largest key that at most half of the window's keys are less than. All take a vector of
+    pixels at a time, without branches.
     """
     size = np.dtype(dtype).itemsize
     small = {"uint8": "uint8", "uint16": "uint16", "float32": "uint32"}[dtype]
@@ -291,7 +293,10 @@ def median_step(dtype: str) -> Compiled:
     counted, count = lanes(dtype, counting.count), counting.count
     load, splat, choose = counting.load, counting.splat, counting.choose
     counted_store, counted_store_some = counted.store, counted.store_some
-    three, five = (_middle_of(side, small) for side in _NETWORKS)
+    three, five = (_middle_of(side, small) for side in (_SHORT, _LONG))
+    by_columns = size > 1
+    keys_of = lanes(small, widest() // size)
+    key_load, key_store, smaller, larger = keys_of.load, keys_of.store, keys_of.smaller, keys_of.larger
     small_row = _row_maker(dtype, small, to_key)
     key_size, zero, one = np.dtype(wide).itemsize, wide_type(0), wide_type(1)
     small_zero = np.dtype(small).type(0)
@@ -310,9 +315,41 @@ def median_step(dtype: str) -> Compiled:
         return keys if narrow is None else narrow(keys)
 
     @inlined
-    def by_network(out, keys, length, stride, pixel, side):
+    def middle(a, b, c):
+        return larger(smaller(a, b), smaller(larger(a, b), c))
+
+    @inlined
+    def sort_columns(columns, keys, length, stride):
+        """Three rows at `columns`: the least, the middle and the greatest of the three at `keys`."""
         for k in range(0, length, vector):
-            found = three(keys + k, stride, pixel) if side == 3 else five(keys + k, stride, pixel)
+            a, b, c = key_load(keys + k), key_load(keys + stride + k), key_load(keys + 2 * stride + k)
+            low, high = smaller(a, b), larger(a, b)
+            rest = larger(low, c)
+            key_store(columns + k, smaller(low, c))
+            key_store(columns + stride + k, smaller(high, rest))
+            key_store(columns + 2 * stride + k, larger(high, rest))
+
+    @inlined
+    def of_columns(columns, stride, pixel):
+        """The middle keys of windows over three columns each that are sorted."""
+        after = columns + stride
+        last = after + stride
+        low = larger(larger(key_load(columns), key_load(columns + pixel)), key_load(columns + 2 * pixel))
+        mid = middle(key_load(after), key_load(after + pixel), key_load(after + 2 * pixel))
+        high = smaller(smaller(key_load(last), key_load(last + pixel)), key_load(last + 2 * pixel))
+        return middle(low, mid, high)
+
+    @inlined
+    def by_comparing(out, keys, columns, length, stride, pixel, side):
+        if by_columns and side == _SHORT:
+            sort_columns(columns, keys, length + 2 * pixel, stride)
+        for k in range(0, length, vector):
+            if side == _LONG:
+                found = five(keys + k, stride, pixel)
+            elif by_columns:
+                found = of_columns(columns + k, stride, pixel)
+            else:
+                found = three(keys + k, stride, pixel)
             if k + vector <= length:
                 store(out + k, shown(found))
             else:
@@ -349,20 +386,21 @@ def median_step(dtype: str) -> Compiled:
         plane = load_i64(thread) + load_i64(context + at.scratch)
         if height * elements == 0:
             return 0
-        network = high == across and (high == 3 or high == 5)
-        unit = size if network else key_size
+        comparing = high == across and (high == _SHORT or high == _LONG)
+        unit = size if comparing else key_size
         stride = _row_stride(padded * unit)
         length = elements * size
         for _ in range(r[word.planes]):
             for y in range(height + high - 1):
                 begin = source + inside(y - r[word.anchor_y], height, border) * length
-                if network:
+                if comparing:
                     small_row(plane + y * stride, begin, r, border, small_zero)
                 else:
                     wide_row(plane + y * stride, begin, r, border, zero)
             for y in range(height):
-                if network:
-                    by_network(out + y * length, plane + y * stride, length, stride, channels * unit, high)
+                if comparing:
+                    columns = plane + (height + high - 1) * stride
+                    by_comparing(out + y * length, plane + y * stride, columns, length, stride, channels * unit, high)
                 else:
                     by_counting(out + y * length, plane + y * stride, elements, stride, channels * unit, r)
             source += height * length
@@ -389,7 +427,7 @@ def make_extreme_step(source: Batch, output: Batch, records: np.ndarray, border:
 def make_median_step(source: Batch, output: Batch, records: np.ndarray, border: int) -> Step:
     """The step of median_blur for a batch; `records` are RECTANGLE_RECORDs."""
     rows = records[:, word.height] + records[:, word.window_height] - 1
-    scratch = rows * _stride(_padded_row(records) * max(2, source.itemsize)) + 64
+    scratch = (rows + _SHORT) * _stride(_padded_row(records) * max(2, source.itemsize)) + 64
     step = _step(median_step(storage_dtype(source.dtype).name), source, output, records, border, 1, int(scratch.max(initial=0)))
     step.launches = lambda: [_launch("middle", (), source.addresses, source, output, records, border, 0)]
     return step
