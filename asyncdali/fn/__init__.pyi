@@ -883,3 +883,6 @@ def uniform(*inputs: Any, **arguments: Any) -> DataNode:
 
 def video_reader(*inputs: Any, **arguments: Any) -> Any:
     """Deprecated name of ``fn.readers.video``."""
+
+def video_reader_resize(*inputs: Any, **arguments: Any) -> Any:
+    """Deprecated name of ``fn.readers.video_resize``."""

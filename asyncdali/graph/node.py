@@ -12,7 +12,7 @@ import numpy as np
 from .._notices import near, warn
 from ..data_node import DataNode
 from ..errors import ArgumentTypeError, OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError
-from ..operators.base import REQUIRED, Arg, Schema, camel_case
+from ..operators.base import REGISTRY, REQUIRED, Arg, Role, Schema, camel_case
 from ..types import DALIDataType
 from . import context
 from .rewrite.marks import MARK
@@ -150,6 +150,8 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             value = input_constant(value, "cpu")
         if not isinstance(value, DataNode):
             constants[name] = _convert_constant(schema, arg, value)
+            if arg.inert and constants[name] != arg.default:
+                _notice(schema, arg)
             if constants[name] is DALIDataType.NO_TYPE:
                 _no_type(schema, arg)
                 del constants[name]
@@ -164,6 +166,16 @@ def split_arguments(schema: Schema, given: dict[str, Any]) -> tuple[dict[str, An
             )
         nodes[name] = value
     return constants, nodes
+
+
+_noticed: set[tuple[str, str]] = set()
+
+
+def _notice(schema: Schema, arg: Arg) -> None:
+    """Tell the user, once in a process, that the argument just given changes nothing."""
+    if (schema.name, arg.name) not in _noticed:
+        _noticed.add((schema.name, arg.name))
+        warn(f"argument '{arg.name}' of {_public(schema)} has no effect. {arg.doc}", UserWarning)
 
 
 def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]) -> str:
@@ -208,7 +220,23 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
         on_cpu = [node.cpu() if _on_gpu(node) else node for node in inputs]
         made = make(schema, on_cpu, {**arguments, "device": "cpu"}, old_name)
         return [node.gpu() for node in made] if isinstance(made, list) else made.gpu()
+    if schema.composed_of:
+        return _make_composed(schema, inputs, arguments)
+    if schema.role is Role.INPUT and eager_definition() is not None:
+        raise OperatorError(f"{_public(schema)} does not run in debug mode: what it was fed lasts for several iterations")
     return _results(_make_one(schema, inputs, arguments, None, old_name=old_name))
+
+
+def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
+    """The two operators of `Schema.composed_of`; the name, the device and the like are those of the first."""
+    constants, nodes = split_arguments(schema, arguments)
+    _check_required(schema, constants, nodes)
+    first, second = (REGISTRY[name].schema for name in schema.composed_of)
+    given = {**constants, **nodes}
+    made = make(first, inputs, {name: value for name, value in given.items() if name in first.by_name})
+    outputs = made if isinstance(made, list) else [made]
+    outputs[0] = make(second, outputs[:1], {name: value for name, value in given.items() if name not in first.by_name})
+    return outputs if isinstance(made, list) else outputs[0]
 
 
 def _on_gpu(node: Any) -> bool:

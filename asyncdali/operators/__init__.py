@@ -101,8 +101,10 @@ MODULES = (
     "readers.sequence",
     "readers.tfrecord",
     "readers.video",
+    "readers.video_resize",
     "readers.webdataset",
     "sources.operator",
+    "sources.video_input",
 )
 """Every module that declares operators, relative to the package."""
 

@@ -132,6 +132,7 @@ class Arg:
     stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
     compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
     path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
+    inert     DALI's operator has the argument and ours has no use for it: `doc` says why, and so does a notice to who gives it
     """
 
     name: str
@@ -142,6 +143,7 @@ class Arg:
     stream: bool = False
     compiled: bool = False
     path: str = ""
+    inert: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -174,7 +176,7 @@ COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
     Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
     Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
-    Arg("bytes_per_sample_hint", "int_list", [0], "Expected output bytes per sample: sizes the first buffers."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, of each output or of all: `build()` makes buffers."),
 )
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 
@@ -227,6 +229,8 @@ class Schema:
     uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
     metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
     role           see :class:`Role`; operators are told apart by it, never by their names
+    composed_of    names of two operators that a call makes instead, with the arguments of both; the second works on the first output of the
+                   first
     looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
     output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
     positional     arguments that its class in ``ops`` takes by position, too
@@ -257,6 +261,7 @@ class Schema:
     output_per_optional_input: bool = False
     role: Role = Role.WORK
     looks_across: bool = False
+    composed_of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
@@ -334,6 +339,8 @@ class Environment:
     """What the operators may open."""
     noting: Callable[[int], None] | None = None
     """Called with the sample for which a function of the user is about to be called: it may end the process. None: nobody wants to know."""
+    pictures: list[Any] = field(default_factory=list)
+    """Of each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
 
 
 def check_access(spec: Spec, access: Access) -> None:

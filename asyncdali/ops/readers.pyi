@@ -153,6 +153,19 @@ class Video:
     def device(self) -> str: ...
     def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
 
+class VideoResize:
+    """Reads sequences of frames from video files and resizes the frames: what `resize` does with the frames of `readers.video`.
+
+    The size is given in exactly one way: `size`, any of `resize_x`, `resize_y`, `resize_shorter`, or `resize_longer`.
+
+    Outputs: those of `readers.video`; the frames have the type that `dtype` says.
+    """
+
+    def __init__(self, *, sequence_length: int, filenames: str | _Sequence[str] | None = ..., file_root: str | None = ..., labels: int | _Sequence[int] | None = ..., stride: int | None = ..., step: int | None = ..., image_type: DALIImageType | None = ..., enable_frame_num: Any | None = ..., enable_timestamps: bool | None = ..., allow_outside_root: bool | None = ..., allow_remote_entries: bool | None = ..., file_list: str | None = ..., file_list_frame_num: bool | None = ..., file_list_include_preceding_frame: bool | None = ..., pad_sequences: bool | None = ..., dtype: DALIDataType | None = ..., normalized: bool | None = ..., channels: int | None = ..., skip_vfr_check: bool | None = ..., additional_decode_surfaces: int | None = ..., allow_redirects: bool | None = ..., dont_use_mmap: bool | None = ..., initial_fill: int | None = ..., lazy_init: bool | None = ..., num_shards: int | None = ..., pad_last_batch: bool | None = ..., prefetch_queue_depth: int | None = ..., random_shuffle: bool | None = ..., read_ahead: bool | None = ..., shard_id: int | None = ..., skip_cached_images: bool | None = ..., stick_to_shard: bool | None = ..., tensor_init_bytes: int | None = ..., antialias: bool | None = ..., interp_type: DALIInterpType | DataNode | None = ..., mag_filter: DALIInterpType | DataNode | None = ..., max_size: float | _Sequence[float] | None = ..., min_filter: DALIInterpType | DataNode | None = ..., minibatch_size: int | None = ..., mode: str | None = ..., resize_longer: float | DataNode | None = ..., resize_shorter: float | DataNode | None = ..., resize_x: float | DataNode | None = ..., resize_y: float | DataNode | None = ..., resize_z: float | DataNode | None = ..., roi_end: float | _Sequence[float] | DataNode | None = ..., roi_relative: bool | None = ..., roi_start: float | _Sequence[float] | DataNode | None = ..., size: float | _Sequence[float] | DataNode | None = ..., subpixel_scale: bool | None = ..., temp_buffer_hint: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | _Sequence[int] | None = ..., seed: int | None = ...) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def __call__(self, *inputs: Any, **arguments: Any) -> Any: ...
+
 class Webdataset:
     """Reads samples from tar archives in the WebDataset format.
 

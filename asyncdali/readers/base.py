@@ -28,10 +28,18 @@ READER_ARGS = (
     Arg("random_shuffle", "bool", False, "Mix the samples with a buffer of `initial_fill`.", stream=True),
     Arg("read_ahead", "bool", False, "Tell the system to read whole files when they are opened."),
     Arg("shard_id", "int", 0, "The part this reader starts with.", stream=True),
-    Arg("skip_cached_images", "bool", False, "Skip what a decoder cache holds (the CPU decoder has none: no effect)."),
+    Arg("skip_cached_images", "bool", False, "No effect: records are not copied, or read in one go.", inert=True),
     Arg("stick_to_shard", "bool", False, "Stay in the own part for ever.", stream=True),
-    Arg("tensor_init_bytes", "int", 1048576, "Expected size of a sample: sizes the first buffers."),
+    Arg("tensor_init_bytes", "int", 1048576, "Expected bytes of a sample: a buffer for a batch is made in `build()`."),
 )
+
+
+def reader_args(skip_cached_images: str) -> tuple[Arg, ...]:
+    """READER_ARGS with another documentation of `skip_cached_images`, where that is not without effect."""
+    other = Arg("skip_cached_images", "bool", False, skip_cached_images)
+    return tuple(other if arg.name == other.name else arg for arg in READER_ARGS)
+
+
 SHUFFLE_AFTER_EPOCH_ARGS = (
     Arg("shuffle_after_epoch", "bool", False, "Permute the whole data set for every epoch.", stream=True),
     Arg("shuffle_after_epoch_seed", "int", None, "Seed of those permutations (524287).", stream=True),
@@ -41,6 +49,16 @@ SHUFFLE_AFTER_EPOCH_ARGS = (
 def may_redirect(spec: Spec, environment: Environment) -> bool:
     """Whether web servers may send requests elsewhere. Never for a graph that may not read everything."""
     return bool(spec.constant("allow_redirects")) and not environment.access.limited
+
+
+def reserve(environment: Environment, size: int, name: str) -> None:
+    """Have a buffer for a batch of samples of `size` bytes in the pool. MemoryError that names the argument."""
+    if size < 0:
+        raise ValueError(f"`{name}` must not be negative, got {size}")
+    try:
+        environment.allocate(size * environment.batch_size)
+    except MemoryError as error:
+        raise type(error)(f"the first buffer cannot be made ({name}={size}): {error}") from None
 
 
 def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
@@ -92,6 +110,8 @@ class ReaderOperator(Operator):
         if spec.constant("prefetch_queue_depth") < 1:
             raise ValueError(f"`prefetch_queue_depth` must be at least 1, got {spec.constant('prefetch_queue_depth')}")
         self._compile()
+        if spec.given("tensor_init_bytes"):
+            reserve(environment, spec.constant("tensor_init_bytes"), "tensor_init_bytes")
         if not spec.constant("lazy_init"):
             self.order  # noqa: B018  discover the data set now
 

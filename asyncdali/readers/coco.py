@@ -22,7 +22,7 @@ from ..operators.base import (
     register,
 )
 from ..types import DALIDataType
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import SHUFFLE_AFTER_EPOCH_ARGS, reader_args
 from .coco_tables import DRAW_MASKS, LIMITS
 from .contents import FileContentsReader
 from .entries import ENTRY_ARGS, EntryRules
@@ -81,7 +81,7 @@ class COCOReader(FileContentsReader):
             Arg("skip_empty", "bool", False, "Leave out images without annotations.", stream=True),
             *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
-            *READER_ARGS,
+            *reader_args("Not supported: True is an error, as in DALI."),
         ),
     )
 

@@ -33,6 +33,34 @@ class SampleNames(Sequence):
         return self._table.name(int(self._indices[index]))
 
 
+class StampedName(str):
+    """A path with the `stamp` of the file: what tells it from its earlier contents, for the cache of decoded pictures."""
+
+    stamp: tuple[int, ...]
+
+
+class StampedNames(SampleNames):
+    """As :class:`SampleNames`, with stamps."""
+
+    def __init__(self, table: FileTable, indices: np.ndarray, stamps: Sequence[tuple[int, ...]]):
+        super().__init__(table, indices)
+        self._stamps = stamps
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        name = StampedName(super().__getitem__(index))
+        name.stamp = self._stamps[index]
+        return name
+
+
+def file_stamp(path: str) -> tuple[int, ...]:
+    """Device, inode, size and times of a file: other contents have another stamp, as make and rsync see it. () if it can't be told."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()  # to open the file says why
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
     """Whole files as a batch of bytes, asked for together; SampleError names what cannot be read."""
     try:
@@ -71,11 +99,9 @@ class FileContentsReader(ReaderOperator):
         self._kernels = file_kernels
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
+        self._skipped = 0
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
-        hint = max([*spec.constant("bytes_per_sample_hint"), 0])
-        if hint:
-            environment.allocate(hint * environment.batch_size)
 
     @property
     def table(self) -> FileTable:
@@ -92,9 +118,33 @@ class FileContentsReader(ReaderOperator):
         Commonly one: what earlier batches took tells how much memory to set aside, and each file is read when it has been opened. Files
         for which that does not suffice (all of the first batch) take a second job.
         """
-        indices = draw.indices
         if self.table.remote:
             return self._fetched(draw)
+        if self.spec.constant("skip_cached_images"):
+            return (yield from self._read_new(draw))
+        return (yield from self._read(draw.indices, self.ahead(draw)))
+
+    def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """As :meth:`read_contents`, but samples are empty of whose file every image decoder of the pipeline has the picture.
+
+        What a cache has stays there, so the decoders will find it.
+        """
+        indices, caches = draw.indices, self.environment.pictures
+        stamps = [file_stamp(self.table.path(int(index))) for index in indices]
+        known = bool(caches) and None not in caches
+        new = np.array([not known or not stamp or not all(cache.holds(stamp) for cache in caches) for stamp in stamps], bool)
+        self._skipped += len(indices) - int(new.sum())
+        ahead = self.ahead(draw)
+        sizes, addresses = np.zeros(len(indices), np.int64), np.zeros(len(indices), np.int64)
+        owner: object = ()
+        if new.any():
+            contents = yield from self._read(indices[new], ahead)
+            sizes[new], addresses[new], owner = contents.sizes(), contents.addresses, contents.memory_owner
+        names = StampedNames(self.table, indices, stamps)
+        return Batch(sizes.reshape(-1, 1), DALIDataType.UINT8, "", addresses, owner, source_info=names)
+
+    def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Jobs that read local files; returns their contents. `ahead`: files that the system is told of."""
         count, table = len(indices), self.table
         files = np.zeros((4, count), np.int64)
         starts, descriptors, sizes, addresses = files
@@ -110,7 +160,6 @@ class FileContentsReader(ReaderOperator):
         )  # fmt: skip
         keep = [files, table, memory.block]
         explain = self._explain(indices)
-        ahead = self.ahead(draw)
         try:
             yield CompiledJob(count, [Step(self._kernels.open_step.address, opening, explain, keep=keep)])
             self._kernels.look_back(address_of(opening), count)
@@ -143,6 +192,9 @@ class FileContentsReader(ReaderOperator):
 
     def _fetch(self, indices: np.ndarray) -> Batch:
         return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
+
+    def counted(self) -> tuple[tuple[str, int], ...]:
+        return (("files left out for the cache", self._skipped),) if self.spec.constant("skip_cached_images") else ()
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():

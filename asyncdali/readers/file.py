@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..batch import Batch
 from ..operators.base import Arg, Arguments, Iteration, Planned, Preparation, Schema, register
 from ..types import DALIDataType
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS
+from .base import SHUFFLE_AFTER_EPOCH_ARGS, reader_args
 from .contents import FileContentsReader
 from .entries import ENTRY_ARGS, EntryRules
 from .files import FileTable, parse_file_list, scan_classes
@@ -46,7 +46,7 @@ class FileReader(FileContentsReader):
             Arg("case_sensitive_filter", "bool", False, "Whether patterns mind upper and lower case."),
             *ENTRY_ARGS,
             *SHUFFLE_AFTER_EPOCH_ARGS,
-            *READER_ARGS,
+            *reader_args("Leave samples empty whose file all image decoders of the pipeline have in their cache (`cache_size`)."),
         ),
     )
 

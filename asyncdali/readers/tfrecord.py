@@ -22,7 +22,7 @@ from ..operators.base import (
 )
 from ..types import DALIDataType
 from . import features as feature_kinds
-from .base import READER_ARGS, SHUFFLE_AFTER_EPOCH_ARGS, Reading
+from .base import SHUFFLE_AFTER_EPOCH_ARGS, Reading, reader_args
 from .containers import ContainerReader, Containers, Fetched, Records
 from .features import Feature
 from .remote import exists, is_remote
@@ -71,7 +71,7 @@ class TFRecordReader(ContainerReader):
             Arg("features", "any", REQUIRED, "Features by name; made by tfrecord.FixedLenFeature and VarLenFeature."),
             Arg("use_o_direct", "bool", False, "Read past the system's cache; needs `dont_use_mmap`."),
             *SHUFFLE_AFTER_EPOCH_ARGS,
-            *READER_ARGS,
+            *reader_args("Not supported: True is an error, as in DALI."),
         ),
     )
 

@@ -281,7 +281,7 @@ class ExperimentalVideoReader(_VideoReader):
             Arg("file_list_rounding", "str", "start_down_end_up",
                 "How times between frames and fractions of frames are rounded: start_down_end_up, start_up_end_down, all_up, all_down.",
                 stream=True),
-            Arg("file_list_include_end", "bool", True, "No effect, as in DALI: the end is the first frame that is not read."),
+            Arg("file_list_include_end", "bool", True, "No effect, as in DALI: the end is the first frame that is not read.", inert=True),
             Arg("pad_mode", "str", "none",
                 'What stands for frames behind the end: "none" (nothing: no such sequences), "constant" (`fill_value`), "edge" (or '
                 '"repeat"), "reflect_1001" (or "symmetric"), "reflect_101" (or "reflect").', stream=True),
@@ -348,7 +348,7 @@ class VideoReader(_VideoReader):
             Arg("normalized", "bool", False, "FLOAT frames from 0 to 1 instead of 0 to 255."),
             Arg("channels", "int", 3, "Channels of the frames: 3."),
             Arg("skip_vfr_check", "bool", False, "Accept videos of variable frame rate."),
-            Arg("additional_decode_surfaces", "int", 2, "For a GPU's decoder: no effect."),
+            Arg("additional_decode_surfaces", "int", 2, "No effect: frames are decoded by the CPU.", inert=True),
             *READER_ARGS,
         ),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from ..compiled.memory import address_of
 from ..device.cuda.commands import Commands
 from ..device.cuda.device import CudaDevice
 from ..device.cuda.gather import gather_launch
-from ..device.cuda.memory import DeviceBuffer
+from ..device.cuda.memory import CudaEvent, DeviceBuffer
 from ..device.cuda.nvjpeg import DecodedImages, Files
 from ..device.cuda.nvjpeg_library import ALLOCATOR_FAILURE, IMAGE, NvjpegError
 from ..device.launch import Launch
@@ -39,6 +39,7 @@ class SplitDecode:
         self._plan = step.hardware
         self._pinned = np.empty(0, np.uint8)
         self._share: Any = None
+        self._keeps = False  # samples are copied to the cache
 
     def start(self, device: CudaDevice, commands: Commands) -> list[tuple[Any, Step]]:
         """Give the GPU's decoders their parts; returns the steps for the rest. `commands` are for the stream that the batch is made on."""
@@ -125,7 +126,38 @@ class SplitDecode:
             if buffer is not batch.memory_owner:
                 passing.append(buffer)
                 elsewhere.append((lane, images.images))
+        plan.show_kept(moved_by)
         moves, largest = plan.moves(batch, moved_by, elsewhere)
-        if moves is None:
+        if moves is not None and plan.kept is not None and not plan.kept.together:
+            moves = self._copied_one_by_one(moves, plan.kept.sources, commands)
+        launches = []
+        if moves is not None and moves.shape[1]:
+            launches.append(gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest))
+        return [(None, launch) for launch in launches + self._to_cache(keep)]
+
+    def _copied_one_by_one(self, moves: np.ndarray, sources: np.ndarray, commands: Commands) -> np.ndarray:
+        """Copy the pictures at `sources` (0: none), each by itself; returns the other moves."""
+        batch, there = self._batch, sources != 0
+        for target, source, size in zip(batch.addresses[there].tolist(), sources[there].tolist(), batch.sizes()[there].tolist()):
+            commands.copy(target, source, size)
+        return np.ascontiguousarray(moves[:, ~np.isin(moves[4], batch.addresses[there])])
+
+    def _to_cache(self, keep: list[Any]) -> list[Launch]:
+        """The launch that copies samples of the batch, once they are there, to the cache of decoded pictures."""
+        kept, batch = self._plan.kept, self._batch
+        if kept is None:
             return []
-        return [(None, gather_launch(moves[0], moves[1], moves[2], moves[3], moves[4], largest))]
+        keep.append(kept)
+        chosen = np.flatnonzero(kept.slots)
+        if not len(chosen) or any(images.error is not None for images in self.images):
+            return []  # another decoder than usual made these pictures
+        rows = np.ascontiguousarray(batch.shapes[chosen, 0])
+        row_bytes = batch.sizes()[chosen] // rows
+        largest = int(rows.max()), int(row_bytes.max())
+        self._keeps = True
+        return [gather_launch(batch.addresses[chosen], row_bytes, rows, row_bytes, kept.slots[chosen], largest)]
+
+    def queued(self, event: CudaEvent) -> None:
+        """All that :meth:`gather` gave is in front of `event`."""
+        if self._keeps and self._plan.kept is not None:
+            self._plan.kept.filled(event)

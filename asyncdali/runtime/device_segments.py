@@ -163,6 +163,8 @@ class DeviceSegmentRun(SegmentRun):
         if times is not None:
             marks.append(times.mark(self._commands))
         event = self._queue(keep)
+        for decode in self._decoded:
+            decode.queued(event)
         if counters is not None:
             counters.ran_on_device(marks)
         if self._downloads:

@@ -158,6 +158,7 @@ class Producer:
                 self._fail_unfed()
             while self._unfed and not self.sources.waits():
                 record = self._unfed[0]
+                record.sources = {**record.sources, **self.sources.fed_positions()}
                 record.fed = self.sources.take_fed(record.fed)
                 record.batch_size = batch_size_of(record.fed, self._batch_size)
                 self._unfed.popleft()

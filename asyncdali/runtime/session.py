@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import uninterrupted
-from asyncdali_workers.limits import TooLarge
 
 from .. import checkpoint as checkpoints
 from ..access import Access
@@ -34,6 +33,7 @@ from ..types import OperatorConcurrency, StreamPolicy
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
+from .hints import reserve
 from .making import Seeds, make_operators
 from .memory import MemoryStatistics
 from .producer import Place, Producer
@@ -183,12 +183,7 @@ class Session:
         self.executor.load(segments, self.plan.outputs, self.plan.edge_count)
         if self.engines is not None:
             self.engines.attach(self.executor, next(segment for segment in segments if segment.in_engines))
-        if options.bytes_per_sample:
-            try:
-                self.executor.pool.reserve(int(options.bytes_per_sample) * int(options.batch_size))
-            except TooLarge as error:
-                given = f"bytes_per_sample={options.bytes_per_sample}, batch_size={options.batch_size}"
-                raise TooLarge(f"the first buffer cannot be made ({given}): {error}") from None
+        reserve(self.executor, self.plan.operators, int(options.batch_size), options.bytes_per_sample)
 
     # --- running
 

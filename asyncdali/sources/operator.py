@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..batch import Batch
 from ..operators.base import Arg, Arguments, Iteration, Operator, Planned, Role, Schema, register
 from ..types import DALIDataType
@@ -32,6 +34,13 @@ class ExternalInput(Operator):
 
     eager = True
     on_cuda = True  # the run of its segment copies what is on the host
+
+    @classmethod
+    def port(cls) -> Any:
+        """What takes the data that are fed."""
+        from .ports import Port
+
+        return Port
 
     @property
     def instant(self) -> bool:

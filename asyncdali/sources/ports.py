@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,18 @@ import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
+from ..operators.base import Spec
 from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
 from .device_data import DeviceData
 
 if TYPE_CHECKING:
     from ..device.cuda.fed_arrays import FedArrays
+
+
+def _declared(spec: Spec, name: str) -> Any:
+    """An argument of the input, None where it has none of that name."""
+    return spec.constant(name) if name in spec.schema.by_name else None
 
 
 class Port:
@@ -25,8 +32,12 @@ class Port:
     and layout of an input never change.
     """
 
+    stateful = False
+    """Whether a checkpoint keeps its `position`."""
+    position: Any = None
+
     def __init__(self, planned: Any, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
-        constant = planned.spec.constant
+        constant = functools.partial(_declared, planned.spec)
         self.planned = planned  # for errors: they name operator and user's line
         self.name: str = planned.spec.name
         self.batch_size = batch_size

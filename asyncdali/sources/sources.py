@@ -50,7 +50,7 @@ class Sources:
         arrays = None if gpu is None else gpu.fed_arrays()
         for item in planned:
             try:
-                self.ports[item.spec.name] = Port(item, batch_size, allocate, arrays)
+                self.ports[item.spec.name] = item.kind.port()(item, batch_size, allocate, arrays)
             except RuntimeError as error:
                 raise operator_error(item, error, None) from error
         self.pullers = [self._puller(group, parallel) for group in _groups(planned)]
@@ -61,11 +61,12 @@ class Sources:
         self._stopped = False
         self.counters: Sequence[Any] = ()
         """For statistics: one per puller, whose ``pull(ask)`` times the call; empty: nothing is counted."""
-        self.stateful: dict[str, Snapshots] = {}
-        """Of sources with a state of their own, by node."""
+        self.stateful: dict[str, Snapshots | Any] = {}
+        """Of sources with a state of their own, and of inputs that hand out what they were fed in parts, by node."""
         self._warn_unused()
         if checkpointing:
             self._prepare_checkpoints()
+            self.stateful.update({port.name: port for port in self.pushed if port.stateful})
 
     def _puller(self, group: Group, parallel: Parallel | None) -> Puller:
         if group.parallel:
@@ -199,6 +200,10 @@ class Sources:
     def positions(self) -> dict[str, Any]:
         """Where the sources with a state are for the consumer, who has all that was queued."""
         return {name: snapshots.position for name, snapshots in self.stateful.items()}
+
+    def fed_positions(self) -> dict[str, Any]:
+        """Where the inputs that hand out what they were fed in parts are."""
+        return {port.name: port.position for port in self.pushed if port.name in self.stateful}
 
     def before(self) -> dict[str, Any]:
         """Where the sources with a state were before what is held."""

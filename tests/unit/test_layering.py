@@ -32,13 +32,16 @@ ALLOWED = {
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
         "_files", "access", "batch", "compiled", "errors", "operators.accepts", "operators.base", "operators.random.random_streams",
-        "operators.geometry.window_rules",
+        "operators.geometry.resize", "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",
         "operators.decode.video_formats", "operators.decode.video_padding", "types", "_notices",
     },
     "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
-    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
+    "sources": {
+        "batch", "data_node", "errors", "operators.base", "operators.decode.video_formats", "operators.decode.video_padding", "tensors",
+        "types", "workers", "_descriptors", "_notices",
+    },
     "pickling": {"workers"},
     "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
     "runtime": {

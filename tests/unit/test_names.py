@@ -43,9 +43,6 @@ ABSENT = {
 ELSEWHERE = ("experimental",)
 """Modules of another change: ``experimental.dynamic`` and ``experimental.torchvision``."""
 
-OPERATORS_TO_COME = {"video_reader_resize", "inputs", "video_resize", "VideoReaderResize", "VideoResize"}
-"""`readers.video_resize` and `experimental.inputs.video`, which are not there yet (README)."""
-
 
 def is_elsewhere(module):
     return module.partition(".")[0] in ELSEWHERE
@@ -83,8 +80,6 @@ def test_public_names(module):
         missing = [name for name in RECORDED[module] if name not in defined and f'"{name}"' not in text]
         assert not missing
         return
-    if module.endswith("experimental.inputs"):
-        pytest.skip("an operator of another change")
     absent = ABSENT.get(module, set())
     for name in RECORDED[module]:
         if is_elsewhere(name) and not module:
@@ -92,8 +87,6 @@ def test_public_names(module):
         try:
             found(module, name)
         except (AttributeError, ModuleNotFoundError) as error:
-            if module.partition(".")[0] in ("fn", "ops") and name in OPERATORS_TO_COME:
-                continue
             assert name in absent, (name, error)
             assert f"{name} is not in asyncdali: " in str(error)
             assert any(word in str(error) for word in ("use ", "see ", "give ", "Write "))

@@ -62,6 +62,29 @@ def test_scaled_images_and_types(tmp_path):
             reader(file_root=str(tmp_path), **arguments)
 
 
+def test_for_a_gpu(tmp_path, monkeypatch):
+    """Read as on the CPU, and uploaded; the reader keeps its name and its position."""
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    for k in range(5):
+        (tmp_path / f"{k}.fits").write_bytes(fits(None, np.arange(6 + k, dtype=np.int16), np.full((2, k + 1), k, np.float32)))
+
+    def run(device):
+        pipe = Pipeline(batch_size=2, num_threads=2, seed=1, device_id=0)
+        with pipe:
+            made = fn.experimental.readers.fits(
+                name="R", device=device, file_root=str(tmp_path), hdu_indices=[2, 3], random_shuffle=True, dtypes=[types.INT32, types.FLOAT]
+            )
+            pipe.set_outputs(*made)
+        pipe.build()
+        assert pipe.reader_meta("R")["epoch_size"] == 5
+        return [output for _ in range(3) for output in pipe.run()]
+
+    for a, b in zip(run("cpu"), run("gpu"), strict=True):
+        assert type(b).__name__ == "TensorListGPU"
+        for x, y in zip(a, b.as_cpu(), strict=True):
+            equal(y, np.asarray(x))
+
+
 def test_tables_and_damage(tmp_path):
     image = np.arange(6, dtype=np.int16).reshape(2, 3)
     good = fits(None, image)

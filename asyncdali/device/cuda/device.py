@@ -22,7 +22,7 @@ from .commands import Commands
 from .driver import Driver
 from .fed_arrays import FedArrays
 from .idle import leave_stream, take_stream
-from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, pinned_pool
+from .memory import LEGACY_STREAM, CudaEvent, DeviceBuffer, DevicePool, Events, MemoryBlock, pinned_pool
 from .place_kernels import lay_out
 from .timing import StreamTimes
 from .user_arrays import UserArrays
@@ -153,6 +153,17 @@ class CudaDevice:
     def expect(self, depth: int) -> None:
         """That many iterations will be in flight: memory for one more of each kind is taken at once, rather than as it comes."""
         self.pool.ahead = self.pinned.ahead = self.staging.ahead = depth + 2
+
+    def reserve(self, size: int) -> None:
+        """Have a free block of device memory for `size` bytes."""
+        if size:
+            with self.entered():
+                self.pool.reserve(size)
+
+    def lasting(self, size: int) -> MemoryBlock:
+        """`size` bytes that no batch uses, freed with the last reference; `address` says where. DeviceMemoryError if there are none."""
+        with self.entered():
+            return MemoryBlock(self.driver, self.index, size)
 
     def stream(self, name: str) -> CudaStream:
         self.enter()

@@ -110,7 +110,7 @@ class Events:
                     log.debug("an event could not be destroyed: %s", error)
 
 
-class _Block:
+class MemoryBlock:
     """Memory of the device, freed with the last reference."""
 
     __slots__ = ("address", "device", "driver", "pid", "size")
@@ -181,12 +181,12 @@ class DevicePool:
         self._driver = driver
         self._device = device
         self._events = events
-        self._returned: deque[tuple[_Block, set[int], _Behind]] = deque()
-        self._free: dict[int, deque[tuple[_Block, _Behind]]] = {}
+        self._returned: deque[tuple[MemoryBlock, set[int], _Behind]] = deque()
+        self._free: dict[int, deque[tuple[MemoryBlock, _Behind]]] = {}
         self._fitting: dict[int, list[int]] = {}
         # All there are. When the garbage collector finalises a cycle with a buffer in it, it would also finalise a block that nobody
         # else refers to, which the buffer has just returned to us.
-        self._blocks: set[_Block] = set()
+        self._blocks: set[MemoryBlock] = set()
         self._lock = threading.Lock()
         self.allocations = 0
         """How often the driver was asked for memory: constant in steady state."""
@@ -210,6 +210,11 @@ class DevicePool:
             commands.behind(buffer, [event for other, event in pending if other != stream])
         return buffer
 
+    def reserve(self, size: int) -> None:
+        """Have a free block for `size` bytes. DeviceMemoryError as :meth:`allocate`."""
+        with self._lock:
+            self._put_back(self._grow(size), [])
+
     def _collect(self) -> None:
         """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
         returns meanwhile may be used by work that the events are not behind."""
@@ -224,7 +229,7 @@ class DevicePool:
                     behind.append((stream, event))
             self._put_back(block, behind)
 
-    def _put_back(self, block: _Block, behind: _Behind) -> None:
+    def _put_back(self, block: MemoryBlock, behind: _Behind) -> None:
         free = self._free.get(block.size)
         if free is None:
             free = self._free[block.size] = deque()
@@ -239,10 +244,10 @@ class DevicePool:
             log.debug("stream %s cannot be waited for: %s", stream, error)
             return None
 
-    def _take(self, wanted: int, stream: int) -> tuple[_Block | None, _Behind]:
+    def _take(self, wanted: int, stream: int) -> tuple[MemoryBlock | None, _Behind]:
         """A free block of this class or a larger one (`largest_for`), and the events that `stream` must wait for: one without if there is,
         else the one released first."""
-        first: deque[tuple[_Block, _Behind]] | None = None
+        first: deque[tuple[MemoryBlock, _Behind]] | None = None
         for size in self._sizes_for(wanted):
             blocks = self._free[size]
             if blocks and first is None:
@@ -264,7 +269,7 @@ class DevicePool:
             found = self._fitting[wanted] = sorted(size for size in self._free if wanted <= size <= limit)
         return found
 
-    def _grow(self, size: int) -> _Block:
+    def _grow(self, size: int) -> MemoryBlock:
         """A new block for `size` bytes, with some room, and spare ones (`more_ahead`)."""
         self._driver.use(self._device)
         room = roomy_class(size)
@@ -274,15 +279,15 @@ class DevicePool:
                 self._put_back(self._make(room), [])
         return block
 
-    def _make(self, size: int) -> _Block:
-        block = _Block(self._driver, self._device, size)
+    def _make(self, size: int) -> MemoryBlock:
+        block = MemoryBlock(self._driver, self._device, size)
         self.allocations += 1
         self.allocated_bytes += size
         self._made[size] += 1
         self._blocks.add(block)
         return block
 
-    def _new(self, size: int) -> _Block:
+    def _new(self, size: int) -> MemoryBlock:
         try:
             return self._make(size)
         except DeviceMemoryError:

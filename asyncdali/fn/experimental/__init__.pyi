@@ -7,6 +7,7 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 from . import decoders as decoders
+from . import inputs as inputs
 from . import readers as readers
 
 def dilate(input_0: Any, /, *, anchor: int | Sequence[int] | DataNode | None = ..., border_mode: str | None = ..., iterations: int | None = ..., mask_size: int | Sequence[int] | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:

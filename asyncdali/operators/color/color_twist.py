@@ -20,7 +20,7 @@ _FROM_YIQ = np.array(
     [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
 )
 
-_IMAGE_TYPE = Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of input and output; has no effect, as in DALI.")
+_IMAGE_TYPE = Arg("image_type", "image_type", DALIImageType.RGB, "No effect, as in DALI.", inert=True)
 _HUE = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True)
 _SATURATION = Arg("saturation", "float", 1.0, "Factor of the saturation; 0 gives grey.", tensor=True)
 

@@ -23,6 +23,7 @@ from .lane_balance import Balance
 if TYPE_CHECKING:
     from ...batch import Batch
     from ...device.cuda.nvjpeg import BatchDecoder
+    from .picture_cache import KeptPictures
 
 log = logging.getLogger("asyncdali")
 
@@ -31,6 +32,8 @@ _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
 _HYBRID_DEPTH = 5
 """With fewer iterations in flight everybody waits for the multiprocessors: their part takes two or three times as long as others."""
+KEPT = 3
+"""In place of a lane (see jpeg_lane_kernels): the cache of decoded pictures has the sample."""
 _FORMATS = {DALIImageType.RGB: "rgb", DALIImageType.ANY_DATA: "rgb", DALIImageType.BGR: "bgr"}
 
 
@@ -66,6 +69,7 @@ class GpuImages:
     anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
     targets    int64[samples], where the compiled step puts what the CPU decodes; filled in by the runtime
     balance    is told when the engines and the CPU are through, if they share by load
+    kept       what the cache of decoded pictures gives and gets
     """
 
     lanes: list[Lane]
@@ -78,6 +82,7 @@ class GpuImages:
     targets: np.ndarray
     bgr: bool
     balance: Balance | None = None
+    kept: KeptPictures | None = None
 
     def __post_init__(self) -> None:
         arrays = (self.lane_of, self.sources, self.sizes, self.headers, self.anchors, self.extents, self.targets)
@@ -89,8 +94,22 @@ class GpuImages:
         return self.lane_of != 0
 
     def give_up(self) -> None:
-        """The CPU decodes all."""
+        """The CPU decodes all but what the cache has."""
         self.lane_of[:] = 0
+        if self.kept is not None:
+            self.lane_of[self.kept.sources != 0] = KEPT
+
+    def use_kept(self, kept: KeptPictures) -> None:
+        """Take what the cache has from there."""
+        self.kept = kept
+        self.lane_of[kept.sources != 0] = KEPT
+
+    def show_kept(self, moved_by: int) -> None:
+        """Before :meth:`moves`: let the pictures of the cache look like the CPU's outputs."""
+        if self.kept is not None:
+            there = self.kept.sources != 0
+            self.lane_of[there] = 0
+            self.targets[there] = self.kept.sources[there] - moved_by
 
     def files(self, lane: Lane, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """What the decoder of `lane` is told, for outputs at `addresses`: addresses and sizes of files, int64[files] each, images (as
@@ -133,11 +152,12 @@ class GpuImages:
 
         count = len(self.sizes)
         images = {lane.number: address_of(found) for lane, found in elsewhere}
+        shapes = np.ascontiguousarray(batch.shapes * (1, 1, batch.itemsize))  # with bytes of a pixel in place of channels
         memory = np.empty((5, count), np.int64)
         at = address_of(memory)
         table = np.array(
             [
-                count, self._places[0], self._places[4], address_of(batch.shapes), address_of(batch.addresses), self._places[6],
+                count, self._places[0], self._places[4], address_of(shapes), address_of(batch.addresses), self._places[6],
                 images.get(kernels.ENGINES, 0), images.get(kernels.HYBRID, 0),
                 at, at + 8 * count, at + 16 * count, at + 24 * count, at + 32 * count, 0, 0, moved_by,
             ],
@@ -146,6 +166,15 @@ class GpuImages:
         moved = kernels.find_moves(address_of(table))
         rows, row_bytes = table[13:15].tolist()
         return (memory[:, :moved] if moved else None), (rows, row_bytes)
+
+
+def without_lanes(
+    addresses: np.ndarray, sizes: np.ndarray, headers: np.ndarray, anchors: np.ndarray, windows: np.ndarray
+) -> GpuImages:
+    """The CPU's threads decode all, and the cache of decoded pictures takes part."""
+    lane_of, targets = np.zeros((2, len(sizes)), np.int64)
+    anchors, windows = np.ascontiguousarray(anchors, np.int64), np.ascontiguousarray(windows, np.int64)
+    return GpuImages([], lane_of, addresses, sizes, headers, anchors, windows, targets, False)
 
 
 class Lanes:
@@ -157,6 +186,8 @@ class Lanes:
         if not 0 <= load <= 1:
             raise ValueError(f"`hw_decoder_load` must be between 0 and 1, got {load:g}")
         output_type, dtype = spec.constant("output_type"), spec.constant("dtype")
+        if not wish and spec.given("cache_size") and spec.constant("cache_size"):
+            wish = "cpu"  # which decoder made a picture of the cache must not depend on its place in a batch
         shared = wish in ("", "dynamic")
         if wish == "dynamic" and environment.checkpointing:
             raise ValueError("decoder='dynamic' shares by load: a run cannot be repeated, so it does not go with `enable_checkpointing`")

@@ -7,6 +7,7 @@ preparing, and the compiled step copies the window.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -35,13 +36,14 @@ from ..geometry import window_rules
 from ..random import random_streams
 from ..random.random import StreamOperator
 from . import image_formats
-from .decoder_lanes import DECODERS, Lanes
+from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
+from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 
 DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
-    Arg("affine", "bool", True, "Pin decoding threads to CPUs (GPU decoders; no effect here)."),
+    Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
     Arg(
         "decoder",
         "str",
@@ -50,12 +52,12 @@ DECODER_ARGS = (
         '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
-    Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
+    Arg("device_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("dtype", "dtype", DALIDataType.UINT8, "Element type; the stored range is mapped on its full range ([0, 1] for FLOAT)."),
     Arg("host_memory_padding", "int", 8388608, "Bytes of pinned memory that the GPU's decoders keep in advance."),
-    Arg("host_memory_padding_jpeg2k", "int", 0, "Pinned buffer presizing (GPU decoders; no effect here)."),
+    Arg("host_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
     Arg("hw_decoder_load", "float", 0.65, "Part of a batch that a GPU's JPEG engines get; by default by their number and `num_threads`."),
-    Arg("hybrid_huffman_threshold", "int", 1000000, "Image size for Huffman decoding on the GPU (GPU decoders; no effect here)."),
+    Arg("hybrid_huffman_threshold", "int", 1000000, "No effect: the multiprocessors get the smallest files of a batch.", inert=True),
     Arg("jpeg_fancy_upsampling", "bool", False, "Smooth chroma upsampling by a GPU's decoders, too (slower); the CPU always does it."),
     Arg("output_type", "image_type", DALIImageType.RGB, "Colour space of the output; ANY_DATA keeps the stored channels."),
     Arg("preallocate_height_hint", "int", 0, "Expected largest height: with the width, a GPU's engines get their buffers in `build()`."),
@@ -81,12 +83,14 @@ class _Scanned:
     headers, sizes  of the encoded images
     plain           whether compiled code decodes all of them
     ready           sample -> image that was decoded from Python
+    lookup          what the cache knows of the batch; None without a cache
     """
 
     headers: np.ndarray
     sizes: np.ndarray
     plain: bool
     ready: dict[int, np.ndarray] = field(default_factory=dict)
+    lookup: Lookup | None = None
 
 
 class ImageDecoder(Operator):
@@ -119,6 +123,9 @@ class ImageDecoder(Operator):
         self._whole_from_python = self._table is None or self._dtype != DALIDataType.UINT8 or self._output_type not in _COLOR_SPACE
         if spec.constant("decoder") not in DECODERS:
             raise ValueError(f"`decoder` is {spec.constant('decoder')!r}; supported are {', '.join(map(repr, DECODERS))}")
+        self._cache: PictureCache | None = None
+        self._hits = 0
+        self._open_cache()
         self._lanes: Lanes | None = None
         if spec.device == "mixed" and environment.gpu is not None:
             self._lanes = Lanes(spec, environment)
@@ -126,6 +133,21 @@ class ImageDecoder(Operator):
                 from . import jpeg_lane_kernels
 
                 compile_all(jpeg_lane_kernels)
+
+    def _open_cache(self) -> None:
+        """Take part in the cache, if the user asked for one."""
+        options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None
+        if options is not None:
+            from . import picture_kernels
+
+            picture_kernels.digest_step.compile()
+            picture_kernels.keep_step.compile()
+            settings: tuple = (self._output_type, self._dtype, self._adjusts, self._fast_dct)
+            device = self.environment.gpu if self.spec.device == "mixed" else None
+            if device is not None:  # its decoders differ in their pixels
+                settings += (self.spec.constant("decoder"), self.spec.constant("jpeg_fancy_upsampling"))
+            self._cache = shared_cache(options, settings, device)
+        self.environment.pictures.append(self._cache)
 
     # --- lanes of a GPU
 
@@ -154,12 +176,17 @@ class ImageDecoder(Operator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         sizes = np.ascontiguousarray(source.shapes.prod(axis=1))  # a row [1, N] of bytes is as good as N bytes
+        lookup = None if self._cache is None else (yield from look_up(self._cache, source, sizes))
         headers, plain = self._kernels.read_headers(source.addresses, sizes)
-        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python)
+        hits = [] if lookup is None else list(lookup.hits)
+        scanned = _Scanned(headers, sizes, plain and not self._whole_from_python and not hits, lookup=lookup)
         if scanned.plain:  # nearly always
             return scanned
         _refuse_impossible(headers, sizes)
-        others = np.flatnonzero(~self._compiled_samples(headers))
+        compiled = self._compiled_samples(headers)
+        compiled[hits] = True
+        headers[hits, 0] = self._kernels.NOT_JPEG  # no decoder is to take them
+        others = np.flatnonzero(~compiled)
         if len(others):
             yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
         return scanned
@@ -226,8 +253,13 @@ class ImageDecoder(Operator):
         images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
         if not self._adjusts:
             images[:, 3] = 1
+        addresses = source.addresses.copy() if ready or scanned.lookup is not None else source.addresses
         for i, image in ready.items():
             images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
+            addresses[i] = image.ctypes.data
+        if scanned.lookup is not None:
+            scanned.lookup.show(images, addresses)
+            self._hits += len(scanned.lookup.hits)
         seen = images[:, 1::-1]  # height, width
         if not scanned.plain:
             seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
@@ -235,15 +267,15 @@ class ImageDecoder(Operator):
         channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
-        addresses = source.addresses
-        if ready:
-            addresses = addresses.copy()
-            for i, image in ready.items():
-                addresses[i] = image.ctypes.data
         hardware, targets = None, output.addresses
         if self._lanes is not None and not self._whole_from_python:
             hardware = self._lanes.choose(source.addresses, sizes, headers, *windows.places)
-            targets = targets if hardware is None else hardware.targets
+        if scanned.lookup is not None and scanned.lookup.cache.device is not None:
+            kept = scanned.lookup.on_device(output, self.spec.constant("cache_batch_copy"))
+            if kept.sources.any() or kept.slots.any():
+                hardware = hardware or without_lanes(source.addresses, sizes, headers, *windows.places)
+                hardware.use_kept(kept)
+        targets = targets if hardware is None else hardware.targets
         own = self._own
         own_room = self._kernels.own_room(sizes, images) if own else 0
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
@@ -255,11 +287,24 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD
-        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
-        return Planned([output], [step])
+        steps = [Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)]
+        if scanned.lookup is not None and scanned.lookup.cache.device is None:
+            steps += scanned.lookup.keeping(output, targets)
+        return Planned([output], steps)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        return tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
+        counts = tuple(zip(self._kernels.COUNT_NAMES, self._counts.tolist(), strict=True))
+        cache = self._cache
+        if cache is None:
+            return counts
+        return *counts, ("pictures from the cache", self._hits), ("pictures in the cache", len(cache)), ("bytes of the cache", cache.used)
+
+    def close(self) -> None:
+        cache, self._cache = self._cache, None
+        self.environment.pictures.clear()
+        if cache is not None and self.spec.constant("cache_debug"):
+            of = f"{len(cache)} pictures, {cache.used:,} of {cache.options.size:,} bytes"
+            print(f"{self.spec.name}: the cache of decoded pictures holds {of}; {self._hits} came from it", file=sys.stderr)
 
     def _explain(self, code: int, text: str, sample: int) -> str:
         if code == self._kernels.TRUNCATED:
@@ -326,11 +371,7 @@ class DecodeImage(ImageDecoder):
         deprecated=_DEPRECATED,
         args=(
             *DECODER_ARGS,
-            Arg("cache_batch_copy", "bool", True, "Decoder cache (GPU decoders; no effect here)."),
-            Arg("cache_debug", "bool", False, "Decoder cache (GPU decoders; no effect here)."),
-            Arg("cache_size", "int", 0, "Decoder cache (GPU decoders; no effect here)."),
-            Arg("cache_threshold", "int", 0, "Decoder cache (GPU decoders; no effect here)."),
-            Arg("cache_type", "str", "", "Decoder cache (GPU decoders; no effect here)."),
+            *CACHE_ARGS,
         ),
     )
 

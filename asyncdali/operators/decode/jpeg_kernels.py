@@ -246,6 +246,9 @@ def decode_step(context, sample, thread):
         pixel = load_i64(g + 8 * _PIXEL)
         row_bytes, width = load_i64(g + 8 * _W) * pixel, load_i64(g + 8 * _WIDTH)
         first = data + (load_i64(g + 8 * _Y) * width + load_i64(g + 8 * _X)) * pixel
+        if row_bytes == width * pixel:
+            copy_bytes(out, first, load_i64(g + 8 * _H) * row_bytes)
+            return 0
         for k in range(load_i64(g + 8 * _H)):
             copy_bytes(out + k * row_bytes, first + k * width * pixel, row_bytes)
         return 0

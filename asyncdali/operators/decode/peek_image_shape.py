@@ -62,6 +62,7 @@ class PeekImageShape(Operator):
 
         compile_all(jpeg_kernels)
         self._kernels = jpeg_kernels
+        environment.pictures.append(None)  # it needs the files, whatever decoders have in a cache
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self._dtype]

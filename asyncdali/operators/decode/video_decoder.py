@@ -62,8 +62,8 @@ class DecodeVideo(Operator):
                 'What stands for frames that are not there: "constant" (`fill_value`), "edge" (or "repeat"), "reflect_1001" (or '
                 '"symmetric"), "reflect_101" (or "reflect"); "none": a range of frames ends with the video, any other is an error.'),
             Arg("fill_value", "int_list", [0], 'Of `pad_mode="constant"`: one value (0 to 255) or one per channel.'),
-            Arg("build_index", "bool", True, "No effect: frames are always looked for before any is decoded."),
-            Arg("affine", "bool", True, "For a GPU's decoder: no effect."),
+            Arg("build_index", "bool", True, "No effect: frames are always looked for before any is decoded.", inert=True),
+            Arg("affine", "bool", True, "No effect: threads are pinned by the pipeline's `set_affinity`.", inert=True),
         ),
     )  # fmt: skip
 

@@ -201,6 +201,7 @@ def _crop_sample(table, i, stream):
             for k in range(axes):
                 found[k], found[axes + k] = _ZERO, _ONE
             kept = _keep_all(table, i)
+            success = True
             break
         threshold = load_f32(load_i64(table + at.thresholds) + 4 * choice)
         for _ in range(load_i64(table + at.attempts)):
@@ -219,6 +220,9 @@ def _crop_sample(table, i, stream):
                 found[k] = window[k]
             kept = _keep(table, i, low, high)
             success = first == last or (valid and kept > 0)
+    if not success:
+        settled = load_i64(table + at.settled)
+        store_i64(settled, load_i64(settled) + 1)
     for k in range(2 * axes):
         store_f32(load_i64(table + at.windows) + 4 * (2 * axes * i + k), found[k])
     store_i64(load_i64(table + at.kept) + 8 * i, kept)

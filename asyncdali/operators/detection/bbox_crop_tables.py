@@ -29,4 +29,5 @@ BBOX_CROP = Table(
     Field("kept", "int64[samples]", "boxes that are left; written by the kernel"),
     Field("indices", "int32[all]", "numbers of these boxes in their samples; written by the kernel"),
     Field("moved", "float32[all, 2, axes]", "these boxes in their windows; written by the kernel"),
+    Field("settled", "int64[1]", "samples that got the best of all proposals, for none was good enough; written by the kernel"),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from ...batch import Batch
@@ -14,6 +16,8 @@ from ..random.random_streams import StreamPosition
 from .bbox_crop_tables import BBOX_CROP
 from .rows import all_rows, first_rows, rows_batch
 from .stream_tables import position_words
+
+log = logging.getLogger("asyncdali")
 
 _METRICS = ("iou", "overlap")
 _STARTS, _ENDS, _SIZES = "xyz", "XYZ", "WHD"
@@ -60,7 +64,7 @@ class RandomBBoxCrop(StreamOperator):
             Arg("ltrb", "bool", True, 'Deprecated: False is `bbox_layout="xyWH"`.'),
             Arg("num_attempts", "int", 1, "Proposals for each threshold that is picked.", stream=True),
             Arg("output_bbox_indices", "bool", False, "One more output: the indices of the boxes that are left."),
-            Arg("quiet", "bool", False, "Accepted; there are no warnings to silence."),
+            Arg("quiet", "bool", False, "Do not log a warning when no window was good enough and the best one is taken."),
             Arg("scaling", "float_list", [1.0, 1.0], "Range of the window's extents, relative to the image.", stream=True),
             Arg("shape_layout", "layout", None, 'Order of `crop_shape` and `input_shape`, "WH" or "WHD" by default.', stream=True),
             Arg("threshold_type", "str", "iou", 'The overlap: "iou", or "overlap" (the part of the box in the window).', stream=True),
@@ -76,6 +80,7 @@ class RandomBBoxCrop(StreamOperator):
 
         self._kernel = bbox_crop_kernels.draw_crops
         self._kernel.compile()
+        self._quiet = bool(spec.constant("quiet"))
 
     @staticmethod
     def _check(spec: Spec) -> None:
@@ -211,6 +216,7 @@ class RandomBBoxCrop(StreamOperator):
         least = None if prune is None else np.array([prune], np.float32)
         windows, kept = np.zeros((count, 2, axes), np.float32), np.zeros(count, np.int64)
         indices, moved = np.zeros(len(boxes), np.int32), np.zeros_like(boxes)
+        settled = np.zeros(1, np.int64)
         table, keep = BBOX_CROP.make(
             **position_words(position), samples=count, axes=axes, boxes=boxes, firsts=firsts, thresholds=thresholds,
             threshold_count=len(thresholds), no_crop=bool(spec.constant("allow_no_crop")) and crop is None,
@@ -218,12 +224,18 @@ class RandomBBoxCrop(StreamOperator):
             aspect_count=len(aspects) // 2, crop_shapes=_or_zero(crop), input_shapes=_or_zero(shape),
             need_all=bool(spec.constant("all_boxes_above_threshold")), iou=spec.constant("threshold_type") == "iou",
             prune=_or_zero(least), windows=windows, kept=kept, indices=indices, moved=moved,
+            settled=settled,
         )  # fmt: skip
         failed = self._kernel(address_of(table))
         del keep
         if failed:
             message = "no window overlaps the boxes as asked for; give `total_num_attempts`, `allow_no_crop` or a threshold of 0"
             raise SampleError(failed - 1, message)
+        if settled[0] and not self._quiet:
+            self._quiet = True  # once is enough
+            attempts = spec.constant("total_num_attempts")
+            log.warning("%s: %d of %d samples got the best of %d windows, none of which was good enough; `quiet` silences this",
+                        spec.name, settled[0], count, attempts)  # fmt: skip
         return windows, kept, indices, moved
 
 

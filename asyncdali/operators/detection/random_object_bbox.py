@@ -43,7 +43,7 @@ class RandomObjectBBox(StreamOperator):
                 "background", "int", 0, "Label of what is no object; by default 0, or the number below all `classes` if 0 is one.",
                 tensor=True, stream=True,
             ),
-            Arg("cache_objects", "bool", False, "Accepted; there is no cache: one pass over a mask finds the objects of all classes."),
+            Arg("cache_objects", "bool", False, "No effect: one pass over a mask finds the objects of all classes.", inert=True),
             Arg(
                 "class_weights", "float_list", None, "How likely the classes are; without `classes` those of the labels from 1 on.",
                 tensor=True, stream=True,

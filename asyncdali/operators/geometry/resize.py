@@ -25,7 +25,7 @@ RESIZE_ARGS = (
     Arg("mag_filter", "interp", _LINEAR, "Interpolation along axes that do not shrink.", tensor=True),
     Arg("max_size", "float_list", None, "Limits of the output's extents, one per axis or one for all."),
     Arg("min_filter", "interp", _LINEAR, "Interpolation along axes that shrink.", tensor=True),
-    Arg("minibatch_size", "int", 32, "Images per kernel launch on a GPU; no effect on the CPU."),
+    Arg("minibatch_size", "int", 32, "No effect: a GPU gets one launch for all images.", inert=True),
     Arg(
         "mode", "str", "default",
         '"default" (missing extents take the mean scale of the others), "stretch" (they are not scaled), "not_larger", "not_smaller" '
@@ -42,7 +42,7 @@ RESIZE_ARGS = (
     Arg("save_attrs", "bool", False, "A second output with the input's spatial extents (INT32)."),
     Arg("size", "float_list", None, "Extents of all spatial axes, in tensor order; 0 = not given, negative flips.", tensor=True),
     Arg("subpixel_scale", "bool", True, "Keep the scale of fractional sizes by adjusting the region, rather than the scale."),
-    Arg("temp_buffer_hint", "int", 0, "Expected size of temporary buffers; no effect."),
+    Arg("temp_buffer_hint", "int", 0, "No effect: temporary memory comes from the pool.", inert=True),
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ class Jitter(StreamOperator):
         devices=("cpu", "gpu"),
         seeded=True,
         args=(
-            Arg("fill_value", "float", 0.0, "Value outside of the image; not needed, because neighbours are always inside."),
+            Arg("fill_value", "float", 0.0, "No effect: neighbours are always inside.", inert=True),
             Arg(
                 "interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR; they are whole pixels: no difference."
             ),

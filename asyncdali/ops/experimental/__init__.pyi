@@ -7,6 +7,7 @@ from asyncdali.data_node import DataNode
 from asyncdali.types import DALIDataType, DALIImageType, DALIInterpType
 
 from . import decoders as decoders
+from . import inputs as inputs
 from . import readers as readers
 
 class Dilate:

@@ -1,0 +1,301 @@
+"""The cache of decoded pictures: arguments `cache_size`, `cache_type`, `cache_threshold` of ``decoders.image``.
+
+A picture is found by its encoded bytes: their number and a digest of 128 bits. So a name that stands for another file, or a file that was
+changed, never gets the pixels of another picture. Decoders whose settings change pixels (colour space, element type, orientation,
+inverse DCT) have caches of their own; those with equal settings share one in the process, which lives as long as one of them.
+
+Nothing is ever thrown out. What a reader knows to be in the cache (`skip_cached_images`) is there when the decoder comes for it.
+
+Pixels are equal with and without the cache, so the cache is no part of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from asyncdali_workers import limits
+
+from ..._notices import warn
+from ...batch import Batch
+from ...compiled.memory import address_of
+from ..base import Arg, CompiledJob, SampleError, Spec, Step, no_explanation
+from .picture_tables import DIGEST_FILES, KEEP_PICTURES
+
+if TYPE_CHECKING:
+    from ...device.cuda.device import CudaDevice
+    from ...device.cuda.memory import CudaEvent
+
+CACHE_ARGS = (
+    Arg(
+        "cache_batch_copy", "bool", True,
+        "On a GPU: pictures of the cache are copied into the batch by one kernel; False: by one copy each. No effect elsewhere.",
+    ),
+    Arg("cache_debug", "bool", False, "Say on standard error, when the pipeline is closed, what the cache held and how often it helped."),
+    Arg(
+        "cache_size", "int", 0,
+        "Megabytes (2**20 bytes) of the cache of decoded pictures, in GPU memory for a mixed decoder on a GPU, else in host memory.",
+    ),
+    Arg("cache_threshold", "int", 0, "Bytes that a decoded picture must have to be kept."),
+    Arg(
+        "cache_type", "str", "",
+        'Which pictures are kept: "threshold" (the default), as they come, until the cache is full; "largest", the largest ones that fit, '
+        "chosen when the first picture comes for the second time.",
+    ),
+)  # fmt: skip
+CACHE_TYPES = ("", "threshold", "largest")
+HEADER = 64
+"""Bytes in front of a kept picture, whose first word says that the pixels are there."""
+_SEED = secrets.randbits(63)
+
+Key = tuple[int, int, int]
+"""Number of encoded bytes, and their digest."""
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """What the user said, in bytes."""
+
+    size: int
+    kind: str
+    threshold: int
+
+    @classmethod
+    def of(cls, spec: Spec) -> CacheOptions | None:
+        """The options of a decoder; None without a cache. ValueError for what they may not be."""
+        size, kind, threshold = (spec.constant(name) for name in ("cache_size", "cache_type", "cache_threshold"))
+        if kind not in CACHE_TYPES:
+            raise ValueError(f"`cache_type` is {kind!r}; supported are {', '.join(map(repr, CACHE_TYPES))}")
+        for name in ("cache_size", "cache_threshold"):
+            if spec.constant(name) < 0:
+                raise ValueError(f"`{name}` must not be negative, got {spec.constant(name)}")
+        if size:
+            return cls(size << 20, kind or "threshold", threshold)
+        for arg in CACHE_ARGS:
+            if spec.given(arg.name) and spec.constant(arg.name) != arg.default:
+                warn(f"{spec.schema.name}: `{arg.name}` has no effect without a cache; give `cache_size`, too", UserWarning)
+        return None
+
+
+class Picture(NamedTuple):
+    """A picture that is kept, or will be: address of its slot, and its shape (height, width, channels)."""
+
+    slot: int
+    shape: tuple[int, int, int]
+
+
+class PictureCache:
+    """Decoded pictures in one block of memory, for all decoders of the process that have the same `options` and settings.
+
+    `device`: the GPU in whose memory they lie; None: host memory.
+    """
+
+    def __init__(self, options: CacheOptions, device: CudaDevice | None = None):
+        self.options = options
+        self.device = device
+        size = options.size + HEADER
+        self._memory: Any = limits.new_array(size, np.uint8, "`cache_size`") if device is None else device.lasting(size)
+        self._first = address_of(self._memory) if device is None else self._memory.address
+        self._begin = (self._first + HEADER - 1) & -HEADER
+        self._lock = threading.Lock()
+        self._pictures: dict[Key, Picture] = {}
+        self._keys: dict[Hashable, Key] = {}
+        self._seen: dict[Hashable, tuple[Key, int]] = {}
+        self._chosen: frozenset[Key] | None = None
+        self._on_the_way: deque[tuple[CudaEvent, list[Key]]] = deque()
+        self._copied: set[Key] = set()
+        self.used = 0
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    def _filled(self, key: Key, picture: Picture) -> bool:
+        return key in self._copied if self.device is not None else bool(self._memory[picture.slot - self._first])
+
+    def filled(self, keys: list[Key], event: CudaEvent) -> None:
+        """The GPU will have copied the pictures with these keys when `event` is over."""
+        with self._lock:
+            self._on_the_way.append((event, keys))
+
+    def look_around(self) -> None:
+        """Take note of what the GPU has copied; its device must be the calling thread's."""
+        with self._lock:
+            while self._on_the_way and self._on_the_way[0][0].done():
+                self._copied.update(self._on_the_way.popleft()[1])
+
+    def find(self, key: Key | None) -> Picture | None:
+        """The picture with this key, if its pixels are there."""
+        picture = None if key is None else self._pictures.get(key)
+        return picture if key is not None and picture is not None and self._filled(key, picture) else None
+
+    def key_of(self, stamp: Hashable) -> Key | None:
+        """The key of the file with this stamp, if a decoder has met it."""
+        return self._keys.get(stamp)
+
+    def holds(self, stamp: Hashable) -> bool:
+        """Whether the file with this stamp need not be read. Once true, it remains true."""
+        return self.find(self._keys.get(stamp)) is not None
+
+    def learn(self, stamp: Hashable, key: Key) -> None:
+        """The file with this stamp has the bytes of this key."""
+        self._keys[stamp] = key
+
+    def reserve(self, key: Key, name: Hashable, shape: tuple[int, int, int], size: int) -> int:
+        """Address of the slot for a picture of `size` bytes; 0 if it is not to be kept. `name`: see :meth:`_wants`.
+
+        A slot that is not filled yet is given again: whoever decodes the picture next writes the same pixels.
+        """
+        with self._lock:
+            found = self._pictures.get(key)
+            if found is not None:
+                return found.slot
+            room = HEADER + (size + HEADER - 1) // HEADER * HEADER
+            if not size or not self._wants(key, name, size, room) or self.used + room > self.options.size:
+                return 0
+            slot = self._begin + self.used
+            self.used += room
+            if self.device is None:
+                self._memory[slot - self._first : slot - self._first + 8] = 0
+            self._pictures[key] = Picture(slot, shape)
+            return slot
+
+    def _wants(self, key: Key, name: Hashable, size: int, room: int) -> bool:
+        """Whether the policy is for keeping a picture.
+
+        "largest" looks on until a `name` comes for the second time: an epoch is over, and all pictures were seen.
+        """
+        if size < self.options.threshold:
+            return False
+        if self.options.kind == "threshold":
+            return True
+        if self._chosen is None:
+            if name not in self._seen:
+                self._seen[name] = key, room
+                return False
+            self._chosen = self._largest()
+            self._seen = {}
+        return key in self._chosen
+
+    def _largest(self) -> frozenset[Key]:
+        left, chosen = self.options.size, set()
+        for key, room in sorted(self._seen.values(), key=lambda item: -item[1]):  # stable: of equal ones the first
+            if room <= left and key not in chosen:
+                chosen.add(key)
+                left -= room
+        return frozenset(chosen)
+
+
+_caches: weakref.WeakValueDictionary[Hashable, PictureCache] = weakref.WeakValueDictionary()
+_caches_lock = threading.Lock()
+
+
+def shared_cache(options: CacheOptions, settings: Hashable, device: CudaDevice | None = None) -> PictureCache:
+    """The cache of this process for decoders with these options, and these `settings` that change pixels. MemoryError without memory."""
+    key = options, settings, None if device is None else device.index
+    with _caches_lock:
+        found = _caches.get(key)
+        if found is None:
+            found = _caches[key] = PictureCache(options, device)
+        return found
+
+
+@dataclass
+class Lookup:
+    """What a batch has to do with the cache.
+
+    keys    of the samples; None: an empty sample of which nothing is known
+    hits    sample -> its picture
+    """
+
+    cache: PictureCache
+    keys: list[Key | None]
+    names: Any
+    hits: dict[int, Picture] = field(default_factory=dict)
+
+    def show(self, images: np.ndarray, addresses: np.ndarray) -> None:
+        """Enter the pictures as images that are decoded already: int64[samples, 4] as width, height, channels, 0; and their pixels."""
+        for i, (slot, (height, width, channels)) in self.hits.items():
+            images[i] = (width, height, channels, 0)
+            addresses[i] = slot + HEADER
+
+    def _slots(self, output: Batch) -> np.ndarray:
+        """Where the samples of `output` are kept, int64[samples]; 0: they are not."""
+        slots = np.zeros(len(output), np.int64)
+        rows = zip(self.keys, output.sizes().tolist(), output.shapes.tolist(), strict=True)
+        for i, (key, size, shape) in enumerate(rows):
+            if i not in self.hits and key is not None:
+                slots[i] = self.cache.reserve(key, key if self.names is None else self.names[i], tuple(shape), size)
+        return slots
+
+    def keeping(self, output: Batch, targets: np.ndarray) -> list[Step]:
+        """The step that keeps those samples of `output`, decoded to `targets`, that are to be kept; none if there are none."""
+        slots = self._slots(output)
+        if not slots.any():
+            return []
+        from .picture_kernels import keep_step
+
+        context, keep = KEEP_PICTURES.make(pictures=targets, sizes=output.sizes(), slots=slots, header=HEADER)
+        return [Step(keep_step.address, context, no_explanation, keep=[*keep, self.cache])]
+
+    def on_device(self, output: Batch, together: bool) -> KeptPictures:
+        """What the GPU copies from the cache and to it; `together`: by one kernel."""
+        slots, sources = self._slots(output), np.zeros(len(output), np.int64)
+        for i, picture in self.hits.items():
+            sources[i] = picture.slot + HEADER
+        keys = [key for key, slot in zip(self.keys, slots.tolist(), strict=True) if slot and key is not None]
+        slots[slots != 0] += HEADER
+        return KeptPictures(sources, slots, together, functools.partial(self.cache.filled, keys))
+
+
+class KeptPictures(NamedTuple):
+    """The part of a GPU's cache in one batch.
+
+    sources   int64[samples], addresses of the pictures that the cache has; 0: the sample is decoded
+    slots     int64[samples], where samples are kept; 0: they are not
+    together  whether one kernel copies all that the cache has
+    filled    is told the event behind the copies to the slots; it keeps the cache alive
+    """
+
+    sources: np.ndarray
+    slots: np.ndarray
+    together: bool
+    filled: Callable[[CudaEvent], None]
+
+
+def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[CompiledJob, None, Lookup]:
+    """Which samples of a batch of encoded pictures of `sizes` bytes are in the cache.
+
+    SampleError for an empty sample that is not there: not one that its reader left out.
+    """
+    from .picture_kernels import digest_step
+
+    if cache.device is not None:
+        cache.look_around()
+    count, names = len(source), source.source_info
+    digests = np.zeros((count, 2), np.uint64)
+    context, keep = DIGEST_FILES.make(inputs=source.addresses, sizes=sizes, digests=digests, seed=_SEED)
+    yield CompiledJob(count, [Step(digest_step.address, context, no_explanation, keep=keep)])
+    keys: list[Key | None] = []
+    for i, (size, (first, second)) in enumerate(zip(sizes.tolist(), digests.tolist(), strict=True)):
+        stamp = getattr(names[i], "stamp", None) if names else None
+        if size:
+            keys.append((size, first, second))
+            if stamp is not None:
+                cache.learn(stamp, (size, first, second))
+        else:
+            keys.append(None if stamp is None else cache.key_of(stamp))
+    found = Lookup(cache, keys, names)
+    for i, key in enumerate(keys):
+        picture = cache.find(key)
+        if picture is not None:
+            found.hits[i] = picture
+        elif not sizes[i]:
+            raise SampleError(i, "the sample is empty: no picture of the cache stands for it")
+    return found

@@ -1,0 +1,296 @@
+"""experimental.inputs.video: videos that are fed, a batch of sequences at a time; readers.video_resize."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("av", reason="decoding videos takes PyAV")
+
+import av
+from helpers import kernels
+from helpers.cuda import StandIn, use
+from helpers.videos import frame_numbers, write_video
+
+from asyncdali import Pipeline, fn, ops, types
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory):
+    """Encoded videos of 11, 4 and 7 frames; the frames of the second begin at grey 50."""
+    folder = tmp_path_factory.mktemp("videos")
+    paths = [write_video(folder / "a.webm", 11), write_video(folder / "b.webm", 4, 50), write_video(folder / "c.webm", 7)]
+    return [np.fromfile(path, np.uint8) for path in paths]
+
+
+def make(batch=2, length=3, options=None, **arguments):
+    pipe = Pipeline(**{"batch_size": batch, "num_threads": 2, "device_id": None, "prefetch_queue_depth": 1, "seed": 1, **(options or {})})
+    with pipe:
+        video = fn.experimental.inputs.video(name="video", sequence_length=length, **arguments)
+        pipe.set_outputs(video, fn.random.uniform(range=[0, 1], name="draw"))
+    pipe.build()
+    return pipe
+
+
+def numbers(outputs, first=0):
+    return [frame_numbers(item, first) for item in outputs[0].as_cpu()]
+
+
+def test_sequences_of_two_videos(videos):
+    pipe = make()
+    pipe.feed_input("video", [videos[0]])
+    pipe.feed_input("video", [videos[1], videos[0]])  # what follows the first sample is left out
+    assert [numbers(pipe.run()) for _ in range(2)] == [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10]]]
+    last = pipe.run()
+    assert numbers(last, 50) == [[0, 1, 2], [3]] and len(last[1]) == 2
+    with pytest.raises(RuntimeError, match="Nothing was fed"):
+        pipe.run()
+    pipe.feed_input("video", [videos[1]])
+    assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]], "the pipeline goes on"
+
+
+def test_padding_and_smaller_batches(videos):
+    pipe = make(batch=3, length=5, last_sequence_policy="pad")
+    pipe.feed_input("video", [videos[2]])
+    frames, draws = pipe.run()
+    assert frames.shape() == [(5, 16, 32, 3), (5, 16, 32, 3)] and len(draws) == 2
+    assert frame_numbers(np.array(frames[1])[:2]) == [5, 6] and not np.array(frames[1])[2:].any()
+    assert frames.layout() == "FHWC"
+
+
+def test_run_with_data(videos):
+    pipe = make(batch=4)
+    assert numbers(pipe.run(video=[videos[2]])) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_batches_ahead(videos):
+    pipe = make(options={"prefetch_queue_depth": 3})
+    assert pipe.input_feed_count("video") == 3
+    for _ in range(4):
+        pipe.feed_input("video", [videos[0]])
+    assert [numbers(pipe.run()) for _ in range(6)] == [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10]]] * 3
+
+
+def test_blocking(videos):
+    pipe = make(blocking=True)
+    feeder = threading.Timer(0.05, lambda: pipe.feed_input("video", [videos[1]]))
+    feeder.start()
+    assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]]
+    feeder.join()
+
+
+def test_no_copy(videos):
+    data = videos[0].copy()
+    pipe = make(batch=4, no_copy=True)
+    pipe.feed_input("video", [data])
+    assert numbers(pipe.run()) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
+
+
+def test_what_is_refused(videos):
+    pipe = make()
+    for bad in ([], [videos[0].reshape(1, -1)], [videos[0].astype(np.int16)]):
+        with pytest.raises(RuntimeError, match="one encoded video at a time"):
+            pipe.feed_input("video", bad)
+    with pytest.raises(RuntimeError, match="829 samples|samples; the batch size"):
+        pipe.feed_input("video", videos[0])
+    with pytest.raises(KeyError, match="no external input named 'other'"):
+        pipe.feed_input("other", [videos[0]])
+    pipe.feed_input("video", [videos[0][:60]])
+    pipe.feed_input("video", [videos[1]])
+    with pytest.raises(RuntimeError, match="was fed what is no video, and dropped it"):
+        pipe.run()
+    assert numbers(pipe.run(), 50) == [[0, 1, 2], [3]]
+    for wrong in ({"length": 0}, {"length": -1}):
+        with pytest.raises(ValueError, match="`sequence_length` must be at least 1"):
+            make(**wrong)
+    with pytest.raises(ValueError, match="`last_sequence_policy` is 'loop'; supported are 'partial', 'pad'"):
+        make(last_sequence_policy="loop")
+    with pytest.raises(RuntimeError, match="does not run in debug mode"):
+        debugged(videos[0])
+
+
+def debugged(data):
+    from asyncdali import pipeline_def
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None, debug=True)
+    def graph():
+        return fn.experimental.inputs.video(name="video", sequence_length=2)
+
+    pipe = graph()
+    pipe.build()
+    pipe.feed_input("video", [data])
+    pipe.run()
+
+
+def test_a_broken_frame_names_its_sequence(videos):
+    data = videos[0].copy()
+    with av.open(io.BytesIO(data.tobytes())) as container:
+        places = [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
+    at, size = places[5]
+    data[at + 8 : at + size] = 77
+    pipe = make(batch=1, length=1)
+    pipe.feed_input("video", [data])
+    errors = 0
+    for _ in range(11):
+        try:
+            pipe.run()
+        except RuntimeError as error:
+            errors += 1
+            assert "broken video: frame" in str(error) and "sample 0" in str(error)
+    assert errors
+
+
+@pytest.mark.parametrize("done", range(7))
+@pytest.mark.parametrize("depth", [1, 2])
+def test_checkpoints(videos, done, depth):
+    """A restored program feeds the video that was being decoded again, and those behind it."""
+    options = {"enable_checkpointing": True, "prefetch_queue_depth": depth}
+
+    def feed(pipe, which):
+        for k in which:
+            pipe.feed_input("video", [videos[k]])
+
+    def rest(pipe, runs):
+        return [(numbers(outputs), np.array(outputs[1].as_array()).tolist()) for outputs in (pipe.run() for _ in range(runs))]
+
+    expected = make(options=options)
+    feed(expected, [0, 2, 0, 0, 0])
+    before, after = rest(expected, done), rest(expected, 8 - done)
+    pipe = make(options=options)
+    feed(pipe, [0, 2, 0, 0, 0])
+    assert rest(pipe, done) == before
+    saved = pipe.checkpoint()
+    pipe.close()
+    restored = make(options={**options, "checkpoint": saved})
+    finished = sum(done >= end for end in (2, 4, 6, 8))  # videos of 11, 7, 11 and 11 frames: two batches each
+    feed(restored, [0, 2, 0, 0, 0][finished:])
+    assert rest(restored, 8 - done) == after
+
+
+def test_a_checkpoint_and_another_video(videos):
+    options = {"enable_checkpointing": True}
+    pipe = make(batch=1, options=options)
+    pipe.feed_input("video", [videos[0]])
+    for _ in range(3):
+        pipe.run()
+    restored = make(batch=1, options={**options, "checkpoint": pipe.checkpoint()})
+    restored.feed_input("video", [videos[1]])
+    restored.feed_input("video", [videos[1]])
+    with pytest.raises(RuntimeError, match="taken behind 3 sequences of a video; the one fed now has 4 frames"):
+        restored.run()
+    assert numbers(restored.run(), 50) == [[0, 1, 2]]
+
+
+def test_serialization(videos):
+    pipe = make(last_sequence_policy="pad")
+    stored = Pipeline.deserialize(pipe.serialize())
+    for one in (pipe, stored):
+        one.feed_input("video", [videos[1]])
+    a, b = pipe.run(), stored.run()
+    for x, y in zip(a[0], b[0], strict=True):
+        np.testing.assert_array_equal(np.array(x), np.array(y))
+
+
+def test_class_form(videos):
+    pipe = Pipeline(batch_size=4, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    with pipe:
+        video = ops.experimental.inputs.Video(name="video", sequence_length=4)
+        pipe.set_outputs(video())
+    assert numbers(pipe.run(video=[videos[1]]), 50) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("host", [True, False])
+def test_mixed(videos, monkeypatch, host):
+    if host:
+        monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    elif kernels.COMPILER is None:
+        pytest.skip("no C++ compiler to build kernels for the host")
+    else:
+        use(StandIn(), monkeypatch)
+    pipe = make(device="mixed", options={"device_id": 0})
+    pipe.feed_input("video", [videos[0]])
+    outputs = pipe.run()
+    assert type(outputs[0]).__name__ == "TensorListGPU"
+    assert numbers(outputs) == [[0, 1, 2], [3, 4, 5]]
+    assert numbers(pipe.run()) == [[6, 7, 8], [9, 10]]
+
+
+# ------------------------------------------------------------------------------------------------------------ readers.video_resize
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("videos")
+    return [write_video(folder / f"{count}.webm", count) for count in (9, 6)]
+
+
+def outputs_of(make_outputs, runs=3, **options):
+    pipe = Pipeline(**{"batch_size": 2, "num_threads": 2, "device_id": None, "seed": 4, **options})
+    with pipe:
+        made = make_outputs()
+        pipe.set_outputs(*made) if isinstance(made, list) else pipe.set_outputs(made)
+    return pipe, [[np.array(item) for column in pipe.run() for item in column.as_cpu()] for _ in range(runs)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("reading", [
+    {}, {"labels": [3, 4], "enable_frame_num": "sequence", "enable_timestamps": True, "random_shuffle": True, "stride": 2},
+    {"dtype": types.FLOAT, "normalized": True, "image_type": types.YCbCr},
+])  # fmt: skip
+def test_video_resize_is_resize_of_video(paths, monkeypatch, reading, device):
+    monkeypatch.setenv("ASYNCDALI_DEVICE", "host")
+    sizes = {"size": [10, 12], "interp_type": types.INTERP_CUBIC, "antialias": False}
+    common = {"filenames": paths, "sequence_length": 3, "device": device, **reading}
+
+    def separate():
+        made = fn.readers.video(name="reader", **common)
+        frames, *others = made if isinstance(made, list) else [made]
+        return [fn.resize(frames, **sizes), *others]
+
+    options = {"device_id": 0 if device == "gpu" else None}
+    pipe, found = outputs_of(lambda: fn.readers.video_resize(name="reader", **common, **sizes), **options)
+    assert pipe.reader_meta("reader")["epoch_size"] > 0
+    _, expected = outputs_of(separate, **options)
+    for a, b in zip(found, expected, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    assert found[0][0].shape == (3, 10, 12, 3)
+
+
+def test_video_resize_names_and_arguments(paths):
+    with pytest.warns(DeprecationWarning, match="video_reader_resize is deprecated; use fn.readers.video_resize"):
+        outputs_of(lambda: fn.video_reader_resize(filenames=paths, sequence_length=2, resize_shorter=8), 1)
+    _, found = outputs_of(lambda: ops.readers.VideoResize(filenames=paths, sequence_length=2, resize_x=8)(), 1)
+    assert found[0][0].shape == (2, 4, 8, 3)
+    size = np.array([8, 20], np.float32)
+    _, found = outputs_of(lambda: fn.readers.video_resize(filenames=paths, sequence_length=2, size=types.Constant(size)), 1)
+    assert found[0][0].shape == (2, 8, 20, 3)
+    with pytest.raises(RuntimeError, match="Not all required arguments .*video_resize: sequence_length"):
+        outputs_of(lambda: fn.readers.video_resize(filenames=paths, size=8))
+    with pytest.raises(KeyError, match="unexpected argument 'sise'. Did you mean 'size'"):
+        outputs_of(lambda: fn.readers.video_resize(filenames=paths, sequence_length=2, sise=8))
+    with pytest.raises(ValueError, match="Exactly one method of specifying size"):
+        outputs_of(lambda: fn.readers.video_resize(filenames=paths, sequence_length=2))
+
+
+def test_video_resize_checkpoint_and_serialization(paths):
+    def graph():
+        return fn.readers.video_resize(
+            filenames=paths, sequence_length=2, size=[6, 7], random_shuffle=True, name="reader", enable_frame_num=True, labels=[]
+        )
+
+    options = {"enable_checkpointing": True}
+    pipe, _ = outputs_of(graph, 2, **options)
+    saved = pipe.checkpoint()
+    expected = [[np.array(item) for column in pipe.run() for item in column] for _ in range(3)]
+    _, found = outputs_of(graph, 3, **options, checkpoint=saved)
+    for a, b in zip(found, expected, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+    fresh, first = outputs_of(graph, 1)
+    stored = Pipeline.deserialize(fresh.serialize())
+    for x, y in zip([np.array(item) for column in stored.run() for item in column], first[0], strict=True):
+        np.testing.assert_array_equal(x, y)
