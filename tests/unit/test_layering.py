@@ -34,7 +34,7 @@ ALLOWED = {
         "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",
-        "operators.decode.video_formats", "operators.decode.video_padding", "types", "_notices",
+        "operators.decode.video_formats", "operators.decode.video_padding", "types", "workers", "_notices",
     },
     "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
