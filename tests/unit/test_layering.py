@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
 LEAVES = {
-    "_absent",
+    "_absent", "_deadlocks",
     "_version", "_notices", "_descriptors", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled",
 }
 """Units of the house that stand on their own: at most on one another."""
@@ -37,13 +37,13 @@ ALLOWED = {
         "operators.decode.video_formats", "operators.decode.video_padding", "types", "workers", "_notices",
     },
     "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
-    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
+    "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_deadlocks", "_descriptors", "_notices"},
     "pickling": {"workers"},
     "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
-        "_descriptors", "_notices",
+        "_deadlocks", "_descriptors", "_notices",
     },
     "pipeline": {
         "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "errors",
