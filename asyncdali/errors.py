@@ -85,6 +85,13 @@ class SampleError(Exception):
         self.owner = owner
 
 
+class SampleValueError(SampleError, ValueError):
+    """A value of one sample is not allowed. For functions that are also called without a pipeline: the message names the sample, too."""
+
+    def __init__(self, sample: int, message: str):
+        super().__init__(sample, f"sample {sample}: {message}")
+
+
 class Explanation(str):
     """What a compiled step's status means, where the user is to get an error of a certain `kind`."""
 

@@ -229,3 +229,34 @@ def test_temporaries_of_operators(name, machine):
     with pytest.raises(MemoryError, match=r"(?s)asyncdali\.fn\.\w+` .*(bytes are needed; 1,073,741,824 are left|a sample may have)"):
         pipe.run()
     pipe.close()
+
+
+RANDOM = {
+    "shape": lambda: fn.random.uniform(shape=[1 << 14, 1 << 14]),
+    "shapes": lambda: fn.random.normal(shape=fn.external_source(lambda k: [np.int32([2]), np.int32([1 << 28]), np.int32([3])])),
+    "beta": lambda: fn.random.beta(shape=[1 << 14, 1 << 14]),
+    "choice": lambda: fn.random.choice(5, shape=fn.external_source(lambda k: [np.int32([2]), np.int32([1 << 28]), np.int32([3])])),
+    "coin_flip": lambda: fn.random.coin_flip(shape=[1 << 15, 1 << 15]),
+    "absurd": lambda: fn.random.uniform(shape=[1 << 31, 1 << 31]),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers_name_the_sample(name, machine):
+    machine.free(GIB // 4)
+    pipe = pipeline_of(RANDOM[name])
+    with pytest.raises(MemoryError, match=r"(?s)fn\.random\.\w+` .* sample \d.*encountered:\nsample [01].* of shape \(\d+") as error:
+        pipe.run()
+    assert error.value.sample == (1 if name in ("shapes", "choice") else 0)
+    pipe.close()
+
+
+WRONG_RANGES = [np.float32([0, 1]), np.float32([2, 1]), np.float32([0, 1])]
+
+
+def test_other_errors_of_random_numbers_name_the_sample():
+    pipe = pipeline_of(lambda: fn.random.uniform(range=fn.external_source(lambda k: WRONG_RANGES)))
+    with pytest.raises(ValueError, match="in iteration 0, sample 1") as error:
+        pipe.run()
+    assert error.value.sample == 1
+    pipe.close()
