@@ -40,7 +40,7 @@ ALLOWED = {
     "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_deadlocks", "_descriptors", "_notices"},
     "pickling": {"workers"},
-    "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
+    "external_source": {"errors", "operators.base", "data_node", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
