@@ -221,6 +221,13 @@ class Batch:
             text = f"sample {k}, the largest, of shape {shape} has {most:,} bytes, the batch of {len(sizes)} has {whole:,}"
             raise limits.TooLarge(f"{text}: {error}", k) from None
 
+    def check_memory(self) -> None:
+        """TooLarge that names the largest sample, unless there is memory for the batch. Small ones are not looked at."""
+        sizes = self.checked_sizes()
+        total = int(sizes.sum())
+        if total >= limits.CHECKED:
+            self.granted(lambda size: limits.check(size, "the batch"), total, sizes)
+
     def place(self, memory: Any, address: int | None = None, sizes: np.ndarray | None = None) -> None:
         """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that
         many bytes at `address`. `sizes`: if they are known already."""

@@ -65,8 +65,8 @@ class OperatorIndexError(OperatorError, IndexError, ValueError):
     """An index or an axis is out of range."""
 
 
-class OperatorKeyError(OperatorError, KeyError):
-    """A name is not known."""
+class OperatorKeyError(OperatorError, KeyError, ValueError):
+    """A name is not known. (A ValueError, too: that is what callers of DALI catch for external_source.)"""
 
 
 class OperatorOverflowError(OperatorError, OverflowError):
@@ -75,6 +75,13 @@ class OperatorOverflowError(OperatorError, OverflowError):
 
 class OperatorMemoryError(OperatorError, MemoryError):
     """There is not enough memory."""
+
+
+def refused(kind: type[OperatorError], operator: str, argument: str, message: str) -> OperatorError:
+    """The error to raise for an argument that a call of an operator does not take."""
+    made = kind(message)
+    made.operator, made.argument = operator, argument
+    return made
 
 
 _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
@@ -96,6 +103,13 @@ class SampleError(Exception):
         super().__init__(message)
         self.sample = sample
         self.owner = owner
+
+
+class SampleValueError(SampleError, ValueError):
+    """A value of one sample is not allowed. For functions that are also called without a pipeline: the message names the sample, too."""
+
+    def __init__(self, sample: int, message: str):
+        super().__init__(sample, f"sample {sample}: {message}")
 
 
 class Explanation(str):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .data_node import DataNode
+from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
 from .operators.base import Spec
 from .sources.group import Group
@@ -111,11 +112,11 @@ def _define(
         if name is not None:
             raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
         if group is None:
-            raise ValueError("The argument `num_outputs` can only be given with a `source`.")
+            raise _refused(OperatorValueError, "num_outputs", "The argument `num_outputs` can only be given with a `source`.")
     elif isinstance(layout, (list, tuple)):
-        raise TypeError("A list of layouts needs `num_outputs`; without it give one layout as a string.")
+        raise _refused(ArgumentTypeError, "layout", "A list of layouts needs `num_outputs`; without it give one layout as a string.")
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"`name` must be a string, got {type(name).__name__}")
+        raise _refused(ArgumentTypeError, "name", f"`name` must be a string, got {type(name).__name__}")
     _check_stream(cuda_stream)
     common = {"device": device, "blocking": blocking, "repeat_last": repeat_last, "no_copy": bool(no_copy or parallel), **arguments}
     return [
@@ -127,31 +128,40 @@ def _define(
 def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any) -> Group | None:
     """The checked group of a source; None in push mode."""
     if num_outputs is not None and (isinstance(num_outputs, bool) or not isinstance(num_outputs, int)):
-        raise TypeError(f"`num_outputs` must be an int, got {num_outputs!r}")
+        raise _refused(ArgumentTypeError, "num_outputs", f"`num_outputs` must be an int, got {num_outputs!r}")
     if num_outputs is not None and num_outputs < 1:
-        raise ValueError(f"`num_outputs` must be at least 1, got {num_outputs}")
+        raise _refused(OperatorValueError, "num_outputs", f"`num_outputs` must be at least 1, got {num_outputs}")
     callback, description = get_callback_from_source(source, given["cycle"], bool(given["batch_info"]))
     ahead = bool(parallel) or (description is not None and description.is_async)
     if source is None and parallel:
-        raise ValueError("`parallel=True` needs a `source`: data that is fed comes from this process.")
+        raise _refused(OperatorValueError, "parallel", "`parallel=True` needs a `source`: data that is fed comes from this process.")
     for name in _PARALLEL_ONLY:
         value = given[name]
         if value is not None and not (parallel or (ahead and name == "prefetch_queue_depth")):
-            raise ValueError(f"The argument `{name}` is valid only for parallel external sources (parallel=True).")
+            raise _refused(OperatorValueError, name, f"The argument `{name}` is valid only for parallel external sources (parallel=True).")
     for name in (*_PARALLEL_ONLY, "max_concurrency", "snapshot_every"):
         value = given[name]
         if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
-            raise TypeError(f"`{name}` must be an int, got {value!r}")
+            raise _refused(ArgumentTypeError, name, f"`{name}` must be an int, got {value!r}")
         if value is not None and value < 1:
-            raise ValueError(f"`{name}` must be at least 1, got {value}")
+            raise _refused(OperatorValueError, name, f"`{name}` must be at least 1, got {value}")
     if given["max_concurrency"] is not None and not (description is not None and description.is_async):
-        raise ValueError("The argument `max_concurrency` is valid only for asynchronous sources.")
+        raise _refused(OperatorValueError, "max_concurrency", "The argument `max_concurrency` is valid only for asynchronous sources.")
     if given["snapshot_every"] is not None and not (description is not None and description.snapshots and not description.resumable):
-        raise ValueError("The argument `snapshot_every` is valid only for iterables and callables with state_dict() and load_state_dict().")
+        raise _refused(
+            OperatorValueError, "snapshot_every",
+            "The argument `snapshot_every` is valid only for iterables and callables with state_dict() and load_state_dict().",
+        )
     if parallel and given["no_copy"] is False:
-        raise ValueError("A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.")
+        raise _refused(
+            OperatorValueError, "no_copy",
+            "A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.",
+        )
     if given["repeat_last"] and source is not None:
-        raise ValueError("The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.")
+        raise _refused(
+            OperatorValueError, "repeat_last",
+            "The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.",
+        )
     if callback is None:
         return None
     return Group(
@@ -163,10 +173,11 @@ def _group(source: Any, num_outputs: int | None, *, parallel: Any, **given: Any)
 
 def _node(group: Group | None, arguments: dict[str, Any]) -> DataNode:
     if group is not None and group.parallel and _made_by_conversion(group):
-        raise ValueError(
+        raise _refused(
+            OperatorValueError, "source",
             "The source of a parallel external source was made inside a converted pipeline function and cannot be sent to workers: "
-            "define it at module level, or mark the function that makes it with @pipeline.do_not_convert."
-        )
+            "define it at module level, or mark the function that makes it with @pipeline.do_not_convert.",
+        )  # fmt: skip
     instance = nodes._make_one(ExternalInput.schema, (), arguments, None)
     instance.attachment = group
     if group is not None:
@@ -189,13 +200,17 @@ def _each(value: Any, k: int) -> Any:
     return value
 
 
+def _refused(kind: type[OperatorError], argument: str, message: str) -> OperatorError:
+    return refused(kind, "external_source", argument, message)
+
+
 def _dtype(value: Any) -> DALIDataType | None:
     if value is None:
         return None
     try:
         kind = given_dtype(value)
     except TypeError as error:
-        raise TypeError(f"`dtype` must be a DALIDataType (or a numpy type), got {value!r}") from error
+        raise _refused(ArgumentTypeError, "dtype", f"`dtype` must be a DALIDataType (or a numpy type), got {value!r}") from error
     return None if kind is DALIDataType.NO_TYPE else kind
 
 
@@ -206,7 +221,10 @@ def _check_stream(stream: Any) -> None:
     if stream is None or isinstance(stream, ctypes.c_void_p) or any(hasattr(stream, name) for name in named):
         return
     if not hasattr(stream, "__index__") or isinstance(stream, bool):
-        raise TypeError(f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}")
+        raise _refused(
+            ArgumentTypeError, "cuda_stream",
+            f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}",
+        )
 
 
 # ---------------------------------------------------------------------------------------------------------------- class form
@@ -245,7 +263,10 @@ class ExternalSource:
         **arguments: Any,
     ):
         if name is not None and num_outputs is not None:
-            raise ValueError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(
+                OperatorValueError, "num_outputs",
+                "`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.",
+            )
         self._given = {
             "source": source, "num_outputs": num_outputs, "cycle": cycle, "layout": layout, "name": name, "device": device, "dtype": dtype,
             "ndim": ndim, "cuda_stream": cuda_stream, "use_copy_kernel": use_copy_kernel, "batch": batch, "parallel": parallel,
@@ -288,9 +309,9 @@ class ExternalSource:
             if key in _TWICE_RUNTIME:
                 raise RuntimeError(f"`{key}` already specified in constructor.")
             if key in _TWICE_VALUE:
-                raise ValueError(f"The argument `{key}` was already specified in constructor.")
+                raise _refused(OperatorValueError, key, f"The argument `{key}` was already specified in constructor.")
         if cycle is not None and source is None:
-            raise ValueError("The argument `cycle` can only be given together with a `source`.")
+            raise _refused(OperatorValueError, "cycle", "The argument `cycle` can only be given together with a `source`.")
         if name is not None and self._given["num_outputs"] is not None:
             raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
         merged = {**self._given, **{key: value for key, value in given.items() if value is not None}}
@@ -311,6 +332,12 @@ def _of_output(arguments: dict[str, Any], k: int) -> dict[str, Any]:
 
 def _check_early(given: dict[str, Any]) -> None:
     if given["repeat_last"] and given["source"] is not None:
-        raise ValueError("The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.")
+        raise _refused(
+            OperatorValueError, "repeat_last",
+            "The argument `repeat_last` is for data that is fed; it cannot be given with a `source`.",
+        )
     if given["parallel"] and given["no_copy"] is False:
-        raise ValueError("A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.")
+        raise _refused(
+            OperatorValueError, "no_copy",
+            "A parallel external source never copies its batches: `no_copy=False` cannot be combined with `parallel=True`.",
+        )

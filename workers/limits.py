@@ -76,6 +76,12 @@ def check_cap(shape: Sequence[int], itemsize: int, what: str, sample: int | None
     return size
 
 
+def check_size(size: int, what: str) -> None:
+    """TooLarge unless a temporary of `size` bytes may be made; `what` begins the message. Small ones are not looked at."""
+    if size >= CHECKED:
+        check(size, what)
+
+
 def check_array(array: Any, what: str) -> None:
     """TooLarge unless there may be a copy of a sample's array; `what` begins the message. Small ones are not looked at."""
     if array.nbytes >= CHECKED:
@@ -85,9 +91,7 @@ def check_array(array: Any, what: str) -> None:
 
 def new_array(count: int, dtype: Any, what: str) -> np.ndarray:
     """An array of `count` elements, contents undefined. TooLarge if there is no memory for it; `what` begins the message."""
-    size = count * np.dtype(dtype).itemsize
-    if size >= CHECKED:
-        check(size, what)
+    check_size(count * np.dtype(dtype).itemsize, what)
     return np.empty(count, dtype)
 
 

@@ -166,6 +166,16 @@ def float_of_bits(typingctx, bits):
     return types.float32(types.int64), codegen
 
 
+@intrinsic
+def bits_of_float(typingctx, value):
+    """The bits of a float32, as an int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.zext(builder.bitcast(args[0], ir.IntType(32)), I64)
+
+    return types.int64(types.float32), codegen
+
+
 fma32 = _make_fma(types.float32)
 """``fma32(a, b, c)``: a * b + c in float32, rounded once (the processor's instruction, or the C library's ``fmaf``)."""
 fma64 = _make_fma(types.float64)

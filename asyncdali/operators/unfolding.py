@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..batch import Batch
 from ..compiled.frame_tables import FRAMES
@@ -26,6 +27,7 @@ class Frames:
         self.ends = np.cumsum(counts)
         self.first = self.ends - counts
         self.total = int(counts.sum())
+        limits.check_size(24 * self.total, f"a batch of {self.total:,} frames")
         self.sample = np.repeat(np.arange(len(counts)), counts)
         """int64[frames]: the sample of each frame."""
         self.number = np.arange(self.total) - self.first[self.sample]

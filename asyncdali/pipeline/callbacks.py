@@ -41,7 +41,7 @@ class CalledPipeline(Pipeline):
     def is_restored_from_checkpoint(self) -> bool:
         return self._options.checkpoint is not None
 
-    def _built(self) -> NoReturn:
+    def _built_session(self) -> NoReturn:
         raise RuntimeError(f"this {_FORBIDDEN}")
 
 

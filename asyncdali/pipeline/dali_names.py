@@ -67,6 +67,7 @@ class DaliNames:
     def _is_built(self) -> bool:
         return self._session is not None
 
+    _built = property(lambda self: self._is_built, doc="Whether the pipeline was built.")
     _py_graph_built = property(lambda self: self._is_built, doc="Whether the pipeline was built.")
     _pipe = property(lambda self: self._session, doc="The engine; None before `build`. It has none of the methods of DALI's.")
 
@@ -119,7 +120,7 @@ class DaliNames:
 
     def _prefetch(self) -> None:
         """Queue as many iterations as the queue is deep (builds)."""
-        session = self._built()
+        session = self._built_session()
         before = session.producer.launched
         while True:
             launched = session.producer.launched
@@ -141,7 +142,7 @@ class DaliNames:
 
     if TYPE_CHECKING:
 
-        def _built(self) -> Session: ...
+        def _built_session(self) -> Session: ...
         def _launch(self, session: Session) -> None: ...
         def _use_api(self, kind: PipelineAPIType) -> None: ...
         def _output_nodes(self) -> list[Any]: ...

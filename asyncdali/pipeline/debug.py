@@ -81,7 +81,7 @@ class DebugPipeline(Pipeline):
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
 
-    def _built(self) -> Any:
+    def _built_session(self) -> Any:
         raise RuntimeError(f"this {_WITHOUT}: there is no graph, the pipeline function is executed in every run")
 
     # --- running

@@ -152,19 +152,19 @@ class Pipeline(DaliNames):
     @property
     def num_outputs(self) -> int:
         """Number of outputs (builds)."""
-        return len(self._built().plan.outputs)
+        return len(self._built_session().plan.outputs)
 
     def output_dtype(self) -> list[DALIDataType | None]:
         """Declared element type of each output, None where not declared (builds)."""
-        return self._built().expected_dtype
+        return self._built_session().expected_dtype
 
     def output_ndim(self) -> list[int | None]:
         """Declared number of dimensions of each output, None where not declared (builds)."""
-        return self._built().expected_ndim
+        return self._built_session().expected_ndim
 
     def output_layout(self) -> list[str | None]:
         """Declared layout of each output, None where not declared (builds)."""
-        return self._built().expected_layout
+        return self._built_session().expected_layout
 
     # --- current pipeline
 
@@ -343,7 +343,7 @@ class Pipeline(DaliNames):
         data = self._options.checkpoint
         return {} if data is None else checkpoints.decode(data).get("operators", {})
 
-    def _built(self) -> Session:
+    def _built_session(self) -> Session:
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
         if self._session is None:
@@ -408,7 +408,7 @@ class Pipeline(DaliNames):
         """
         self._refuse_in_callbacks("run()")
         self._use_api(PipelineAPIType.BASIC)
-        session = self._built()
+        session = self._built_session()
         _check_stream(cuda_stream, self)
         if inputs:
             self._feed_now(session, inputs, cuda_stream)
@@ -432,7 +432,7 @@ class Pipeline(DaliNames):
         """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
         self._refuse_in_callbacks("schedule_run()")
         self._use_api(PipelineAPIType.SCHEDULED)
-        session = self._built()
+        session = self._built_session()
         self._launch(session)
         session.producer.wait_without_frames()
 
@@ -450,7 +450,7 @@ class Pipeline(DaliNames):
         self._refuse_in_callbacks("share_outputs()")
         self._use_api(PipelineAPIType.SCHEDULED)
         _check_stream(cuda_stream, self)
-        result = self._built().fetch(cuda_stream)
+        result = self._built_session().fetch(cuda_stream)
         self._shared.append(result)
         return result
 
@@ -471,7 +471,7 @@ class Pipeline(DaliNames):
         """
         self._refuse_in_callbacks("reset()")
         if self._session is not None or self._options.checkpoint is not None:
-            self._built().producer.reset()
+            self._built_session().producer.reset()
 
     # --- data from Python
 
@@ -490,7 +490,7 @@ class Pipeline(DaliNames):
         fails the iteration it would have fed.
         """
         self._refuse_in_callbacks("feed_input()", hook=False)
-        session = self._built()
+        session = self._built_session()
         try:
             session.producer.feed(data_node, data, layout, cuda_stream)
         except Exception as error:
@@ -500,7 +500,7 @@ class Pipeline(DaliNames):
     def input_feed_count(self, input_name: str) -> int:
         """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
         unknown."""
-        return self._built().producer.feed_count(input_name)
+        return self._built_session().producer.feed_count(input_name)
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
         """Shared memory of the worker processes: `capacities` and `per_sample_capacities` in bytes; empty lists without workers."""
@@ -519,7 +519,7 @@ class Pipeline(DaliNames):
         """
         self._refuse_in_callbacks("run_async()")
         self._use_api(PipelineAPIType.BASIC)
-        session = self._built()
+        session = self._built_session()
         _check_stream(stream, self)
         async with AsyncExitStack() as stack:
             turn = session.turn()  # now: the order is that of the calls
@@ -544,7 +544,7 @@ class Pipeline(DaliNames):
         return self._epoch_async()
 
     async def _epoch_async(self) -> AsyncIterator[Any]:
-        session = self._built()
+        session = self._built_session()
         end = session.end_of_epoch()
         while end is None or session.iteration < end:
             try:
@@ -558,7 +558,7 @@ class Pipeline(DaliNames):
         """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
         next."""
         self._refuse_in_callbacks("epoch()")
-        session = self._built()
+        session = self._built_session()
         self._use_api(PipelineAPIType.BASIC)
         return self._epoch(session)
 
@@ -582,7 +582,7 @@ class Pipeline(DaliNames):
 
     async def __aenter__(self) -> Pipeline:
         """Build; the pipeline is closed at the end of the block."""
-        self._built()
+        self._built_session()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -630,7 +630,7 @@ class Pipeline(DaliNames):
         Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an
         unknown name.
         """
-        metas = self._built().reader_metas()
+        metas = self._built_session().reader_metas()
         if name is None:
             return metas
         if name not in metas:
@@ -640,7 +640,7 @@ class Pipeline(DaliNames):
 
     def executor_statistics(self) -> dict[str, Any]:
         """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
-        return self._built().memory_statistics()
+        return self._built_session().memory_statistics()
 
     def statistics(self) -> Statistics:
         """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
@@ -648,11 +648,11 @@ class Pipeline(DaliNames):
 
         RuntimeError with ``enable_statistics=False``.
         """
-        return self._built().statistics()
+        return self._built_session().statistics()
 
     def output_stream(self) -> int | None:
         """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
-        return self._built().output_stream()
+        return self._built_session().output_stream()
 
     def save_graph_to_dot_file(
         self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
@@ -662,7 +662,7 @@ class Pipeline(DaliNames):
             warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
         from ..graph.dot import dot
 
-        drawn = dot(self._built().plan, show_tensors, use_colors)  # before the file is opened: this may fail
+        drawn = dot(self._built_session().plan, show_tensors, use_colors)  # before the file is opened: this may fail
         with open(filename, "w", encoding="utf-8") as file:
             file.write(drawn)
 
@@ -670,7 +670,7 @@ class Pipeline(DaliNames):
         """Draw the plan (builds): a column per stage, a frame per segment; hovering shows arguments and the user's line."""
         from ..graph.drawing import svg
 
-        drawn = svg(self._built().plan)  # before the file is opened: this may fail
+        drawn = svg(self._built_session().plan)  # before the file is opened: this may fail
         with open(filename, "w", encoding="utf-8") as file:
             file.write(drawn)
 
@@ -783,7 +783,7 @@ class Pipeline(DaliNames):
             raise RuntimeError(
                 "Cannot save the checkpoint. The `enable_checkpointing` was not specified when creating the pipeline"
             )
-        data = self._built().checkpoint(__version__)
+        data = self._built_session().checkpoint(__version__)
         if filename is not None:
             checkpoints.write(filename, data)
         return data

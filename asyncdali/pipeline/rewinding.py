@@ -29,10 +29,10 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
     Raises RuntimeError for pipelines with sources that end epochs of their own: use their checkpoints.
     """
-    if pipeline._built().producer.sources.ports:
+    if pipeline._built_session().producer.sources.ports:
         raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
     _rebuild(pipeline, _options(pipeline, None))
-    session = pipeline._built()
+    session = pipeline._built_session()
     if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):
         for _ in range(iterations):
             session.producer.schedule(pipeline.iter_setup)
@@ -51,7 +51,7 @@ def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
     options = copy.copy(pipeline._options)
     options.checkpoint = checkpoint
     if options.seed is None:
-        options.seed = pipeline._built().seed
+        options.seed = pipeline._built_session().seed
     return options
 
 
@@ -59,13 +59,13 @@ def _check(pipeline: Pipeline, checkpoint: bytes) -> None:
     """Refuse what does not fit before anything is torn down."""
     from .. import checkpoint as checkpoints
 
-    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built()._describe())
+    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built_session()._describe())
     if found and pipeline._options.strict:
         raise checkpoints.CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))
 
 
 def _rebuild(pipeline: Pipeline, options: Any) -> None:
-    old = pipeline._built()
+    old = pipeline._built_session()
     with pipeline._building:
         old.close()
         for puller in old.producer.sources.pullers:

@@ -341,6 +341,8 @@ class BaseIterator(DaliNames):
     def _place(self) -> tuple[dict[str, Any], list[Mark]]:
         """Where the consumer is: the iterator's own state, and a mark in each pipeline."""
         state = {"epoch": self._epoch, "ended": self._ended, "used": self._used, **self._epochs.state()}
+        if fields := self._own_fields():
+            state["fields"] = fields
         return state, self._marks or [feed.mark() for feed in self._feeds]
 
     def state_dict(self) -> dict[str, Any]:
@@ -379,12 +381,20 @@ class BaseIterator(DaliNames):
             )
             return True
         try:
-            self._epochs.load(states[0])
-            self._epoch = epoch_of(states[0])
+            self._load_state(states[0])
         except ValueError as error:
             raise CheckpointError(f"the checkpoint is of an iterator with other arguments: {error}") from error
-        self._ended, self._used = bool(states[0].get("ended")), bool(states[0].get("used"))
         return True
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        """Be where :meth:`_place` was; ValueError if that is not possible."""
+        self._epochs.load(state)
+        self._epoch = epoch_of(state)
+        self._ended, self._used = bool(state.get("ended")), bool(state.get("used"))
+        fields = state.get("fields", {})
+        if not isinstance(fields, dict):
+            raise ValueError(f"the iterator's fields are {fields!r}")
+        self._set_own_fields(fields)
 
 
 class _Lost(Exception):
@@ -411,7 +421,7 @@ class _Feed:
 
     @property
     def session(self) -> Session:
-        return self._pipe._built()
+        return self._pipe._built_session()
 
     def _consumer(self, session: Session) -> int | None:
         """The stream that outputs are ordered on; None: they are to be complete."""

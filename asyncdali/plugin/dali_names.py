@@ -7,6 +7,7 @@ and `_remove_padded`.
 from __future__ import annotations
 
 import copy
+import json
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -50,6 +51,8 @@ class DaliNames:
         def _delivered(self, outputs: list[Any], keep: list[int] | None) -> Any: ...
         def _check_full(self, results: list[Any]) -> None: ...
         def _end(self) -> None: ...
+        def _place(self) -> tuple[dict[str, Any], list[Mark]]: ...
+        def _load_state(self, state: dict[str, Any]) -> None: ...
 
     # --- arguments
 
@@ -128,6 +131,45 @@ class DaliNames:
         self._used = self._ever_consumed = True
         self._ready = self._marks = self._first_value = None
 
+    # --- state
+
+    def _checkpointed_fields(self) -> list[tuple[str, Any]]:
+        """(name, type) of the attributes that checkpoints of the iterator hold besides its own account of the epoch. Subclasses may
+        override this and add attributes of theirs; values must be JSON data, or arrays of NumPy."""
+        numbers = (np.ndarray, np.int64)
+        shards = ["_counter_per_gpu", "_shard_sizes_per_gpu", "_shards_id"] if isinstance(self._epochs, ReaderEpochs) else []
+        return [("_counter", np.int64), *((name, numbers) for name in shards), ("_size", None)]
+
+    def _own_fields(self) -> dict[str, Any]:
+        """The values of the fields that a subclass has added."""
+        known = {"_counter", "_counter_per_gpu", "_shard_sizes_per_gpu", "_shards_id", "_size"}
+        return {name: _plain(getattr(self, name)) for name, _ in self._checkpointed_fields() if name not in known and hasattr(self, name)}
+
+    def _set_own_fields(self, values: dict[str, Any]) -> None:
+        kinds = dict(self._checkpointed_fields())
+        for name, value in values.items():
+            if name in kinds:
+                setattr(self, name, _of_kind(value, kinds[name]))
+
+    def _save_state(self) -> str:
+        """The iterator's part of a checkpoint, as JSON."""
+        fields = {name: _plain(getattr(self, name)) for name, _ in self._checkpointed_fields() if hasattr(self, name)}
+        return json.dumps({**fields, "asyncdali": self._place()[0]})
+
+    def _restore_state(self, iterator_data: str) -> None:
+        """Take over what `_save_state` returned. The pipelines stay where they are. ValueError for what is no such text."""
+        try:
+            own = json.loads(iterator_data)["asyncdali"]
+        except (TypeError, KeyError, json.JSONDecodeError) as error:
+            raise ValueError("_restore_state takes the text that _save_state() of an asyncdali iterator returned") from error
+        self._load_state(own)
+
+    def _report_no_data_in_pipeline(self) -> NoReturn:
+        """RuntimeError: the pipelines have no data for this epoch."""
+        raise RuntimeError(
+            "there is no data in the pipeline: with last_batch_policy DROP or PARTIAL a batch may be larger than the shard of a reader"
+        )
+
     # --- the steps of `next`
 
     def _get_outputs(self) -> list[Any]:
@@ -170,3 +212,15 @@ class DaliNames:
         """ValueError if batches have other sizes than `batch_size`, where all must have it."""
         if self._epochs.full_batches:
             self._check_full(list(outs))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON data."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _of_kind(value: Any, kind: Any) -> Any:
+    """JSON data as what `_checkpointed_fields` says: a type, (array, element type), or None for what it is."""
+    if kind is None:
+        return value
+    return np.array(value, kind[1]) if isinstance(kind, tuple) else kind(value)

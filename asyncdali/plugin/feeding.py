@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:
     """Names of the external inputs without a source (builds)."""
-    return [port.name for port in pipeline._built().producer.sources.pushed]
+    return [port.name for port in pipeline._built_session().producer.sources.pushed]
 
 
 def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> Record | None:
@@ -22,7 +22,7 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     flight tells. Errors as `feed_input`; no input is fed then.
     """
     pipeline._refuse_in_callbacks("feeding a batch")
-    producer = pipeline._built().producer
+    producer = pipeline._built_session().producer
     ports = {name: producer.sources.port(name) for name in data}
     batches = {name: port.take_in(port.converted(data[name], True), (layouts or {}).get(name)) for name, port in ports.items()}
     for name, port in ports.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..batch import Batch
 from ..operators.base import (
@@ -177,14 +178,18 @@ class Caffe2Reader(LmdbReader):
                 sample, f"{self.origin(int(indices[sample]))}: Label index out of bounds: {flat[at]} (num_labels: {self._labels})"
             )
         if self._type == SPARSE:
-            dense = np.zeros((len(indices), self._labels), np.int64 if numbers[0].dtype == DALIDataType.INT64 else np.int32)
+            dense = self._zeros(len(indices), np.int64 if numbers[0].dtype == DALIDataType.INT64 else np.int32)
             dense[rows, flat] = 1
             return Batch.from_values(dense)
         weights = numbers[1].shapes[:, 0]
         self._check(indices, weights != counts, lambda sample: f"{counts[sample]} label indices, but {weights[sample]} weights")
-        dense = np.zeros((len(indices), self._labels), np.float32)
+        dense = self._zeros(len(indices), np.float32)
         dense[rows, flat] = np.concatenate([numbers[1].sample(k) for k in range(len(indices))])
         return Batch.from_values(dense)
+
+    def _zeros(self, count: int, dtype: Any) -> np.ndarray:
+        limits.check_size(count * self._labels * np.dtype(dtype).itemsize, f"num_labels={self._labels}")
+        return np.zeros((count, self._labels), dtype)
 
     def _write(self, found: np.ndarray, numbers: list[Batch]) -> CompiledJob:
         which = np.arange(self._image, self._tensors, dtype=np.int64)

@@ -124,7 +124,7 @@ class Containers:
         try:
             found = read_ranges([Range(self.paths[files[k]], int(offsets[k]), int(offsets[k] + sizes[k])) for k in places])
         except RemoteError as error:
-            raise RemoteError(places[error.index], error.path, str(error)) from error
+            raise error.at(places[error.index]) from error
         pieces: dict[int, list[tuple[int, bytes]]] = {number: [] for number in np.unique(files[self.remote[files]]).tolist()}
         for place, data in zip(places, found, strict=True):
             pieces[int(files[place])].append((int(offsets[place]), data))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .listing import list_files
-from .remote import Entry, entries, is_remote, open_file
+from .remote import Entry, entries, is_remote, read_whole
 
 
 class FileTable:
@@ -159,8 +159,7 @@ def parse_file_list(path: str) -> tuple[list[str], list[int]]:
     RuntimeError for an unreadable file or a line without a non-negative label (the message gives path and line number).
     """
     try:
-        with open_file(path) as file:
-            lines = file.read().split(b"\n")
+        lines = read_whole(path).split(b"\n")
     except OSError as error:
         raise RuntimeError(f"Cannot open: {path}: {error.strerror or error}") from error
     names: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._files import replace_file
-from .remote import Opener, open_file
+from .remote import Opener, open_file, read_whole
 
 _LONGEST = 19
 """Digits of the largest int64."""
@@ -14,8 +14,7 @@ _LONGEST = 19
 def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> bytes:
     """The whole file; RuntimeError that names it when it cannot be read."""
     try:
-        with open_file(path) as file:
-            return file.read()
+        return read_whole(path, open_file)
     except OSError as error:
         raise RuntimeError(f"Could not open {what} {path}: {error.strerror or error}") from error
 

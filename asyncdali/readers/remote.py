@@ -17,14 +17,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias
 
+from asyncdali_workers import limits
+
 from ..access import climbs
 from ..errors import PipelineClosed
+from .downloads import Budget, one_by_one, together
 from .requests import check, pause, redirects_allowed, run
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
 _CHUNK = 1 << 22
-_AT_A_TIME = 512
-"""Requests of one call that are under way together; a process may commonly have 1024 connections open."""
 
 Opener: TypeAlias = Callable[[str], BinaryIO]
 """What opens a file by its path; see :func:`open_file`."""
@@ -68,7 +69,10 @@ retries = Retries()
 _one_at_a_time = threading.Lock()
 """Batches are fetched by several threads; file systems that are not asynchronous need not bear it."""
 
-_FINAL = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, NotImplementedError, EOFError)
+_FINAL = (
+    FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, NotImplementedError, EOFError,
+    limits.TooLarge,
+)  # fmt: skip
 """Errors that trying again does not mend."""
 
 
@@ -87,6 +91,14 @@ class RemoteError(RuntimeError):
     def __init__(self, index: int, path: str, message: str):
         super().__init__(message)
         self.index, self.path = index, path
+
+    def at(self, index: int) -> RemoteError:
+        """The same error where the file has another place."""
+        return type(self)(index, self.path, str(self))
+
+
+class RemoteTooLarge(RemoteError, MemoryError):
+    """There is no memory for what should be read."""
 
 
 def _filesystem(url: str) -> tuple[Any, str]:
@@ -197,7 +209,7 @@ def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
     attempt = 0
     while missing:
         attempt += 1
-        for index, data in _ask(ranges, missing):
+        for index, data in _ask(ranges, missing, Budget()):
             found[index] = _cut(ranges[index], data)
         missing = [index for index in missing if isinstance(found[index], BaseException)]
         if not missing:
@@ -207,12 +219,13 @@ def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
         if wait is None:
             index = missing[0] if final is None else final
             url = ranges[index].url
-            raise RemoteError(index, url, _failed(url, "read", attempt, found[index])) from found[index]
+            kind = RemoteTooLarge if isinstance(found[index], limits.TooLarge) else RemoteError
+            raise kind(index, url, _failed(url, "read", attempt, found[index])) from found[index]
         retries.sleep(wait)
     return found
 
 
-def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+def _ask(ranges: Sequence[Range], wanted: Sequence[int], budget: Budget) -> Iterator[tuple[int, Any]]:
     """(place, bytes or error) of each that is wanted; those of one file system in one call."""
     systems: dict[int, tuple[Any, list[int], list[str]]] = {}
     for index in wanted:
@@ -221,16 +234,14 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         places.append(index)
         paths.append(path)
     for system, places, paths in systems.values():
-        whole = [ranges[index].stop is None for index in places]
-        starts = [None if all_of_it else ranges[index].start for index, all_of_it in zip(places, whole, strict=True)]
-        stops = [ranges[index].stop for index in places]
+        starts, stops = [ranges[index].start for index in places], [ranges[index].stop for index in places]
         try:
             if _is_asynchronous(system):
-                found = run(_together(system, paths, starts, stops), system.loop)
+                found = run(together(system, paths, starts, stops, budget), system.loop)
             else:
                 with _one_at_a_time:
                     check()
-                    found = system.cat_ranges(paths, starts, stops, on_error="return")
+                    found = one_by_one(system, paths, starts, stops, budget)
         except PipelineClosed:
             raise
         except Exception as error:  # file systems that do not return errors
@@ -238,27 +249,11 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int]) -> Iterator[tuple[int, 
         yield from zip(places, found, strict=True)
 
 
-async def _together(system: Any, paths: Sequence[str], starts: Sequence[int | None], stops: Sequence[int | None]) -> list[Any]:
-    """Bytes or error of each range. fsspec's own way of asking for several leaves requests behind when it is cancelled."""
-    import asyncio  # it takes its time
-
-    room = asyncio.Semaphore(_AT_A_TIME)
-
-    async def one(path: str, start: int | None, stop: int | None) -> Any:
-        async with room:
-            return await system._cat_file(path, start=start, end=stop)
-
-    return await asyncio.gather(*map(one, paths, starts, stops), return_exceptions=True)
-
-
 def _cut(wanted: Range, data: Any) -> Any:
-    """The bytes asked for; an error if there are too few of them. Servers may ignore ranges and send the whole file."""
-    if isinstance(data, BaseException) or wanted.stop is None:
+    """The bytes asked for; an error if there are too few of them."""
+    if isinstance(data, BaseException) or wanted.stop is None or len(data) == wanted.stop - wanted.start:
         return data
-    size = wanted.stop - wanted.start
-    if len(data) > size:
-        data = data[wanted.start : wanted.stop]
-    return data if len(data) == size else EOFError("the file ends before the record does")
+    return EOFError("the file ends before the record does")
 
 
 def read_files(paths: Sequence[str]) -> list[bytes]:
@@ -269,13 +264,14 @@ def read_files(paths: Sequence[str]) -> list[bytes]:
         for index, data in zip(remote, read_ranges([Range(paths[index]) for index in remote]), strict=True):
             found[index] = data
     except RemoteError as error:
-        raise RemoteError(remote[error.index], error.path, str(error)) from error
+        raise error.at(remote[error.index]) from error
     for index in set(range(len(paths))) - set(remote):
         try:
-            with open_file(paths[index]) as file:
-                found[index] = file.read()
+            found[index] = read_whole(paths[index])
         except OSError as error:
             raise RemoteError(index, paths[index], f"{paths[index]}: {error.strerror}") from error
+        except limits.TooLarge as error:
+            raise RemoteTooLarge(index, paths[index], str(error)) from error
     return found
 
 
@@ -345,6 +341,14 @@ def open_file(path: str) -> BinaryIO:
     return io.BytesIO(read_file(path)) if is_remote(path) else open(path, "rb", opener=_opened)
 
 
+def read_whole(path: str, open_file: Opener = open_file) -> bytes:
+    """The contents of a file that `open_file` opens. OSError or RuntimeError name the file; TooLarge if there is no memory for it."""
+    with open_file(path) as file:
+        size = 0 if isinstance(file, io.BytesIO) else os.fstat(file.fileno()).st_size
+        limits.check_size(size, path)
+        return file.read()
+
+
 def _opened(path: str, flags: int) -> int:
     """A descriptor. A pipe is not waited for: one that nobody writes to is empty. OSError for devices, which may have no end."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
@@ -385,7 +389,8 @@ class StandIns:
         self._descriptors: list[int] = []
 
     def add(self, pieces: Sequence[tuple[int, bytes]]) -> int:
-        """A descriptor of a file with these (offset, bytes)."""
+        """A descriptor of a file with these (offset, bytes). TooLarge if there is no memory for them."""
+        limits.check_size(sum(len(data) for _, data in pieces), "the remote files of a batch")
         descriptor = os.memfd_create("asyncdali", os.MFD_CLOEXEC)
         self._descriptors.append(descriptor)
         for offset, data in pieces:

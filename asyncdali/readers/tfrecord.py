@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from .._notices import warn
 from ..batch import Batch
@@ -160,7 +162,8 @@ class TFRecordReader(ContainerReader):
                 f"{self.origin(int(indices[sample]))}: Output tensor shape is too small: {list(feature.shape or ())}. "
                 f"Expected at least {counts[sample]} elements.",
             )
-        values = np.empty((len(indices), *(feature.shape or ())), feature.numpy)
+        shape = (len(indices), *(feature.shape or ()))
+        values = limits.new_array(math.prod(shape), feature.numpy, f"features of shape {list(shape[1:])}").reshape(shape)
         values[...] = feature.filling()
         return Batch.from_values(values)
 

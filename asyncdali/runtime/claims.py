@@ -7,10 +7,13 @@ the iteration with them.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from .._deadlocks import Deadlock
 
 if TYPE_CHECKING:
     from ..tensors import TensorListCPU, TensorListGPU
@@ -30,9 +33,10 @@ def take_next(session: Session, launch: Callable[[Session], None], stream: Any) 
         else:
             launch(session)
         return session.fetch(stream)
-    except Exception:  # the program's own: it takes the iteration with it
-        raise
-    except BaseException:
+    except BaseException as error:
+        given_up = isinstance(error, Deadlock) and error.ident == threading.get_ident()
+        if isinstance(error, Exception) and not given_up:  # the program's own: it takes the iteration with it
+            raise
         queued = session.producer.launched - launched
         returned = len(session.in_flight) < waiting + queued  # the iteration has failed with such an exception of its own
         session.owed = debts - owed + (not returned and (owed or queued > 0))

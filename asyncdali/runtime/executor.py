@@ -17,10 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from time import perf_counter_ns as now
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._deadlocks import Patience
 from ..access import Access
 from ..batch import Batch
 from ..device.base import Device, Stream
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from .device_segments import DeviceSegmentRun
 
 log = logging.getLogger("asyncdali")
+
+_PHASES = SegmentRun.phases.__code__
 
 
 class Record:
@@ -100,6 +104,10 @@ class Record:
                 return
         wake()
 
+    def runs_in(self, frame: FrameType) -> bool:
+        """Whether a frame runs a segment of this iteration."""
+        return frame.f_code is _PHASES and frame.f_locals["self"].record is self
+
     def _forget(self, wake: Callable[[], None]) -> None:
         """Take back :meth:`on_finished`."""
         with self._lock:
@@ -107,16 +115,17 @@ class Record:
                 self._waiters.remove(wake)
 
     def wait(self) -> None:
-        """Block until finished; interruptible by signals."""
+        """Block until finished; interruptible by signals. RuntimeError if an operator's function waits for the calling thread."""
         if self.finished:
             return
+        patience = Patience(self.runs_in)
         gate = threading.Lock()
         gate.acquire()
         self.on_finished(gate.release)
         try:
             # A signal between the interpreter's last look and the wait would go unnoticed until the end: look again now and then.
-            while not gate.acquire(timeout=0.5):
-                pass
+            while not gate.acquire(timeout=patience.seconds()):
+                patience.look(notice=False)
         except BaseException:  # a signal handler raised (Ctrl-C)
             self._forget(gate.release)
             raise

@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NamedTuple
 
+from .._deadlocks import PatientLock
 from ..errors import PipelineClosed, set_aside
 from ..sources.sources import Fed, Sources, batch_size_of
 from .executor import Executor, Record
@@ -64,7 +66,7 @@ class Producer:
         self._more = 0  # iterations to be queued at first, beyond `depth`
         self._longer = False  # more iterations are in flight than the queue is deep
         self._behind = 0  # iterations that could not be queued in their time
-        self._lock = threading.RLock()
+        self._lock = PatientLock(self._asks_in)
         self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
         self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
         self._feeding = threading.RLock()
@@ -72,7 +74,11 @@ class Producer:
 
     def asks_here(self, hook: bool) -> bool:
         """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
-        return self._lock._is_owned() and (hook or self._pulling)  # type: ignore[attr-defined]
+        return self._lock.held_here() and (hook or self._pulling)
+
+    def _asks_in(self, frame: FrameType) -> bool:
+        """Whether a frame is that of a thread which asks the sources of this pipeline, or calls its hook."""
+        return frame.f_code is _ADVANCE and frame.f_locals.get("self") is self
 
     @property
     def started(self) -> bool:
@@ -84,7 +90,7 @@ class Producer:
     def schedule(self, hook: Callable[[], None]) -> None:
         """Queue one iteration; at the start of an epoch as many as the queue is deep. `hook` runs before each is fed, and may end the
         epoch."""
-        with self._lock:
+        with self._lock.held():
             if self.ended:
                 return
             if self.failure is not None:
@@ -166,7 +172,7 @@ class Producer:
 
     def wait_without_frames(self) -> None:
         """The call that queued iterations returns, and the error of a source waits for another call: its traceback goes."""
-        with self._lock:
+        with self._lock.held():
             if self.failure is not None:
                 set_aside(self.failure)
 
@@ -221,7 +227,7 @@ class Producer:
 
     def reset(self) -> None:
         """After the end of the data: the next epoch. Does nothing otherwise."""
-        with self._lock:
+        with self._lock.held():
             if self._end_is_near:  # it had its effect when the end was met, and has it where the end will be met again
                 self._end_is_near = False
                 self._resets += 1
@@ -254,3 +260,6 @@ class Producer:
             record = self._unfed.popleft()
             record.fail(0, PipelineClosed("the pipeline was closed while this iteration was in flight"))
             record.finish()
+
+
+_ADVANCE = Producer._advance.__code__

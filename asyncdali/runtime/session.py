@@ -9,11 +9,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asyncdali_workers.interrupts import uninterrupted
 
 from .. import checkpoint as checkpoints
+from .._deadlocks import PatientLock
 from ..access import Access
 from ..batch import Batch
 from ..data_node import DataNode
@@ -76,7 +78,7 @@ class Session:
         self.options = options
         self.closed = False
         self.operators: list[BuiltOperator] = []
-        self._fetching = threading.Lock()
+        self._fetching = PatientLock(self._is_waited_for)
         self.owed = 0
         """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
         self._turns = Turns()
@@ -194,6 +196,11 @@ class Session:
             return True
         return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
 
+    def _is_waited_for(self, frame: FrameType) -> bool:
+        """Whether a frame runs a segment of the oldest iteration, for which all consumers wait."""
+        queue = list(self.in_flight)
+        return bool(queue) and not queue[0].finished and queue[0].runs_in(frame)
+
     @property
     def in_flight(self) -> deque[Any]:
         """Records of the iterations queued and not yet returned."""
@@ -236,7 +243,7 @@ class Session:
         record, popped, positions = None, None, self._positions
         queue = self.in_flight
         try:
-            with self._fetching:
+            with self._fetching.held():
                 record = self._oldest()
                 try:
                     return self._delivered(record, stream)

@@ -14,6 +14,7 @@ from asyncdali_workers import SampleInfo
 from asyncdali_workers.interrupts import uninterrupted
 from asyncdali_workers.states import replay
 
+from .._deadlocks import Patience, runs_thread, waits_for_thread
 from .._descriptors import LOOP_DESCRIPTORS, require_descriptors
 from ..batch import Batch
 from .ahead import AheadPuller
@@ -194,7 +195,9 @@ class Awaited:
             done.append(True)
             gate.release()
 
-        self._future = source_loop().submit(work)
+        loop = source_loop()
+        self.thread = loop.thread
+        self._future = loop.submit(work)
         self._future.add_done_callback(wake)
 
     def result(self) -> Any:
@@ -207,8 +210,9 @@ class Awaited:
                 "run() was called in a coroutine of an asynchronous source, for a pipeline that has asynchronous sources, too: it would "
                 "block the event loop that both need. Use `await pipeline.run_async()` there."
             )
-        while not self._done:
-            self._gate.acquire(timeout=0.5)
+        patience = Patience(runs_thread(self.thread))
+        while not self._done and not self._gate.acquire(timeout=patience.seconds()):
+            patience.look(notice=False)
         with uninterrupted():
             try:
                 return self._future.result()
@@ -218,3 +222,6 @@ class Awaited:
     def cancel(self) -> None:
         with uninterrupted():
             self._future.cancel()
+
+
+waits_for_thread(Awaited.result, lambda awaited: None if awaited._done else awaited.thread)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import OperatorTypeError, refused
 from .kinds import SourceDescription, SourceKind
 
 
@@ -39,15 +40,18 @@ class Group:
         what = self.description
         if what.kind is SourceKind.CALLABLE:
             if not what.has_inputs:
-                raise TypeError(
+                raise refused(OperatorTypeError, "external_source", "parallel",
                     "A callable used as a parallel source must accept exactly one argument (the position it is asked for): "
                     "any worker may be asked for any position."
                 )
             return
         if what.is_async:
-            raise TypeError(f"An {what} cannot be a parallel source: use an `async def` callable, or a plain generator function.")
+            raise refused(
+                OperatorTypeError, "external_source", "parallel",
+                f"An {what} cannot be a parallel source: use an `async def` callable, or a plain generator function.",
+            )
         if not self.batch:
-            raise TypeError(
+            raise refused(OperatorTypeError, "external_source", "parallel",
                 f"A parallel source that is an {what.kind} must run in a batch mode (batch=True): "
                 "its batches come from one worker in order. Only callables are asked for single samples."
             )

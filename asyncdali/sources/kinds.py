@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import OperatorTypeError, OperatorValueError, refused
 from .iterating import AsyncRounds, Rounds
 
 CYCLES = (None, "no", "quiet", "raise", False, True)
@@ -53,7 +54,7 @@ class SourceDescription:
 def checked_cycle(cycle: Any) -> str | None:
     """None, "quiet" or "raise" for the values that `cycle` may have; ValueError for others."""
     if not any(cycle is known or (isinstance(cycle, str) and cycle == known) for known in CYCLES):
-        raise ValueError(
+        raise refused(OperatorValueError, "external_source", "cycle",
             f"Invalid value {cycle!r} for the argument `cycle`. Valid values are \"no\", False or None; \"quiet\" or True; \"raise\"."
         )
     return {False: None, "no": None, True: "quiet"}.get(cycle, cycle)
@@ -69,7 +70,7 @@ def get_callback_from_source(source: Any, cycle: Any = None, batch_info: bool = 
     policy = checked_cycle(cycle)
     if source is None:
         if policy is not None:
-            raise ValueError("The argument `cycle` can only be given with a `source`.")
+            raise refused(OperatorValueError, "external_source", "cycle", "The argument `cycle` can only be given with a `source`.")
         return None, None
     if _is_generator_function(source):
         rounds = Rounds(source, policy)
@@ -86,10 +87,13 @@ def get_callback_from_source(source: Any, cycle: Any = None, batch_info: bool = 
         return waited.next, SourceDescription(source, SourceKind.ITERABLE, False, policy, is_async=True)
     if callable(source):
         if cycle is not None:
-            raise ValueError("The argument `cycle` can only be given for iterables and generator functions, not for a callable source.")
+            raise refused(
+                OperatorValueError, "external_source", "cycle",
+                "The argument `cycle` can only be given for iterables and generator functions, not for a callable source.",
+            )
         takes = accepts_argument(source)
         return source, SourceDescription(source, SourceKind.CALLABLE, takes, None, bool(batch_info), _is_coroutine_function(source))
-    raise TypeError(
+    raise refused(OperatorTypeError, "external_source", "source",
         "The source must be a callable, an iterable or a parameterless generator function (or the async form of one), "
         f"got {type(source).__name__}"
     )
@@ -97,7 +101,7 @@ def get_callback_from_source(source: Any, cycle: Any = None, batch_info: bool = 
 
 def _refuse_used_up(source: Any, policy: str | None) -> None:
     if policy is not None and (inspect.isgenerator(source) or inspect.isasyncgen(source)):
-        raise TypeError(
+        raise refused(OperatorTypeError, "external_source", "cycle",
             "Cannot cycle through a generator: once it has ended there is no way to start it again. "
             "If the generator is the result of a generator function, pass the function instead."
         )
@@ -146,7 +150,7 @@ def accepts_argument(source: Callable[..., Any]) -> bool:
     try:
         parameters = list(inspect.signature(source).parameters.values())
     except (ValueError, TypeError) as error:
-        raise TypeError(
+        raise refused(OperatorTypeError, "external_source", "source",
             f"The signature of the source {source!r} is not known to Python: wrap it in a function with no argument or one"
         ) from error
     if isinstance(source, functools.partial):
@@ -154,13 +158,13 @@ def accepts_argument(source: Callable[..., Any]) -> bool:
         parameters = [item for item in parameters if not (item.kind is item.KEYWORD_ONLY and item.name in source.keywords)]
     for item in parameters:
         if item.kind in _VARIADIC:
-            raise TypeError(
+            raise refused(OperatorTypeError, "external_source", "source",
                 f"The source {_name(source)} must take no argument or one positional argument; it has "
                 + _VARIADIC[item.kind].format(name=item.name)
             )
     if len(parameters) > 1:
         names = ", ".join(item.name for item in parameters)
-        raise TypeError(
+        raise refused(OperatorTypeError, "external_source", "source",
             f"The source {_name(source)} must take no argument or one positional argument; it has {len(parameters)} arguments: {names}"
         )
     return len(parameters) == 1

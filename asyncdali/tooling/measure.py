@@ -97,7 +97,7 @@ def measure(
     `step` is done after each batch; `recorder` gets a trace. Raises what the pipeline raises.
     """
     pipeline.build()
-    counters = pipeline._built().counters
+    counters = pipeline._built_session().counters
     if counters is None:
         raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave that argument away")
     run = _Run(pipeline)

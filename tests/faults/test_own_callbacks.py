@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of
 
-from asyncdali import Pipeline, fn, pipeline_def
+from asyncdali import Pipeline, _deadlocks, fn, pipeline_def
 
 LENGTH = 5
 
@@ -261,4 +264,154 @@ def test_debug_mode(call):
     pipe = graph()
     assert [pipe.run()[0].as_array()[0, 0] for _ in range(3)] == [0, 1, 2]
     assert refused == [0, 1, 2]
+    pipe.close()
+
+
+# ------------------------------------------------------------------------------------------------- threads of the callbacks
+
+
+def joined(call):
+    """Handed to a thread of its own, which is joined."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def joined_through_another(call):
+    joined(lambda: joined(call))
+
+
+def awaited_in_a_pool(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+def mapped_in_a_pool(call):
+    with ThreadPoolExecutor(1) as pool:
+        return list(pool.map(lambda _: call(), [0]))
+
+
+def left_to_the_pool(call):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call)
+
+
+HANDS = [joined, joined_through_another, awaited_in_a_pool, mapped_in_a_pool, left_to_the_pool]
+WAITING = ["run", "schedule_run", "reset", "checkpoint", "feed_input", "outputs", "epoch"]
+
+
+@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_callback_that_waits_for_a_thread_which_runs_the_pipeline(graph, hand):
+    """RuntimeError in that thread, after a moment; and nothing is lost."""
+    refused = []
+
+    def call():
+        with pytest.raises(RuntimeError, match=r"would never return|very pipeline") as error:
+            pipe.run()
+        refused.append(str(error.value))
+
+    def meddle(k):
+        if k == 0 and not refused:
+            hand(call)
+
+    pipe = pipeline_of(lambda: GRAPHS[graph](meddle))
+    assert synchronously(pipe) == list(range(LENGTH))
+    assert len(refused) == 1
+    pipe.close()
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("call", WAITING)
+def test_no_call_of_such_a_thread_waits_for_ever(call, graph):
+    came = []
+
+    def meddle(k):
+        if k == 0 and not came:
+            joined(lambda: came.append(outcome(lambda: CALLS[call](pipe))))
+
+    pipe = pipeline_of(lambda: (GRAPHS[graph](meddle), fn.external_source(name="pushed")), enable_checkpointing=graph != "generator")
+    for k in range(3 * LENGTH):
+        pipe.feed_input("pushed", batch(k))
+    outcome(pipe.run)
+    assert came
+    pipe.close()
+
+
+def outcome(call):
+    try:
+        return call()
+    except (RuntimeError, StopIteration) as error:
+        return error
+
+
+@pytest.mark.parametrize("graph", [called, function])
+def test_other_consumers_wait_for_a_slow_callback(graph):
+    """A consumer that was there before, and one that is started by somebody else while the callback is busy, even joined by its starter."""
+    inside, go, found = threading.Event(), threading.Event(), []
+
+    def meddle(k):
+        if k == 0 and not inside.is_set():
+            inside.set()
+            assert go.wait(60)
+
+    pipe = pipeline_of(lambda: graph(meddle))
+    consumers = [threading.Thread(target=lambda: found.append(int(pipe.run()[0].as_array()[0, 0]))) for _ in range(3)]
+    consumers[0].start()
+    assert inside.wait(60)
+    for thread in consumers[1:]:
+        thread.start()
+    time.sleep(4 * _deadlocks.FIRST_LOOK)  # they look
+    assert not found
+    go.set()
+    for thread in consumers:
+        thread.join()
+    assert sorted(found) == [0, 1, 2]
+    pipe.close()
+
+
+def test_a_function_ahead_of_the_consumer_may_wait_for_a_thread_that_consumes():
+    """The batch that the thread gets does not need the function to return."""
+    found = []
+
+    def look(sample):
+        if sample[0] == 2 and not found:
+            joined(lambda: found.append(int(pipe.run()[0].as_array()[0, 0])))
+        return sample
+
+    pipe = pipeline_of(lambda: fn.python_function(fn.external_source(lambda k: batch(k)), function=look), prefetch_queue_depth=3)
+    pipe.enable_api_check(False)
+    pipe.schedule_run()
+    limit = time.monotonic() + 60
+    while not found and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert found == [0]
+    pipe.close()
+
+
+@pytest.mark.parametrize("graph", [called, function])
+def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
+    """A callback that waits for an event: somebody else could set it."""
+    monkeypatch.setattr(_deadlocks, "PATIENCE", 0.2)
+    over, found = threading.Event(), []
+
+    def call():
+        found.append(int(pipe.run()[0].as_array()[0, 0]))
+        over.set()
+
+    def meddle(k):
+        if k == 0 and not threads:
+            threads.append(threading.Thread(target=call))
+            threads[0].start()
+            limit = time.monotonic() + 60
+            while not caplog.messages and time.monotonic() < limit:
+                over.wait(0.05)
+
+    threads = []
+    pipe = pipeline_of(lambda: graph(meddle))
+    assert int(pipe.run()[0].as_array()[0, 0]) == 0
+    threads[0].join()
+    assert found == [1]
+    [message] = caplog.messages
+    assert "for a function that the pipeline calls, which is in " in message and "test_own_callbacks.py:" in message
     pipe.close()

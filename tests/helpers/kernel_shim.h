@@ -30,6 +30,12 @@ static inline float __uint_as_float(unsigned bits) {
     return real;
 }
 
+static inline unsigned __float_as_uint(float real) {
+    unsigned bits;
+    std::memcpy(&bits, &real, 4);
+    return bits;
+}
+
 static inline float host_half_to_float(unsigned short bits) {
     _Float16 half;
     std::memcpy(&half, &bits, 2);

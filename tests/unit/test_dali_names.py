@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of
 
 from asyncdali import Pipeline, fn, pipeline_def, types
+from asyncdali.plugin.base_iterator import BaseIterator
 
 
 def numbers(count=6):
@@ -77,14 +80,14 @@ def test_places_in_epochs():
 
 def test_options_and_the_graph():
     pipe, _ = numbers()
-    unbuilt = (pipe._pipe, pipe._ops, pipe._names_and_devices, pipe._num_outputs, pipe._py_pool, pipe._py_graph_built)
-    assert unbuilt == (None, None, None, None, None, False)
+    unbuilt = (pipe._pipe, pipe._ops, pipe._names_and_devices, pipe._num_outputs, pipe._py_pool, pipe._py_graph_built, pipe._built)
+    assert unbuilt == (None, None, None, None, None, False, False)
     pipe.build()
     with pipe:
         assert (pipe._max_batch_size, pipe._num_threads, pipe._device_id, pipe._seed, pipe._prefetch_queue_depth) == (2, 2, None, 1, 3)
         assert (pipe._exec_pipelined, pipe._exec_async, pipe._exec_dynamic, pipe._exec_separated) == (True, True, True, False)
         assert (pipe._cpu_queue_size, pipe._gpu_queue_size, pipe._py_num_workers) == (3, 3, 1)
-        assert pipe._pipe is not None and pipe._py_graph_built and pipe._num_outputs == 1
+        assert pipe._pipe is not None and pipe._py_graph_built and pipe._built is True and pipe._num_outputs == 1
         assert pipe._names_and_devices == [("__ExternalSource_0", "cpu")]
         assert [instance.schema.name for instance in pipe._ops] == ["external_source"]
 
@@ -147,3 +150,47 @@ def test_a_scope_of_calls_of_one_kind():
         with pytest.raises(RuntimeError, match="Mixing pipeline API"), pipe._check_api_type_scope(types.PipelineAPIType.SCHEDULED):
             pass
     assert isinstance(pipe, Pipeline)
+
+
+class Counting(BaseIterator):
+    """A subclass with an attribute of its own in its checkpoints."""
+
+    steps = 0
+    rate = np.float64(0)
+
+    def _checkpointed_fields(self):
+        return [*super()._checkpointed_fields(), ("steps", int), ("rate", np.float64), ("history", (np.ndarray, np.int64))]
+
+    def _converted(self, outputs, keep):
+        return outputs
+
+
+def files(tmp_path, **options):
+    for k in range(10):
+        (tmp_path / f"{k}.bin").write_bytes(b"%d" % k)
+    names = [str(tmp_path / f"{k}.bin") for k in range(10)]
+    graph = lambda: fn.readers.file(files=names, name="R")[1]  # noqa: E731
+    return pipeline_of(graph, batch_size=4, enable_checkpointing=True, **options)
+
+
+@pytest.mark.parametrize("arguments", [{"reader_name": "R"}, {"size": 10}], ids=str)
+def test_the_state_of_an_iterator(tmp_path, arguments):
+    iterator = Counting([files(tmp_path)], ["labels"], **arguments)
+    names = [name for name, _ in iterator._checkpointed_fields()]
+    assert names[0] == "_counter" and ("_shards_id" in names) == ("reader_name" in arguments)
+    next(iterator)
+    iterator.steps, iterator.rate, iterator.history = 7, np.float64(0.5), np.array([1, 2])
+    saved = iterator._save_state()
+    fields = json.loads(saved)
+    assert fields["_counter"] == 4 and fields["steps"] == 7 and fields["rate"] == 0.5 and fields["history"] == [1, 2]
+    other = Counting([files(tmp_path)], ["labels"], **arguments, prepare_first_batch=False)
+    assert other._restore_state(saved) is None
+    assert (other._counter, other.steps, other.rate, other.history.tolist()) == (4, 7, 0.5, [1, 2])
+    for wrong in ("{}", "no", None):
+        with pytest.raises(ValueError, match="_save_state"):
+            other._restore_state(wrong)
+    restored = Counting([files(tmp_path, checkpoint=iterator.checkpoints()[0])], ["labels"], **arguments)
+    assert (restored.steps, restored.rate, restored.history.tolist()) == (7, 0.5, [1, 2])
+    assert len(list(restored)) == 2
+    with pytest.raises(RuntimeError, match="no data in the pipeline"):
+        iterator._report_no_data_in_pipeline()

@@ -25,7 +25,7 @@ class Planned:
         (ValueError("x"), (ValueError,)),
         (TypeError("x"), (TypeError,)),
         (IndexError("x"), (IndexError, ValueError)),
-        (KeyError("x"), (KeyError,)),
+        (KeyError("x"), (KeyError, ValueError)),
         (OverflowError("x"), (OverflowError,)),
         (MemoryError("x"), (MemoryError,)),
         (OSError("x"), ()),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "asyncdali"
 
 LEAVES = {
-    "_absent",
+    "_absent", "_deadlocks",
     "_version", "_notices", "_descriptors", "_files", "_processes", "access", "types", "batch", "errors", "checkpoint", "compiled",
 }
 """Units of the house that stand on their own: at most on one another."""
@@ -35,19 +35,19 @@ ALLOWED = {
         "operators.geometry.resize", "operators.geometry.window_rules",
         "operators.audio.resampling", "operators.decode.audio_formats", "operators.decode.image_formats",
         "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",
-        "operators.decode.video_formats", "operators.decode.video_padding", "types", "_notices",
+        "operators.decode.video_formats", "operators.decode.video_padding", "types", "workers", "_notices",
     },
     "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {
         "batch", "data_node", "errors", "operators.base", "operators.decode.video_formats", "operators.decode.video_padding", "tensors",
-        "types", "workers", "_descriptors", "_notices",
+        "types", "workers", "_deadlocks", "_descriptors", "_notices",
     },
     "pickling": {"workers"},
-    "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
+    "external_source": {"errors", "operators.base", "data_node", "graph.node", "sources", "types"},
     "runtime": {
         "_processes", "access", "batch", "checkpoint", "compiled", "compiled.driver", "data_node", "device", "errors", "graph.node",
         "graph.plan", "operators.base", "operators.random.random_streams", "options", "sources", "tensors", "types", "workers",
-        "_descriptors", "_notices",
+        "_deadlocks", "_descriptors", "_notices",
     },
     "engines": {
         "_descriptors", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",

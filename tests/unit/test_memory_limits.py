@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from asyncdali_workers import limits
+from helpers.memory import Machine
 from helpers.pipelines import pipeline_of
 
 from asyncdali import Pipeline, fn, types
@@ -13,29 +14,6 @@ from asyncdali.device.buffers import BufferPool
 from asyncdali.device.threads import WorkerState
 
 GIB = 1 << 30
-
-
-class Machine:
-    """A machine with other files about its memory."""
-
-    def __init__(self, folder, monkeypatch):
-        self.proc, self.groups = folder / "proc", folder / "cgroup"
-        (self.proc / "self").mkdir(parents=True)
-        self.groups.mkdir()
-        monkeypatch.setattr(limits, "PROC", self.proc)
-        monkeypatch.setattr(limits, "CGROUPS", self.groups)
-
-    def free(self, size):
-        (self.proc / "meminfo").write_text(f"MemTotal: 999999999 kB\nMemFree: 1 kB\nMemAvailable: {size >> 10} kB\n")
-
-    def belongs_to(self, text):
-        (self.proc / "self" / "cgroup").write_text(text)
-
-    def group(self, path, **files):
-        folder = self.groups / path
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name.replace("__", ".")).write_text(str(text))
 
 
 @pytest.fixture
@@ -219,3 +197,66 @@ def test_hints(machine):
     pipe.set_outputs(fn.random.uniform())
     with pytest.raises(MemoryError, match="bytes_per_sample=1099511627776, batch_size=4"):
         pipe.build()
+
+
+def images(shape=(4, 4, 3)):
+    return fn.external_source(lambda k: np.zeros((3, *shape), np.uint8), layout="HWC")
+
+
+def sound():
+    return fn.external_source(lambda k: np.zeros((3, 64), np.float32))
+
+
+def spectrum():
+    return fn.external_source(lambda k: np.ones((3, 33, 4), np.float32), layout="ft")
+
+
+# What operators make for themselves, besides their outputs: GiB of it, by argument or by data.
+TEMPORARIES = {
+    "zeros": lambda: fn.zeros(shape=[1 << 15, 1 << 15]),
+    "full": lambda: fn.full(1.5, shape=fn.external_source(lambda k: [np.int32([1 << 14 + k, 1 << 15]) for k in range(3)])),
+    "constant": lambda: fn.constant(fdata=1.5, shape=[1 << 15, 1 << 15]),
+    "spectrogram": lambda: fn.spectrogram(sound(), window_length=1 << 29),
+    "mel_filter_bank": lambda: fn.mel_filter_bank(spectrum(), nfilter=1 << 28),
+    "rotate, frames": lambda: fn.rotate(fn.external_source(lambda k: np.zeros((3, 1 << 28, 0, 4, 3), np.uint8), layout="FHWC"), angle=5),
+}
+
+
+@pytest.mark.parametrize("name", TEMPORARIES)
+def test_temporaries_of_operators(name, machine):
+    machine.free(GIB)
+    pipe = pipeline_of(TEMPORARIES[name])
+    with pytest.raises(MemoryError, match=r"(?s)asyncdali\.fn\.\w+` .*(bytes are needed; 1,073,741,824 are left|a sample may have)"):
+        pipe.run()
+    pipe.close()
+
+
+RANDOM = {
+    "shape": lambda: fn.random.uniform(shape=[1 << 14, 1 << 14]),
+    "shapes": lambda: fn.random.normal(shape=fn.external_source(lambda k: [np.int32([2]), np.int32([1 << 28]), np.int32([3])])),
+    "beta": lambda: fn.random.beta(shape=[1 << 14, 1 << 14]),
+    "choice": lambda: fn.random.choice(5, shape=fn.external_source(lambda k: [np.int32([2]), np.int32([1 << 28]), np.int32([3])])),
+    "coin_flip": lambda: fn.random.coin_flip(shape=[1 << 15, 1 << 15]),
+    "absurd": lambda: fn.random.uniform(shape=[1 << 31, 1 << 31]),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers_name_the_sample(name, machine):
+    machine.free(GIB // 4)
+    pipe = pipeline_of(RANDOM[name])
+    with pytest.raises(MemoryError, match=r"(?s)fn\.random\.\w+` .* sample \d.*encountered:\nsample [01].* of shape \(\d+") as error:
+        pipe.run()
+    assert error.value.sample == (1 if name in ("shapes", "choice") else 0)
+    pipe.close()
+
+
+WRONG_RANGES = [np.float32([0, 1]), np.float32([2, 1]), np.float32([0, 1])]
+
+
+def test_other_errors_of_random_numbers_name_the_sample():
+    pipe = pipeline_of(lambda: fn.random.uniform(range=fn.external_source(lambda k: WRONG_RANGES)))
+    with pytest.raises(ValueError, match="in iteration 0, sample 1") as error:
+        pipe.run()
+    assert error.value.sample == 1
+    pipe.close()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import operators as harness
 
+from asyncdali.operators.geometry import rotate_kernels
 from asyncdali.operators.geometry import rotate_rules as rules
 from asyncdali.types import DALIDataType, DALIInterpType
 
@@ -14,7 +15,7 @@ def naive(picture: np.ndarray, angle: float, fill: float | None) -> np.ndarray:
     shape = np.array([picture.shape[:2]])
     matrix = rules.rotation_2d(np.array([angle], np.float32))
     height, width = extents = rules.canvas(shape, matrix)[0]
-    map_ = rules.inverse_maps(shape, np.array([extents]), matrix)[0]
+    map_ = rules.inverse_maps(shape, np.array([extents]), matrix)[0].astype(np.float64)
     y, x = np.mgrid[:height, :width] + 0.5
     px = map_[0, 0] * x + map_[0, 1] * y + map_[0, 3] - 0.5
     py = map_[1, 0] * x + map_[1, 1] * y + map_[1, 3] - 0.5
@@ -97,3 +98,17 @@ def test_axis_is_checked(axis):
 def test_empty_pictures():
     shapes = [a.shape for a in harness.run("rotate", [np.zeros((0, 5, 3), np.uint8)], "HWC", angle=30.0, size=[4.0, 4.0])]
     assert shapes == [(4, 4, 3)]
+
+
+def test_sums_in_steps():
+    """Many additions at a time give what single ones give: across exponents, signs, halves between floats, and where nothing moves."""
+    rng = np.random.default_rng(1)
+    special = [0, 0.5, 1, 3, -0.25, 1e-9, -1e-5, 1e5, 2**-24, 1 + 2**-23]
+    steps = np.concatenate([rng.uniform(-2, 2, 300), rng.choice(special, 200)])
+    starts = np.concatenate([rng.uniform(-3000, 3000, 300), rng.choice([0, 1, 0.5, -8, 2**24, 1e30, -(2**23), 1e-40], 200)])
+    for start, step in zip(starts.astype(np.float32), steps.astype(np.float32), strict=True):
+        known = [start]
+        for _ in range(256):
+            known.append(np.float32(known[-1] + step))
+        for count in (0, 1, 7, 9, 10, 63, 100, 255, 256):
+            assert rotate_kernels.advanced(start, step, count) == known[count], (start, step, count)

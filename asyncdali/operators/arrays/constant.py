@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch
 from ...types import DALIDataType
@@ -40,6 +42,7 @@ class _Repeated(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         batch = self._batch
         if batch is None or len(batch) != arguments.count:
+            limits.check_size(self._value.nbytes * arguments.count, f"a batch of constants of shape {self._value.shape}")
             values = np.repeat(self._value[None], arguments.count, 0)
             batch = Batch.from_values(values, self._layout, self._dtype)
             batch.reused = True
@@ -96,6 +99,10 @@ class Constant(_Repeated):
         numbers = saturated(numbers, dtype)
         if shape is None:
             return numbers, dtype
-        if len(numbers) not in (1, int(np.prod(shape))):
-            raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {int(np.prod(shape))}")
+        volume = math.prod(map(int, shape))
+        if len(numbers) not in (1, volume):
+            raise RuntimeError(f"{len(numbers)} numbers do not fill shape {shape} of volume {volume}")
+        if volume * numbers.itemsize >= limits.CHECKED:
+            limits.check_cap(shape, numbers.itemsize, "a constant")
+            limits.check_size(volume * numbers.itemsize, f"a constant of shape {tuple(shape)}")
         return np.full(shape, numbers[0]) if len(numbers) == 1 else numbers.reshape(shape), dtype

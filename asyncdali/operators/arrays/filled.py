@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
@@ -49,11 +50,13 @@ class _OneValue(Operator):
 
     def _batch(self, shapes: np.ndarray, dtype: DALIDataType, layout: str) -> Batch:
         storage = storage_dtype(dtype)
+        batch = Batch(shapes, dtype, layout)
+        total = int(batch.checked_sizes().sum())
+        limits.check_size(total, "a batch of equal values")
         if len(shapes) and (shapes == shapes[0]).all():
             values = np.full((len(shapes), *shapes[0]), self.value, storage)
             return Batch.from_values(values, layout, dtype)
-        batch = Batch(shapes, dtype, layout)
-        memory = np.full(int(batch.sizes().sum()) // storage.itemsize, self.value, storage)
+        memory = np.full(total // storage.itemsize, self.value, storage)
         batch.place(memory.view(np.uint8))
         return batch
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch
 from ...types import DALIDataType
@@ -30,6 +31,7 @@ def _mel_to_hertz(mel: np.ndarray, formula: str) -> np.ndarray:
 @lru_cache(64)
 def mel_matrix(bins: int, filters: int, sample_rate: float, low: float, high: float, formula: str, normalize: bool) -> np.ndarray:
     """Triangular filters float64[filters, bins] over the frequencies 0 to half the sample rate; shared, so read-only."""
+    limits.check_size(6 * 8 * bins * filters, f"{filters:,} filters for {bins:,} frequencies")
     frequencies = np.arange(bins) * (sample_rate / (2 * (bins - 1)) if bins > 1 else 0.0)
     edges = _mel_to_hertz(np.linspace(_hertz_to_mel(low, formula), _hertz_to_mel(high, formula), filters + 2), formula)
     left, middle, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
@@ -46,6 +48,7 @@ def mel_matrix(bins: int, filters: int, sample_rate: float, low: float, high: fl
 @lru_cache(64)
 def cosine_matrix(kind: int, count: int, length: int, normalize: bool, lifter: float) -> np.ndarray:
     """The first `count` rows of the discrete cosine transform `kind` (1 to 4), liftered; float64[count, length]; shared, so read-only."""
+    limits.check_size(4 * 8 * count * length, f"a cosine transform of {length:,} numbers to {count:,}")
     k, n = np.arange(count)[:, None], np.arange(length)[None]
     if kind == 1:
         matrix = np.cos(np.pi * k * n / max(length - 1, 1))

@@ -6,6 +6,7 @@ import math
 from functools import cache
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..base import Step, context_table, no_explanation
 
@@ -96,7 +97,9 @@ def resample(samples: np.ndarray, source: float, target: float, quality: float) 
     if source == target or not len(samples):
         return samples
     samples = np.ascontiguousarray(samples, np.float32)
-    result = np.empty((resampled_length(len(samples), source, target), samples.shape[1]), np.float32)
+    length, channels = resampled_length(len(samples), source, target), samples.shape[1]
+    what = f"sound resampled from {source:g} to {target:g} Hz, which has {length:,} samples"
+    result = limits.new_array(length * channels, np.float32, what).reshape(length, channels)
     numbers = np.array([[samples.ctypes.data], [result.ctypes.data], [len(samples)], [len(result)], [samples.shape[1]]])
     ratio = np.array([source / target])
     step = make_step(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], ratio, quality, ("float32", "float32"))

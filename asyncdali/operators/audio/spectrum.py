@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch
 from ...types import DALIDataType
@@ -63,6 +64,7 @@ class Spectrogram(_Spectrum):
             raise ValueError(f"`window_length` and `window_step` must be positive, got {length} and {self._step}")
         if spec.constant("layout") not in ("ft", "tf"):
             raise ValueError(f'Unexpected layout: "{spec.constant("layout")}"; expected "ft" or "tf"')
+        limits.check_size(32 * length, f"a window of {length:,} samples")
         given = spec.constant("window_fn")
         if given:
             if len(given) != length:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
@@ -171,11 +172,13 @@ class _Selection:
             length = self._bound("sequence_length", sample, 0)
             if length < 0:
                 raise SampleError(sample, f"`sequence_length` must not be negative, got {length}")
+            limits.check_size(16 * length, f"a sequence of {length:,} frames")
             wanted = start + stride * np.arange(length)
         else:
             end = self._bound("end_frame", sample, count)
             if end <= start:
                 raise SampleError(sample, f"`end_frame` ({end}) must be greater than `start_frame` ({start})")
+            limits.check_size(8 * ((end - start) // stride), f"the frames from {start:,} to {end:,}")
             wanted = np.arange(start, end, stride)
         return wanted[wanted < count] if self._way == "none" else wanted
 

@@ -75,7 +75,7 @@ class Rotate(PerFrame):
         return self._warped(source, layout, extents, rules.inverse_maps(spatial, extents, matrix))
 
     def _warped(self, source: Batch, layout: str, extents: np.ndarray, maps: np.ndarray) -> Planned:
-        """The output of `extents` int64[samples, axes], whose positions `maps` float64[samples, 3, 4] take to positions in the input."""
+        """The output of `extents` int64[samples, axes], whose positions `maps` float32[samples, 3, 4] take to positions in the input."""
         axes = extents.shape[1]
         dtype = self._output_type(source.dtype)
         shapes = source.shapes.copy()

@@ -3,6 +3,8 @@
 #include "kernel.cuh"
 #include "rotate_tables.py"
 
+#define RUN 256 // as _RUN of rotate_kernels.py
+
 // Element offset of a pixel in its plane, clamped to it; -1 outside if not `clamp`.
 DEVICE int64 offset_of(int64 x, int64 y, int64 height, int64 width, int64 channels, bool clamp) {
     if (clamp) {
@@ -60,6 +62,55 @@ DEVICE void voxel(const IN *source, float32 px, float32 py, float32 pz, const in
     }
 }
 
+// The float32 `x` after `count` additions of `step`, each of them rounded; see advanced() of rotate_kernels.py.
+DEVICE float32 advanced(float32 x, float32 step, int32 count) {
+    while (count > 0) {
+        const float32 a = x + step;
+        if (count > 8) {
+            const float32 b = a + step, c = b + step, d = c - b;
+            const uint32 kind = __float_as_uint(b) >> 23;
+            if (d == 0) return b;
+            if (kind == __float_as_uint(a) >> 23 && kind == __float_as_uint(c) >> 23 && (kind & 255) != 255) {
+                const float32 limit = __uint_as_float((kind + ((d > 0) == (b > 0) ? 1 : 0)) << 23);
+                const float64 room = ((float64)limit - (float64)b) / (float64)d;
+                const int32 more = room < (float64)count ? smaller((int32)room - 1, count - 2) : count - 2;
+                if (more > 0) {
+                    x = (float32)((float64)b + (float64)more * (float64)d);
+                    count -= 2 + more;
+                    continue;
+                }
+            }
+        }
+        x = a;
+        --count;
+    }
+    return x;
+}
+
+// Positions of a row for columns that grow: every RUN columns the sum begins anew.
+struct Walk {
+    float32 first, step, now;
+    int32 begin, column;
+    DEVICE_MEMBER float32 at(int32 wanted) {
+        while (wanted >= begin + RUN) {
+            first += step * (float32)RUN;
+            begin += RUN;
+            column = begin;
+            now = first;
+        }
+        now = advanced(now, step, wanted - column);
+        column = wanted;
+        return now;
+    }
+};
+
+// Where row y of plane z begins, by row `m` of the map.
+DEVICE Walk walk_of(const float32 *m, float32 y, float32 z, bool volume) {
+    float32 first = (m[3] + m[0] * 0.5f) + m[1] * (y + 0.5f);
+    if (volume) first += m[2] * (z + 0.5f);
+    return Walk{first, m[0], first, 0, 0};
+}
+
 KERNEL rotate(const int64 *context) {
     const float32 fill = *array<float32>(context, ROTATE_FILL);
     const bool linear = context[ROTATE_LINEAR] != 0;
@@ -68,33 +119,31 @@ KERNEL rotate(const int64 *context) {
         const int64 channels = r[ROTATE_RECORD_CHANNELS], out_width = r[ROTATE_RECORD_OUT_WIDTH], out_height = r[ROTATE_RECORD_OUT_HEIGHT], out_depth = r[ROTATE_RECORD_OUT_DEPTH];
         const int64 plane = r[ROTATE_RECORD_IN_HEIGHT] * r[ROTATE_RECORD_IN_WIDTH] * channels;
         const bool clamp = context[ROTATE_CLAMP] != 0 && plane != 0 && (!VOLUME || r[ROTATE_RECORD_IN_DEPTH] != 0);
-        const float64 shift = linear ? 0.5 : 0.0;
+        const float32 shift = linear ? 0.5f : 0.0f;
         const IN *source = at<const IN>(address(context, ROTATE_INPUTS, sample));
         OUT *out = at<OUT>(address(context, ROTATE_OUTPUTS, sample));
 #if VOLUME
         FOR_ITEMS(i, r[ROTATE_RECORD_FRAMES] * out_depth * out_height * out_width) {
             int64 rest = i;
             const int64 x = take(rest, out_width), y = take(rest, out_height), z = take(rest, out_depth), frame = rest;
-            const float64 *m = array<float64>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
-            const float64 u = x + 0.5, v = y + 0.5, w = z + 0.5;
-            const float32 px = (float32)(m[0] * u + m[1] * v + m[2] * w + m[3] - shift);
-            const float32 py = (float32)(m[4] * u + m[5] * v + m[6] * w + m[7] - shift);
-            const float32 pz = (float32)(m[8] * u + m[9] * v + m[10] * w + m[11] - shift);
+            const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
+            const float32 px = walk_of(m, (float32)y, (float32)z, true).at((int32)x) - shift;
+            const float32 py = walk_of(m + 4, (float32)y, (float32)z, true).at((int32)x) - shift;
+            const float32 pz = walk_of(m + 8, (float32)y, (float32)z, true).at((int32)x) - shift;
             voxel(source + frame * r[ROTATE_RECORD_IN_DEPTH] * plane, px, py, pz, r, fill, clamp, linear, out + i * channels);
         }
 #else
-        // Frames and depth are planes; rows of the output begin in float64, positions in a row are float32, as in the compiled step.
+        // Frames and depth are planes. Positions are those of the compiled step, to the last bit.
         const int32 lanes = lanes_of(out_width);
         FOR_ROWS(row, r[ROTATE_RECORD_FRAMES] * r[ROTATE_RECORD_IN_DEPTH] * out_height, lanes) {
             int64 frame = row;
             const int64 y = take(frame, out_height);
-            const float64 *m = array<float64>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
-            const float64 row_x = m[0] * 0.5 + m[1] * (y + 0.5) + m[3] - shift, row_y = m[4] * 0.5 + m[5] * (y + 0.5) + m[7] - shift;
-            const float32 dx = (float32)m[0], dy = (float32)m[4], start_x = (float32)row_x, start_y = (float32)row_y;
+            const float32 *m = array<float32>(context, ROTATE_MAPS) + 12 * (r[ROTATE_RECORD_MAP] + frame * r[ROTATE_RECORD_MAP_STEP]);
+            Walk along_x = walk_of(m, (float32)y, 0, false), along_y = walk_of(m + 4, (float32)y, 0, false);
             const IN *from = source + frame * plane;
             OUT *to = out + row * out_width * channels;
             FOR_COLUMNS(x, out_width, lanes) {
-                pixel(from, fmaf(dx, (float32)x, start_x), fmaf(dy, (float32)x, start_y), r, fill, clamp, linear, to + x * channels);
+                pixel(from, along_x.at(x) - shift, along_y.at(x) - shift, r, fill, clamp, linear, to + x * channels);
             }
         }
 #endif

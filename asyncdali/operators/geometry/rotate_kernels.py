@@ -3,6 +3,9 @@
 For every output row the span of pixels whose taps all lie inside the source is solved for, so that the inner loop has no bounds checks;
 pixels at the source's edge go one by one through :func:`_edge`, and with a fill value everything further out is filled. Values are
 interpolated in float32; integers are rounded half away from zero.
+
+Positions are DALI's, to the last bit. A row begins at ``(map[3] + map[0] / 2) + map[1] * (y + .5)``. Each position in the row is the one
+before it plus ``map[0]``, rounded to float32. Every 256 pixels the sum begins anew, at the last beginning plus ``256 * map[0]``.
 """
 
 from __future__ import annotations
@@ -17,7 +20,18 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ...compiled.intrinsics import larger, load_f32, load_i32, load_i64, local_array, smaller, store_i32, view_f64, view_i64
+from ...compiled.intrinsics import (
+    bits_of_float,
+    float_of_bits,
+    larger,
+    load_f32,
+    load_i32,
+    load_i64,
+    smaller,
+    store_i32,
+    view_f32,
+    view_i64,
+)
 from ...compiled.step import Compiled, contracted, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, row_grid
@@ -26,9 +40,11 @@ from ..base import Step, no_explanation
 from .rotate_tables import ROTATE, ROTATE_RECORD
 
 at, word = ROTATE.at, ROTATE_RECORD.word
-_MAP_BYTES = 3 * 4 * 8
+_MAP_BYTES = 3 * 4 * 4
+_RUN = 256
+"""Pixels of a row whose positions are summed up one after another."""
 _SOURCE = Path(__file__).with_suffix(".cu")
-# Positions near the edge of a span are left to the checked path, which hides float32 rounding of positions.
+# Positions near the edge of a span are left to the checked path, because a span is solved for without the rounding of positions.
 _MARGIN = 1e-3
 
 _inline = njit(inline="always")
@@ -50,8 +66,40 @@ def _span(start, slope, low, high, begin, end):
     return np.int64(first), np.int64(last)
 
 
-_TILE = 64
-_new_places = local_array(np.int64, _TILE)
+@_inline
+def _drift(start, slope, count):
+    """More than what rounding may move a position of a row of `count` pixels away from ``start + slope * x``."""
+    largest = larger(abs(start), abs(start + slope * count))
+    return _MARGIN + (_RUN + (count >> 8)) * largest * 2.0**-23
+
+
+@njit
+def advanced(x, step, count):
+    """The float32 `x` after `count` additions of `step`, each of them rounded.
+
+    Where two positions that follow each other have the same exponent, all additions round alike until the exponent changes. (Sums that lie
+    halfway between two floats round to even ones, and stay even.) So positions there are a product apart, which needs no rounding.
+    """
+    while count > 0:
+        a = np.float32(x + step)
+        if count > 8:
+            b = np.float32(a + step)
+            c = np.float32(b + step)
+            d = np.float32(c - b)
+            kind = bits_of_float(b) >> 23
+            if d == 0:
+                return b
+            if kind == bits_of_float(a) >> 23 and kind == bits_of_float(c) >> 23 and kind & 255 != 255:
+                limit = float_of_bits((kind + (1 if (d > 0) == (b > 0) else 0)) << 23)
+                more = smaller(np.int64((np.float64(limit) - np.float64(b)) / np.float64(d)) - 1, count - 2)
+                if more > 0:
+                    x = np.float32(np.float64(b) + np.float64(more) * np.float64(d))
+                    count -= 2 + more
+                    continue
+        x = a
+        count -= 1
+    return x
+
 
 _F4 = ir.VectorType(ir.FloatType(), 4)
 _F8 = ir.VectorType(ir.FloatType(), 8)
@@ -185,26 +233,24 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
 
     @contracted
     def three(source, row_bytes, px, dx, py, dy, begin, end, out):
+        half = np.float32(0.5)
         for i in range(begin, end):
-            x = px + dx * np.float32(i)
-            y = py + dy * np.float32(i)
+            x = px - half
+            y = py - half
             x0 = np.int32(x)
             y0 = np.int32(y)
             at = source + np.int64(y0) * row_bytes + np.int64(x0 * np.int32(3))
             blend(at, at + row_bytes, x - np.float32(x0), y - np.float32(y0), out + 3 * out_size * i)
+            px += dx
+            py += dy
 
     @contracted
     def three_nearest(source, row_bytes, px, dx, py, dy, begin, end, out):
-        """Pixels of three bytes: addresses first, which is a loop of vectors; then four bytes each, of which the next pixel covers one."""
-        places = _new_places()
-        for first in range(begin, end, _TILE):
-            count = smaller(end - first, _TILE)
-            for i in range(count):
-                column = np.float32(np.int32(first) + np.int32(i))
-                places[i] = np.int64(np.int32(py + dy * column)) * row_bytes + np.int64(np.int32(px + dx * column)) * 3
-            to = out + 3 * first
-            for i in range(count):
-                store_i32(to + 3 * i, load_i32(source + places[i]))
+        """Pixels of three bytes: four bytes each, of which the next pixel covers one."""
+        for i in range(begin, end):
+            store_i32(out + 3 * i, load_i32(source + np.int64(np.int32(py)) * row_bytes + np.int64(np.int32(px)) * 3))
+            px += dx
+            py += dy
 
     @contracted
     def inside(source, width, channels, px, dx, py, dy, begin, end, linear, out):
@@ -215,9 +261,12 @@ def _make_inside(in_dtype: str, out_dtype: str) -> Any:
         if three_bytes and linear and channels == 3:
             three(source, row_bytes, px, dx, py, dy, begin, end, out)
             return
+        shift = np.float32(0.5) if linear else np.float32(0)
         for i in range(begin, end):
-            x = px + dx * np.float32(i)
-            y = py + dy * np.float32(i)
+            x = px - shift
+            y = py - shift
+            px += dx
+            py += dy
             x0 = np.int64(np.int32(x))
             y0 = np.int64(np.int32(y))
             at = source + y0 * row_bytes + x0 * channels * in_size
@@ -247,35 +296,55 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
     @_inline
+    def edges(source, px, dx, py, dy, begin, end, height, width, channels, fill, clamp, linear, to):
+        shift = np.float32(0.5) if linear else np.float32(0)
+        for i in range(begin, end):
+            edge(source, px - shift, py - shift, height, width, channels, fill, clamp, linear, to + i * channels * out_size)
+            px += dx
+            py += dy
+
+    @_inline
     def plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear):
         shift = 0.5 if linear else 0.0
         # How far the taps of a position reach beyond it, on the left (low) and right (high); wide loads need two columns more.
         reach = 1.0 if linear else 0.0
         columns = width - reach - (1 if channels == 3 else 0)
         dx, dy = map_[0], map_[4]
+        gx, gy = np.float64(dx), np.float64(dy)
+        half, run = np.float32(0.5), np.float32(_RUN)
         nothing = convert(fill)
         for y in range(out_height):
-            px = map_[0] * 0.5 + map_[1] * (y + 0.5) + map_[3] - shift
-            py = map_[4] * 0.5 + map_[5] * (y + 0.5) + map_[7] - shift
+            centre = np.float32(y) + half
+            fx = (map_[3] + dx * half) + map_[1] * centre
+            fy = (map_[7] + dy * half) + map_[5] * centre
+            px, py = np.float64(fx) - shift, np.float64(fy) - shift
+            margin_x, margin_y = _drift(px, gx, out_width), _drift(py, gy, out_width)
             to = out + y * out_width * channels * out_size
             near, far = 0, out_width
             if not clamp:
-                near, far = _span(px, dx, -reach - _MARGIN, width + _MARGIN, near, far)
-                near, far = _span(py, dy, -reach - _MARGIN, height + _MARGIN, near, far)
+                near, far = _span(px, gx, -reach - margin_x, width + margin_x, near, far)
+                near, far = _span(py, gy, -reach - margin_y, height + margin_y, near, far)
             # The last column is never taken by the fast loop: it may store one channel too many.
-            begin, end = _span(px, dx, _MARGIN, columns - _MARGIN, near, smaller(far, out_width - 1))
-            begin, end = _span(py, dy, _MARGIN, height - reach - _MARGIN, begin, end)
-            fx, fy, gx, gy = np.float32(px), np.float32(py), np.float32(dx), np.float32(dy)
-            if begin < end:
-                inside(source, width, channels, fx, gx, fy, gy, begin, end, linear, to)
-            else:
+            begin, end = _span(px, gx, margin_x, columns - margin_x, near, smaller(far, out_width - 1))
+            begin, end = _span(py, gy, margin_y, height - reach - margin_y, begin, end)
+            if begin >= end:
                 begin = end = far
-            for i in range(near, begin):
-                pixel = to + i * channels * out_size
-                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, pixel)
-            for i in range(end, far):
-                pixel = to + i * channels * out_size
-                edge(source, fx + gx * np.float32(i), fy + gy * np.float32(i), height, width, channels, fill, clamp, linear, pixel)
+            for first in range(0, far, _RUN):
+                last = smaller(first + _RUN, far)
+                if near < last:
+                    at = larger(first, near)
+                    stop = larger(smaller(begin, last), at)
+                    px32, py32 = advanced(fx, dx, at - first), advanced(fy, dy, at - first)
+                    if at < stop:
+                        edges(source, px32, dx, py32, dy, at, stop, height, width, channels, fill, clamp, linear, to)
+                        px32, py32 = advanced(px32, dx, stop - at), advanced(py32, dy, stop - at)
+                    at, stop = stop, larger(smaller(end, last), stop)
+                    if at < stop:
+                        inside(source, width, channels, px32, dx, py32, dy, at, stop, linear, to)
+                        px32, py32 = advanced(px32, dx, stop - at), advanced(py32, dy, stop - at)
+                    edges(source, px32, dx, py32, dy, stop, last, height, width, channels, fill, clamp, linear, to)
+                fx += dx * run
+                fy += dy * run
             # Last: the fast loop's wide stores reach into the first element outside.
             row = view_out(to, out_width * channels)
             for i in range(near * channels):
@@ -296,7 +365,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
             clamp = 0
         for frame in range(frames):
             row = r[word.map] + frame * r[word.map_step]
-            map_ = view_f64(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
+            map_ = view_f32(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
             plane(source, out, map_, height, width, channels, out_height, out_width, fill, clamp, linear)
             source += height * width * channels * in_size
             out += out_height * out_width * channels * out_size
@@ -313,16 +382,21 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @_inline
     def volume(source, out, m, depth, height, width, channels, out_depth, out_height, out_width, fill, clamp, linear):
-        shift = 0.5 if linear else 0.0
+        shift, half, run = np.float32(0.5) if linear else np.float32(0), np.float32(0.5), np.float32(_RUN)
         for z in range(out_depth):
             for y in range(out_height):
+                v, w = np.float32(y) + half, np.float32(z) + half
+                first_x = (m[3] + m[0] * half) + m[1] * v + m[2] * w
+                first_y = (m[7] + m[4] * half) + m[5] * v + m[6] * w
+                first_z = (m[11] + m[8] * half) + m[9] * v + m[10] * w
+                px, py, pz = first_x, first_y, first_z
                 for x in range(out_width):
-                    u, v, w = x + 0.5, y + 0.5, z + 0.5
-                    px = np.float32(m[0] * u + m[1] * v + m[2] * w + m[3] - shift)
-                    py = np.float32(m[4] * u + m[5] * v + m[6] * w + m[7] - shift)
-                    pz = np.float32(m[8] * u + m[9] * v + m[10] * w + m[11] - shift)
-                    voxel(source, px, py, pz, depth, height, width, channels, fill, clamp, linear, out)
+                    if x and x % _RUN == 0:
+                        first_x, first_y, first_z = first_x + m[0] * run, first_y + m[4] * run, first_z + m[8] * run
+                        px, py, pz = first_x, first_y, first_z
+                    voxel(source, px - shift, py - shift, pz - shift, depth, height, width, channels, fill, clamp, linear, out)
                     out += channels * out_size
+                    px, py, pz = px + m[0], py + m[4], pz + m[8]
 
     @step_variant(in_dtype, out_dtype)
     def rotate_volume(context, sample, thread):
@@ -336,7 +410,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
             clamp = 0
         for frame in range(r[word.frames]):
             row = r[word.map] + frame * r[word.map_step]
-            map_ = view_f64(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
+            map_ = view_f32(load_i64(context + at.maps) + _MAP_BYTES * row, 12)
             volume(source, out, map_, depth, height, width, channels, out_depth, out_height, out_width, fill, clamp, linear)
             source += depth * height * width * channels * in_size
             out += out_depth * out_height * out_width * channels * out_size
@@ -368,12 +442,12 @@ def make_rotate_step(
 ) -> Step:
     """The step for a batch.
 
-    records   ROTATE_RECORD[samples];  maps   float64[rows, 3, 4] from ``rotate_rules.inverse_maps``
+    records   ROTATE_RECORD[samples];  maps   float32[rows, 3, 4] from ``rotate_rules.inverse_maps``
     fill      value outside the source, rounded and saturated to the output's type, for linear also to the input's; None repeats the border
     """
     value = 0.0 if fill is None else _representable(float(fill), (out_dtype, in_dtype) if linear else (out_dtype,))
     compiled = (volume_step if volume else image_step)(np.dtype(in_dtype).name, np.dtype(out_dtype).name)
-    maps = np.ascontiguousarray(maps, np.float64)
+    maps = np.ascontiguousarray(maps, np.float32)
     fill_value = np.array([value], np.float32)
     count = len(records)
     entries = ROTATE.entries(

@@ -2,7 +2,10 @@
 
 Found by probing DALI 2.4: the canvas is the bounding box of the rotated input, less a hundredth of a pixel, rounded up, then enlarged by
 one where that gives it the parity of the input axis it mostly comes from (so that an unrotated picture keeps its pixel grid).
-Angles become radians in float32; sines, cosines and the box are float64.
+Angles become radians in float32; the box is float64.
+
+Maps are float32, and every operation of theirs rounds: products first, then sums from the left. Where positions tie (pictures turned by 45
+degrees, nearest neighbour) the last bit decides which pixel is taken, so the order of operations is DALI's, also found by probing.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ _SLACK = 1e-2
 
 def radians(angle: np.ndarray) -> np.ndarray:
     """float64 radians, of float32 precision, of float32 degrees."""
-    return (angle.astype(np.float32) * np.float32(np.pi) / np.float32(180)).astype(np.float64)
+    return (angle.astype(np.float32) * np.float32(np.pi / 180)).astype(np.float64)
 
 
 def rotation_2d(angle: np.ndarray) -> np.ndarray:
@@ -33,18 +36,29 @@ def rotation_2d(angle: np.ndarray) -> np.ndarray:
 
 
 def rotation_3d(angle: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    """Source directions float64[n, 3, 3] of an output step along (x, y, z); `axis` [n, 3] need not have unit length.
+    """Source directions float64[n, 3, 3] of an output step along (x, y, z), of float32 precision; `axis` [n, 3] of any length but 0.
 
     The inverse (transposed) Rodrigues matrix.
     """
     theta = radians(angle)
-    cosine, sine = np.cos(theta)[:, None, None], np.sin(theta)[:, None, None]
-    unit = axis.astype(np.float64)
-    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    cosine, sine = (part.astype(np.float32)[:, None, None] for part in (np.cos(theta), np.sin(theta)))
+    unit = _unit(axis.astype(np.float32))
     x, y, z = unit.T
     zero = np.zeros_like(x)
     cross = np.stack([zero, z, -y, -z, zero, x, y, -x, zero], -1).reshape(-1, 3, 3)
-    return cosine * np.eye(3) + sine * cross + (1 - cosine) * unit[:, :, None] * unit[:, None, :]
+    turned = np.where(np.eye(3, dtype=bool), cosine, cross * sine)
+    return (unit[:, :, None] * (np.float32(1) - cosine) * unit[:, None, :] + turned).astype(np.float64)
+
+
+def _unit(axis: np.ndarray) -> np.ndarray:
+    """float32[n, 3] of length 1 in the direction of `axis` float32[n, 3]."""
+    with np.errstate(over="ignore", under="ignore"):
+        square = axis * axis
+    length = np.sqrt(square[:, :1] + square[:, 1:2] + square[:, 2:])
+    if not ((length > 1e-15) & (length < np.inf)).all():  # the squares are too large or too small for float32
+        axis = axis / np.abs(axis).max(axis=1, keepdims=True)
+        length = np.sqrt((axis * axis).sum(axis=1, keepdims=True))
+    return axis / length
 
 
 def canvas(shape: np.ndarray, matrix: np.ndarray, frames: Frames | None = None) -> np.ndarray:
@@ -78,14 +92,28 @@ def _parity_source(extents: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def inverse_maps(shape: np.ndarray, out_shape: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """float64[n, 3, 4]: source position (x, y, z), pixel centres at .5, of an output position (x, y, z, 1).
+    """float32[n, 3, 4]: source position (x, y, z), pixel centres at .5, of an output position (x, y, z, 1).
 
     Centres of the two canvases coincide. shape, out_shape int64[n, axes] in tensor order; planes have the identity in z.
     """
-    axes = shape.shape[1]
-    maps = np.zeros((len(shape), 3, 4), np.float64)
+    middle, out_middle = (extents[:, ::-1].astype(np.float32) / np.float32(2) for extents in (shape, out_shape))
+    linear = matrix.astype(np.float32)
+    return padded_maps(linear, applied(linear, -out_middle) + middle)
+
+
+def applied(linear: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """float32[n, axes]: ``linear @ vector`` of float32[n, axes, axes] and float32[n, axes], summed up from the left in float32."""
+    products = linear * vector[:, None, :]
+    total = products[:, :, 0]
+    for axis in range(1, vector.shape[1]):
+        total = total + products[:, :, axis]
+    return total
+
+
+def padded_maps(linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """float32[n, 3, 4] of a linear part float32[n, axes, axes] and an offset float32[n, axes]; planes have the identity in z."""
+    axes = linear.shape[1]
+    maps = np.zeros((len(linear), 3, 4), np.float32)
     maps[:, 2, 2] = 1
-    maps[:, :axes, :axes] = matrix
-    middle, out_middle = shape[:, ::-1] / 2, out_shape[:, ::-1] / 2
-    maps[:, :axes, 3] = middle - (matrix @ out_middle[:, :, None])[:, :, 0]
+    maps[:, :axes, :axes], maps[:, :axes, 3] = linear, offset
     return maps

@@ -18,7 +18,7 @@ ROTATE = Table(
     INPUTS,
     OUTPUTS,
     Field("records", "ROTATE_RECORD[samples]", "extents and maps"),
-    Field("maps", "float64[rows, 3, 4]", "source x, y, z from output x, y, z, 1; pixel centres at .5"),
+    Field("maps", "float32[rows, 3, 4]", "source x, y, z from output x, y, z, 1; pixel centres at .5"),
     Field("fill", "float32[1]", "value outside the source"),
     Field("clamp", "int64", "1: the border is repeated instead"),
     Field("linear", "int64", "1: linear interpolation; 0: nearest"),

@@ -66,7 +66,7 @@ class WarpAffine(Rotate):
         return self._warped(source, layout, extents, maps)
 
     def _maps(self, axes: int, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
-        """float64[samples, 3, 4]: positions in the input from those in the output."""
+        """float32[samples, 3, 4]: positions in the input from those in the output."""
         length, count = axes * (axes + 1), len(inputs[0])
         if len(inputs) == 2 or arguments.is_input("matrix"):
             batch = inputs[1] if len(inputs) == 2 else arguments.batch("matrix")
@@ -80,18 +80,24 @@ class WarpAffine(Rotate):
         wrong = [i for i, row in enumerate(rows) if len(row) != length or not np.isfinite(row).all()]
         if wrong:
             raise SampleError(wrong[0], f"the transform must be {length} finite numbers, got {rows[wrong[0]].tolist()}")
-        matrices = np.array(rows, np.float64).reshape(count, axes, axes + 1)
+        matrices = np.array(rows, np.float32).reshape(count, axes, axes + 1)
+        linear, offset = matrices[:, :, :axes], matrices[:, :, axes]
         if not self.spec.constant("inverse_map"):
-            matrices = self._inverted(matrices)
-        maps = np.zeros((count, 3, 4), np.float64)
-        maps[:, 2, 2] = 1
-        maps[:, :axes, :axes], maps[:, :axes, 3] = matrices[:, :, :axes], matrices[:, :, axes]
-        return maps
+            linear = self._inverted(linear)
+            offset = -rules.applied(linear, offset)
+        return rules.padded_maps(linear, offset)
 
-    def _inverted(self, matrices: np.ndarray) -> np.ndarray:
-        linear = matrices[:, :, :-1]
-        flat = np.linalg.det(linear) == 0
+    def _inverted(self, linear: np.ndarray) -> np.ndarray:
+        """In the plane in float32, as DALI: the last bit decides where positions tie. In space in float64, then rounded."""
+        if linear.shape[1] == 2:
+            a, b, c, d = linear.reshape(-1, 4).T
+            determinant = a * d - b * c
+            self._refuse_flat(determinant)
+            return (np.stack([d, -b, -c, a], -1) / determinant[:, None]).reshape(-1, 2, 2)
+        self._refuse_flat(np.linalg.det(linear.astype(np.float64)))
+        return np.linalg.inv(linear.astype(np.float64)).astype(np.float32)
+
+    def _refuse_flat(self, determinant: np.ndarray) -> None:
+        flat = determinant == 0
         if flat.any():
             raise SampleError(int(np.flatnonzero(flat)[0]), "the transform cannot be inverted: its determinant is 0")
-        inverse = np.linalg.inv(linear)
-        return np.concatenate([inverse, -(inverse @ matrices[:, :, -1:])], axis=2)

@@ -86,11 +86,14 @@ class RandomOperator(StreamOperator):
             elements = 1
             for extent in extents:
                 elements *= extent
+            if elements * count > _FEW:
+                Batch(shapes, self.dtype).check_memory()
             flat = self._draw(iteration.position, arguments, count, elements)
             batch = Batch.from_values(flat.reshape(count, *extents), dtype=self.dtype)
         else:
-            flat = self._draw(iteration.position, arguments, count, shapes.prod(axis=1))
             batch = Batch(shapes.copy(), self.dtype)
+            batch.check_memory()
+            flat = self._draw(iteration.position, arguments, count, shapes.prod(axis=1))
             batch.place(flat.view(np.uint8))
         return Planned([batch])
 
@@ -100,6 +103,10 @@ class RandomOperator(StreamOperator):
 
     def _parameter(self, arguments: Arguments, name: str) -> Any:
         return arguments.scalars(name) if arguments.is_input(name) else arguments.constant(name)
+
+
+_FEW = 1 << 20
+"""Elements of a batch for which there is always memory: drawing a few takes microseconds, and should stay so."""
 
 
 @register

@@ -28,6 +28,7 @@ import numpy as np
 from asyncdali_workers import limits
 
 from ...compiled.memory import address_of
+from ...errors import SampleValueError
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 SEED_TABLE_SIZE = 1024
@@ -171,7 +172,7 @@ def _elements(counts: int | np.ndarray, samples: int) -> tuple[int, np.ndarray |
     if array.shape != (samples,):
         raise ValueError(f"counts has shape {array.shape}; expected one count per sample: ({samples},)")
     if samples and array.min() < 0:
-        raise ValueError(f"sample {int(array.argmin())}: the number of elements is {int(array.min())}; it cannot be negative")
+        raise SampleValueError(int(array.argmin()), f"the number of elements is {int(array.min())}; it cannot be negative")
     return 0, array, int(array.sum())
 
 
@@ -246,7 +247,7 @@ def uniform(
     if bad:
         i = bad - 1
         a, b = (float(array[i] if array.ndim else array) for array in (low_array, high_array))
-        raise ValueError(f"sample {i}: the range [{a}, {b}) is empty; its end must be greater than its start")
+        raise SampleValueError(i, f"the range [{a}, {b}) is empty; its end must be greater than its start")
     return result
 
 
@@ -274,7 +275,7 @@ def uniform_values(
         if sizes.shape != (samples,):
             raise ValueError(f"lengths has shape {sizes.shape}; expected one length per sample: ({samples},)")
         if samples and sizes.min() < 1:
-            raise ValueError(f"sample {int(sizes.argmin())}: there is no value to choose from; at least one is needed")
+            raise SampleValueError(int(sizes.argmin()), "there is no value to choose from; at least one is needed")
         if int(sizes.sum()) != pool.size:
             raise ValueError(f"lengths add up to {int(sizes.sum())} but there are {pool.size} values")
     elif pool.size == 0:

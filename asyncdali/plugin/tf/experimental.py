@@ -133,7 +133,7 @@ class _Runs:
                     return
                 fed.popleft()
                 try:
-                    outputs = self._pipeline._built().fetch()
+                    outputs = self._pipeline._built_session().fetch()
                 except StopIteration:  # a source of the pipeline's own
                     return
             yield tuple(self._signature.checked(arrays_of(outputs)))

@@ -120,7 +120,7 @@ class DALIServer:
             try:
                 run.record = feed_and_launch(self.pipeline, dict(zip(self._inputs, run.columns, strict=True)))
                 if run.record is None:
-                    raise self.pipeline._built().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
+                    raise self.pipeline._built_session().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
                 self._running.append(run)
             except Exception as error:
                 run.outcome = set_aside(error)
@@ -130,7 +130,7 @@ class DALIServer:
         """Wait for the oldest run. Runs are told by their iterations, not by counting: an interrupt (Ctrl-C) may have cost an outcome."""
         if not self._running:
             return
-        session, run = self.pipeline._built(), self._running[0]
+        session, run = self.pipeline._built_session(), self._running[0]
         if run.record not in session.in_flight:
             self._running.popleft()
             if run.outcome is None and run.wanted:

@@ -1,0 +1,166 @@
+"""Bytes of remote files, read into memory only as far as there is memory for them.
+
+A server says what it likes about the size of a file. A server also sends what it likes: more than it said, or a few bytes that unpack into
+many. So answers of web servers are read in blocks with a running sum, and the sum is compared with memory. Stores of objects (S3 and its
+relatives) and local file systems of fsspec keep to the range that is asked for, so a first piece of limited size is asked for. A file that
+ends within the first piece costs one request, as if it had been asked for whole; a larger one costs two more, for its size and its rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from asyncdali_workers import limits
+
+BLOCK = 1 << 20
+"""Bytes of a web server's answer that are read at a time, at most."""
+
+FIRST_PIECE = 8 << 20
+"""Bytes that are asked for before the size of a file is known. Nearly all samples are smaller; a batch of 64 needs 512 MiB at most."""
+
+_AT_A_TIME = 512
+"""Requests of one call that are under way together; a process may commonly have 1024 connections open."""
+
+
+class Budget:
+    """What the files of one call take.
+
+    The sum is compared with the free memory whenever it has grown by another ``limits.CHECKED`` bytes. As much must be free *again*,
+    because what came is copied once more, into the batch or into a stand-in.
+    """
+
+    def __init__(self) -> None:
+        self._taken, self._next_look, self._cap = 0, limits.CHECKED, limits.sample_cap()
+
+    def take(self, more: int, size: int) -> None:
+        """TooLarge unless `more` bytes may be taken for a file that has `size` bytes as far as is known."""
+        if size > self._cap:
+            raise limits.TooLarge(f"the file has {size:,} bytes or more; a file may have {self._cap:,} bytes ({limits.CAP_VARIABLE})")
+        self._taken += more
+        if self._taken >= self._next_look:
+            limits.check(self._taken, "the file, and those read together with it")
+            self._next_look = self._taken + limits.CHECKED
+
+
+async def together(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
+    """Bytes or error of each range (all of the file where `stop` is None). fsspec's own way to ask for several leaves requests behind
+    when it is cancelled."""
+    import asyncio  # it takes its time
+
+    room = asyncio.Semaphore(_AT_A_TIME)
+    one = _streamed if _is_web(system) else _in_pieces
+
+    async def in_turn(path: str, start: int, stop: int | None) -> Any:
+        async with room:
+            return await one(system, path, start, stop, budget)
+
+    return await asyncio.gather(*map(in_turn, paths, starts, stops), return_exceptions=True)
+
+
+def _is_web(system: Any) -> bool:
+    web = sys.modules.get("fsspec.implementations.http")  # whoever has such a system has loaded it
+    return web is not None and isinstance(system, web.HTTPFileSystem)
+
+
+async def _streamed(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
+    """The same request as fsspec's ``_cat_file`` makes, but the answer is read in blocks."""
+    options = dict(system.kwargs)
+    if stop is not None:
+        if start >= stop:
+            return b""
+        budget.take(stop - start, stop - start)
+        options["headers"] = {**(options.get("headers") or {}), "Range": f"bytes={start}-{stop - 1}"}
+    session = await system.set_session()
+    async with session.get(system.encode_url(path), **options) as answer:
+        if answer.status in (404, 410):
+            raise FileNotFoundError(path)
+        answer.raise_for_status()
+        if stop is None:
+            return await _all_of(answer, budget)
+        return await _part_of(answer, start if answer.status != 206 else 0, stop - start)
+
+
+async def _all_of(answer: Any, budget: Budget) -> bytes:
+    """The contents of an answer, whatever the server said about its size. An answer that is compressed has more than it declares."""
+    taken = answer.content_length or 0
+    budget.take(taken, taken)
+    blocks, size = [], 0
+    while block := await answer.content.read(BLOCK):
+        size += len(block)
+        if size > taken:
+            budget.take(size - taken, size)
+            taken = size
+        blocks.append(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+async def _part_of(answer: Any, skip: int, size: int) -> bytes:
+    """`size` bytes behind the first `skip`: servers may ignore ranges and send the whole file. Fewer, if there are fewer."""
+    blocks = []
+    while (skip or size) and (block := await answer.content.read(min(BLOCK, skip + size))):
+        skipped = min(skip, len(block))
+        skip -= skipped
+        size -= len(block) - skipped
+        blocks.append(block[skipped:])
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
+    """A range, or a whole file in one piece or two."""
+    if stop is not None:
+        budget.take(stop - start, stop - start)
+        return bytes(await system._cat_file(path, start=start, end=stop))
+    try:
+        first: bytes = await system._cat_file(path, start=0, end=FIRST_PIECE)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # stores of objects refuse any range of an empty object
+        if not await _is_empty(system, path):
+            raise error from None
+        return b""
+    budget.take(len(first), len(first))
+    if len(first) < FIRST_PIECE:
+        return first
+    rest = _rest_of(await system._info(path), len(first), budget)
+    return first + await system._cat_file(path, start=len(first), end=len(first) + rest) if rest else first
+
+
+async def _is_empty(system: Any, path: str) -> bool:
+    try:
+        return (await system._info(path))["size"] == 0
+    except Exception:  # what the caller has met tells more
+        return False
+
+
+def one_by_one(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
+    """The same for a file system that is not asynchronous. Some of them (caches) ask for several files at a time in ``cat_ranges``."""
+    for start, stop in zip(starts, stops, strict=True):
+        if stop is not None:
+            budget.take(stop - start, stop - start)
+    ends = [FIRST_PIECE if stop is None else stop for stop in stops]
+    found = system.cat_ranges(list(paths), list(starts), ends, on_error="return")
+    return [
+        _completed(system, path, data, budget) if stop is None and not isinstance(data, BaseException) else data
+        for path, stop, data in zip(paths, stops, found, strict=True)
+    ]
+
+
+def _completed(system: Any, path: str, first: bytes, budget: Budget) -> bytes | Exception:
+    """A whole file, of which the first piece is known, or the error that the rest of it gives."""
+    try:
+        budget.take(len(first), len(first))
+        rest = _rest_of(system.info(path), len(first), budget) if len(first) >= FIRST_PIECE else 0
+        return first + system.cat_file(path, start=len(first), end=len(first) + rest) if rest else first
+    except Exception as error:
+        return error.with_traceback(None)
+
+
+def _rest_of(info: dict[str, Any], known: int, budget: Budget) -> int:
+    """Bytes of a file behind its first `known`, by what its file system says about it."""
+    if info["size"] is None:
+        raise ValueError("the server does not tell its size")
+    size = int(info["size"])
+    budget.take(max(size - known, 0), size)
+    return max(size - known, 0)

@@ -1,0 +1,95 @@
+"""Refusals of calls: whatever ``except`` clause catches DALI's error catches ours, too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asyncdali
+from asyncdali.errors import OperatorError
+
+dali = pytest.importorskip("nvidia.dali")
+pytest.importorskip("nvidia.dali.fn")
+
+
+def samples():
+    return [np.zeros(1)] * 2
+
+
+def source(*given, **arguments):
+    return lambda lib: lib.fn.external_source(*given, **arguments)
+
+
+def data(found, **arguments):
+    def call(lib):
+        own = {name: getattr(lib.types, value) if name == "dtype" else value for name, value in arguments.items()}
+        return lib.fn.external_source(lambda: found, **own)
+
+    return call
+
+
+def reader(kind, **arguments):
+    return lambda lib: getattr(lib.fn.readers, kind)(**arguments)
+
+
+CALLS = {
+    "no source": source(3),
+    "cycle": source([1, 2], cycle="maybe"),
+    "cycle of a callable": source(samples, cycle=True),
+    "num_outputs is no number": source(samples, num_outputs="a"),
+    "layouts without num_outputs": source(samples, layout=["HWC", "HW"]),
+    "too many layouts": source(samples, num_outputs=2, layout=["HWC"] * 3),
+    "dtype": source(samples, dtype="x"),
+    "ndim": source(samples, ndim=-1),
+    "samples of a parallel iterable": source([1], parallel=True, batch=False),
+    "a callable of two arguments": source(lambda a, b: 1),
+    "prefetch_queue_depth": source(samples, prefetch_queue_depth=2),
+    "device": source(samples, device="tpu"),
+    "an unknown argument": source(samples, foo=1),
+    "repeat_last": source(samples, repeat_last=True),
+    "data: three samples of two": data([np.zeros(1)] * 3),
+    "data: text": data(["a", "b"]),
+    "data: ranks": data([np.zeros(1), np.zeros((1, 1))]),
+    "data: types": data([np.zeros(1, np.int8), np.zeros(1)]),
+    "data: another type": data(samples(), dtype="INT32"),
+    "data: another rank": data(samples(), ndim=3),
+    "data: another layout": data(samples(), layout="HWC"),
+    "data: None": data(None),
+    "data: a number": data(5),
+    "data: objects": data([object()] * 2),
+    "data: a dictionary": data({"a": 1}),
+    "file: nothing": reader("file"),
+    "file: root": reader("file", file_root=3),
+    "file: shard": reader("file", file_root="/tmp", shard_id=5, num_shards=2),
+    "file: no directory": reader("file", file_root="/nonexistent"),
+    "file: two ways to shuffle": reader("file", file_root="/tmp", random_shuffle=True, shuffle_after_epoch=True),
+    "coco: no annotations": reader("coco", file_root="/tmp"),
+    "numpy: nothing": reader("numpy"),
+    "webdataset: no file": reader("webdataset", paths="/nonexistent", ext="a"),
+}
+
+
+def refusal(lib, call, **options):
+    with pytest.raises(Exception) as error:
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, **options)
+        with pipe:
+            made = call(lib)
+            pipe.set_outputs(*(made if isinstance(made, (list, tuple)) else [made]))
+        pipe.build()
+        pipe.run()
+    return error.value
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLS)
+def test_kinds_of_refusals(name):
+    theirs, ours = refusal(dali, CALLS[name], device_id=None), refusal(asyncdali, CALLS[name])
+    kind = next(kind for kind in type(theirs).__mro__ if kind.__module__ == "builtins")
+    assert isinstance(ours, kind), f"{kind.__name__}: {theirs}\n{type(ours).__mro__}: {ours}"
+    assert isinstance(ours, RuntimeError)
+
+
+def test_fields():
+    for name, argument in (("cycle", "cycle"), ("no source", "source"), ("dtype", "dtype"), ("repeat_last", "repeat_last")):
+        error = refusal(asyncdali, CALLS[name])
+        assert isinstance(error, OperatorError) and (error.operator, error.argument) == ("external_source", argument)
