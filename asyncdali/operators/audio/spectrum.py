@@ -86,9 +86,9 @@ class Spectrogram(_Spectrum):
         self._float(source)
         lengths = source.shapes.prod(axis=1)
         several = source.shapes.max(axis=1, initial=0) != lengths
-        if source.ndim not in (1, 2) or several.any():
+        if source.ndim and several.any():
             i = int(np.argmax(several))
-            raise SampleError(i, f"Input data must be 1D or all dimensions but one 1, got {source.shapes[i].tolist()}")
+            raise SampleError(i, f"at most one axis of a signal may be longer than 1, got shape {source.shapes[i].tolist()}")
         size = len(self._window)
         windows = lengths // self._step + 1 if centred else np.maximum(lengths - size, -self._step) // self._step + 1
         if (windows <= 0).any() or (lengths == 0).any():

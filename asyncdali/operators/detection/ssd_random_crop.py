@@ -10,7 +10,6 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
-from ..layouts import input_layout
 from ..random.random import StreamOperator
 from ..random.random_streams import StreamPosition
 from .rows import all_rows, first_rows, rows_batch
@@ -54,7 +53,8 @@ class SSDRandomCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         images, boxes, labels = inputs
-        layout = input_layout(images, ("HWC",))
+        if images.ndim != 3:
+            raise ValueError(f"images must have three axes, height, width and channels, got {images.ndim}")
         if boxes.dtype != DALIDataType.FLOAT or boxes.ndim != 2 or (boxes.shapes[:, 1] != 4).any():
             raise ValueError(f"boxes must be FLOAT of shape [n, 4], got {boxes.dtype.name}, {boxes.ndim}-D")
         if labels.ndim < 1:
@@ -68,7 +68,7 @@ class SSDRandomCrop(StreamOperator):
         windows, kept, chosen, cropped = self._windows(rows, firsts, iteration.position)
         left = first_rows(kept)
         moved = _moved(rows[chosen], np.repeat(windows, kept, axis=0), np.repeat(cropped, kept))
-        pieces = self._pieces(images, layout, windows)
+        pieces = self._pieces(images, windows)
         outputs = [
             pieces.output,
             rows_batch(moved, left, kept, DALIDataType.FLOAT, boxes.layout),
@@ -93,13 +93,13 @@ class SSDRandomCrop(StreamOperator):
         return windows, kept, chosen, cropped != 0
 
     @staticmethod
-    def _pieces(images: Batch, layout: str, windows: np.ndarray) -> Pieces:
+    def _pieces(images: Batch, windows: np.ndarray) -> Pieces:
         """The images in their windows."""
         extents = images.shapes[:, [1, 0, 1, 0]]
         pixels = np.floor(windows * extents + 0.5).astype(np.int64)
         shapes = images.shapes.copy()
         shapes[:, 0], shapes[:, 1] = pixels[:, 3] - pixels[:, 1], pixels[:, 2] - pixels[:, 0]
-        pieces, strides = Pieces(like(images, shapes, layout)), dense_strides(images.shapes, images.itemsize)
+        pieces, strides = Pieces(like(images, shapes)), dense_strides(images.shapes, images.itemsize)
         pieces.add(images, shapes, strides, pixels[:, 1] * strides[:, 0] + pixels[:, 0] * strides[:, 1])
         return pieces
 
