@@ -3,7 +3,8 @@
 import sys
 
 from ..external_source import external_source as external_source
-from ..graph.calls import populate
+from ..graph.calls import finder, populate
 from ..operators import load_registry
 
 populate(sys.modules[__name__], [operator.schema for operator in load_registry().values()], "fn")
+__getattr__ = finder(sys.modules[__name__])

@@ -120,7 +120,8 @@ def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
 class PerFrame(Operator):
     """Base of operators whose argument inputs may be per frame; they implement :meth:`plan_samples`.
 
-    Their first input is data, further ones are known while planning (but see `late_inputs`). All frames of a sample give results of the same shape.
+    Their first input is data, further ones are known while planning (but see `late_inputs`). All frames of a sample give results of the
+    same shape.
     """
 
     expands: ClassVar[bool] = False

@@ -1,5 +1,7 @@
 """Behaviour at the edges of arguments, beside DALI: what it accepts works, and gives the same."""
 
+# ruff: noqa: B023, C408 - graph functions are called in the iteration that defines them; keyword arguments read as in calls
+
 from __future__ import annotations
 
 import importlib
@@ -97,7 +99,7 @@ def _streams(both: tuple[Library, Library], restore: Any) -> list[Any]:
 
 
 def test_a_restored_pipeline_without_a_seed_replays_the_stored_one(both):
-    def restore(Pipeline, stored):  # noqa: N803
+    def restore(Pipeline, stored):
         pipeline = Pipeline(2, 1, None)
         pipeline.deserialize_and_build(stored)
         return pipeline
@@ -109,7 +111,7 @@ def test_a_restored_pipeline_without_a_seed_replays_the_stored_one(both):
 
 
 def test_a_seed_given_to_a_restored_pipeline_replaces_the_stored_one(both):
-    def restore(Pipeline, stored):  # noqa: N803
+    def restore(Pipeline, stored):
         pipeline = Pipeline(2, 1, None, seed=9)
         pipeline.deserialize_and_build(stored)
         return pipeline
@@ -163,7 +165,8 @@ def test_layouts_with_repeated_letters(both, layout):
     for graph in (
         lambda lib: lib.source([data], layout), lambda lib: lib.fn.reshape(lib.source([data], "HWC"), layout=layout),
         lambda lib: lib.fn.reinterpret(lib.source([data], "HWC"), layout=layout), lambda lib: lib.fn.flip(lib.source([data], layout)),
-        lambda lib: lib.fn.resize(lib.source([data], layout), size=[2, 2]), lambda lib: lib.fn.crop(lib.source([data], layout), crop=[2, 2]),
+        lambda lib: lib.fn.resize(lib.source([data], layout), size=[2, 2]),
+        lambda lib: lib.fn.crop(lib.source([data], layout), crop=[2, 2]),
         lambda lib: lib.fn.crop_mirror_normalize(lib.source([data], "HWC"), output_layout=layout),
         lambda lib: lib.fn.slice(lib.source([data], "HWC"), start=[0] * 3, shape=[1] * 3, axis_names=layout),
         lambda lib: lib.fn.reductions.sum(lib.source([data], "HWC"), axis_names=layout),
@@ -233,7 +236,7 @@ def test_tiffs_of_many_channels(both, channels, photometric, dtype):
         def decoded(lib, output_type="ANY_DATA"):
             wanted = lib.types.UINT16 if dtype == np.uint16 else lib.types.UINT8
             encoded = lib.source([file])
-            return lib.fn.experimental.decoders.image(encoded, output_type=getattr(lib.types, output_type), dtype=wanted)
+            return lib.fn.decoders.image(encoded, output_type=getattr(lib.types, output_type), dtype=wanted)
 
         ((ours,), layout), = both[0].run(decoded, 1)
         np.testing.assert_array_equal(ours, data)
@@ -251,7 +254,7 @@ def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
     file = np.frombuffer(tiff(data, 2, predictor=2), np.uint8)
     wanted = {"dtype": both[0].types.UINT16} if dtype == np.uint16 else {}
     ((ours,), _), = both[0].run(
-        lambda lib: lib.fn.experimental.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, **wanted), 1
+        lambda lib: lib.fn.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, **wanted), 1
     )
     np.testing.assert_array_equal(ours, data)
 
@@ -295,7 +298,8 @@ def test_ssd_crops_of_any_layout(both, layout):
 @pytest.mark.parametrize("layout", [None, "xyXY"[:2], "AB", "NC"])
 def test_boxes_of_any_layout(both, layout):
     boxes = np.float32([[0.1, 0.1, 0.5, 0.6]])
-    assert_works(both, lambda lib: tuple(lib.fn.random_bbox_crop(lib.source([boxes], layout), bbox_layout="xyXY", seed=3, thresholds=[0.0])))
+    options = {"bbox_layout": "xyXY", "seed": 3, "thresholds": [0.0]}
+    assert_works(both, lambda lib: tuple(lib.fn.random_bbox_crop(lib.source([boxes], layout), **options)))
 
 
 MOST = 2**31 - 1
@@ -405,7 +409,8 @@ def test_regions_of_samples_without_values(both, tmp_path):
         "beyond": lambda lib: dict(roi_start=rows(lib, [1, 1], [5, 1])),
         "padded": lambda lib: dict(roi_start=rows(lib, [1, 1], [5, 1]), out_of_bounds_policy="pad", fill_value=7),
     }.items():  # fmt: skip
-        assert_equal(both, lambda lib: lib.fn.readers.numpy(file_root=str(tmp_path), files=["a.npy", "b.npy"], **options(lib)), 2, told=told)
+        files = {"file_root": str(tmp_path), "files": ["a.npy", "b.npy"]}
+        assert_equal(both, lambda lib: lib.fn.readers.numpy(**files, **options(lib)), 2, told=told)
 
 
 def test_resizing_to_absurd_sizes_is_refused():
@@ -451,7 +456,8 @@ def test_shapes_of_filled_samples(both):
     for graph in (
         lambda lib: lib.fn.zeros_like(lib.source([np.zeros((2, 3), np.int32)], "HW")),
         lambda lib: lib.fn.ones_like(lib.source([np.zeros((2, 3), np.int32)], "HW"), dtype=lib.types.FLOAT),
-        lambda lib: lib.fn.full_like(lib.source([np.int32(3)]), 4), lambda lib: lib.fn.full_like(lib.source([np.zeros((0, 3), np.int32)]), 4),
+        lambda lib: lib.fn.full_like(lib.source([np.int32(3)]), 4),
+        lambda lib: lib.fn.full_like(lib.source([np.zeros((0, 3), np.int32)]), 4),
         lambda lib: lib.fn.full(3, shape=[]), lambda lib: lib.fn.full(3, shape=[0, 2]),
         lambda lib: lib.fn.full(lib.source([np.arange(3)], "C"), shape=[1, 3]),
     ):  # fmt: skip
@@ -521,7 +527,8 @@ def test_filters_with_arguments_per_frame(both, told):
 
 
 REGIONS = {
-    "one frame for all": dict(in_ids=[0]), "two": dict(in_ids=[0, 1]), "all": dict(in_ids=[0, 1, 2]), "of the other sample": dict(in_ids=[5]),
+    "one frame for all": dict(in_ids=[0]), "two": dict(in_ids=[0, 1]), "all": dict(in_ids=[0, 1, 2]),
+    "of the other sample": dict(in_ids=[5]),
     "beyond": dict(in_ids=[0, 6]), "each its own": {}, "anchors": dict(out_anchors=([[[1, 1]], [[1, 0]], [[2, 2]]], np.int32)),
     "anchors of one": dict(in_ids=[0, 3], out_anchors=([[[0, 0], [1, 1]], [[1, 0], [2, 1]], [[2, 2], [0, 1]]], np.int32)),
     "shapes": dict(
@@ -555,4 +562,4 @@ def test_pad_mode_as_a_node_is_refused(both):
     data = np.zeros(8, np.uint8)
     for library in both:
         with pytest.raises((RuntimeError, TypeError, ValueError)):
-            library.run(lambda lib: lib.fn.experimental.decoders.video(lib.source([data]), pad_mode=lib.source([np.int32(1)])), 1)
+            library.run(lambda lib: lib.fn.decoders.video(lib.source([data]), pad_mode=lib.source([np.int32(1)])), 1)

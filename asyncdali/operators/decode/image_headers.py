@@ -259,6 +259,7 @@ def _code_stream(data: bytes) -> int:
 
 # ---------------------------------------------------------------------------------------------------------------------------- TIFF
 
+_TIFF_FIELDS = (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338)
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4}
 _TIFF_JPEG = (6, 7, 34712, 33003, 33005)
 """Compressions that know channels: JPEG, JPEG2000."""
@@ -268,7 +269,7 @@ _PALETTE = 3
 
 def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     order, entries = _directory(data)
-    fields = {tag: _field(data, order, entries[tag], tag) for tag in (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338) if tag in entries}
+    fields = {tag: _field(data, order, entries[tag], tag) for tag in _TIFF_FIELDS if tag in entries}
     width, height = fields.get(256, 0), fields.get(257, 0)
     bits, samples, compression = fields.get(258, 1), fields.get(277, 1), fields.get(259, 1)
     row = -(-width * samples * bits // 8)

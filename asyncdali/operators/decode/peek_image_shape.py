@@ -43,7 +43,7 @@ class PeekImageShape(Operator):
         args=(
             Arg("adjust_orientation", "bool", True, "Give the shape that the image has once it is turned as its EXIF data say."),
             Arg("dtype", "dtype", DALIDataType.INT64, "Element type of the output."),
-            Arg("image_type", "image_type", DALIImageType.RGB, "Colour space that the image will be decoded to; ANY_DATA: the stored channels."),
+            Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of the decoded image; ANY_DATA: the stored channels."),
         ),
     )
 

@@ -16,7 +16,9 @@ _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
 )  # fmt: skip
 BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
-_OTHER_NAMES = {"101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "edge": "clamp", "pad": "constant", "fill": "constant"}
+_OTHER_NAMES = {
+    "101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "edge": "clamp", "pad": "constant", "fill": "constant",
+}  # fmt: skip
 
 
 @register

@@ -45,6 +45,9 @@ RESIZE_ARGS = (
     Arg("temp_buffer_hint", "int", 0, "Expected size of temporary buffers; no effect."),
 )  # fmt: skip
 
+_MOST_PIXELS = 1 << 33
+"""Of a resized sample: more than any image has, and no more bytes of UINT8 than a sample may have (16 GiB, of two channels)."""
+
 
 @register
 class Resize(Operator):
@@ -115,6 +118,7 @@ class Resize(Operator):
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
         geometry = self._geometry(spatial, arguments, iteration)
+        self._check_extents(geometry.extents)
         resampling = self._resampling.Resampling(
             source.shapes, first, geometry, self._filters(arguments), bool(self.spec.constant("antialias"))
         )
@@ -133,6 +137,14 @@ class Resize(Operator):
         if source not in _TYPES:
             raise ValueError(f"Unsupported type: {source.name}. Supported types are: {', '.join(kind.name for kind in _TYPES)}")
         return wanted
+
+    @staticmethod
+    def _check_extents(extents: np.ndarray) -> None:
+        pixels = extents.astype(np.float64).prod(axis=1)
+        if pixels.max(initial=0) > _MOST_PIXELS:
+            i = int(np.argmax(pixels))
+            wanted = " x ".join(map(str, extents[i].tolist()))
+            raise SampleError(i, f"a resized sample of {wanted} pixels is too large; at most {_MOST_PIXELS} pixels are possible")
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         axes = spatial.shape[1]
