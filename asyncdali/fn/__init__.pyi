@@ -199,6 +199,7 @@ def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | S
 
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+    Filters, fill values and `anchor` may be per frame.
     Computed in FLOAT; integers are rounded half away from zero and saturated.
     """
 
@@ -215,8 +216,8 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
     """Blurs images or volumes with a gaussian.
 
     Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
-    What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
+    and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
     Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
     """
 
@@ -257,7 +258,7 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
 
     Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
     the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-    FLOAT, rounded half away from zero and saturated.
+    FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
     """
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -280,9 +281,10 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
     With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-    sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
-    large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
-    are pastes, and must lie within their image and the canvas.
+    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
+    frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
+    inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
+    must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".
     """
 
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
