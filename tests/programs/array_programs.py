@@ -37,7 +37,8 @@ def statistics_and_normalisation(dali, data):
         mean = fn.reductions.mean(x, axes=[0], keep_dims=True)
         return (
             mean, fn.reductions.std_dev(x, mean, axes=[0], keep_dims=True), fn.reductions.sum(x), fn.reductions.rms(x, axis_names="W"),
-            fn.normalize(x, axis_names="H"), fn.normalize(x, mean=0.5, stddev=2.0, shift=3.0), fn.reductions.min(x), fn.reductions.variance(x, mean, axes=[0], keep_dims=True),
+            fn.normalize(x, axis_names="H"), fn.normalize(x, mean=0.5, stddev=2.0, shift=3.0), fn.reductions.min(x),
+            fn.reductions.variance(x, mean, axes=[0], keep_dims=True),
         )  # fmt: skip
 
     return batches(pipeline(), 1)
@@ -52,9 +53,10 @@ def shapes_and_layouts(dali, data):
         x = fn.external_source(lambda: ARRAYS, layout="HW")
         return (
             fn.transpose(x, perm=[1, 0]), fn.reshape(x, shape=[-1]), fn.expand_dims(x, axes=[2], new_axis_names="C"), x.shape(),
-            fn.reinterpret(x, dtype=types.INT32), fn.squeeze(fn.expand_dims(x, axes=[0]), axes=[0]), fn.full_like(x, 7), fn.zeros(shape=[2, 3]),
-            fn.lookup_table(fn.cast(fn.zeros_like(x), dtype=types.UINT8), keys=[0], values=[5.0]), fn.one_hot(np.int32([1, 0, 2]), num_classes=3), fn.constant(fdata=[1.5, 2.5]),
-            fn.tensor_resize(x, sizes=[3, 4], axes=[0, 1], interp_type=types.INTERP_NN), fn.grid_mask(fn.expand_dims(x, axes=[2]), tile=3) if False else fn.copy(x),
+            fn.reinterpret(x, dtype=types.INT32), fn.squeeze(fn.expand_dims(x, axes=[0]), axes=[0]), fn.full_like(x, 7),
+            fn.zeros(shape=[2, 3]), fn.one_hot(np.int32([1, 0, 2]), num_classes=3), fn.constant(fdata=[1.5, 2.5]), fn.copy(x),
+            fn.lookup_table(fn.cast(fn.zeros_like(x), dtype=types.UINT8), keys=[0], values=[5.0]),
+            fn.tensor_resize(x, sizes=[3, 4], axes=[0, 1], interp_type=types.INTERP_NN),
         )  # fmt: skip
 
     return batches(pipeline(), 1)

@@ -7,7 +7,6 @@ import json
 import struct
 import tarfile
 import wave
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +37,9 @@ def make(folder: Path) -> None:
         np.save(folder / "numpy" / f"{k}.npy", picture(k).astype(np.float32)[:, :, 0] / 7)
         _sound(folder / "audio" / f"{k}.wav", k)
     (folder / "list.txt").write_text("".join(f"{k}.png {10 * k}\n" for k in range(6)))
-    manifest = [{"audio_filepath": str(folder / "audio" / f"{k}.wav"), "duration": 0.25 + k / 50, "text": "abc"[: k % 3 + 1]} for k in range(6)]
+    manifest = [
+        {"audio_filepath": str(folder / "audio" / f"{k}.wav"), "duration": 0.25 + k / 50, "text": "abc"[: k % 3 + 1]} for k in range(6)
+    ]
     (folder / "manifest.json").write_text("".join(json.dumps(line) + "\n" for line in manifest))
     _coco(folder / "coco")
     _tfrecord(folder, encoded)
@@ -169,8 +170,3 @@ def caffe_database(folder: Path) -> bool:
             datum = _field(4, image) + _number(5 << 3) + _number(k) + _number(7 << 3) + _number(1)
             transaction.put(f"{k:08}".encode(), datum)
     return True
-
-
-def checksum(data: bytes) -> int:
-    """Of a file, to see that generators of data do not change."""
-    return zlib.crc32(data)

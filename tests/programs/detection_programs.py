@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from programs import FLOATS, RESAMPLED, batches, program
+from programs import AMPLIFIED, FLOATS, batches, program
 
-ANCHORS = np.float32([[x, y, x + s, y + s] for s in (0.2, 0.4, 0.6) for y in np.arange(0, 1.01 - s, 0.2) for x in np.arange(0, 1.01 - s, 0.2)])
+ANCHORS = np.float32(
+    [[x, y, x + s, y + s] for s in (0.2, 0.4, 0.6) for y in np.arange(0, 1.01 - s, 0.2) for x in np.arange(0, 1.01 - s, 0.2)]
+)
 
 
 def _coco(dali, data, **options):
     return dali.fn.readers.coco(file_root=str(data / "coco"), annotations_file=str(data / "coco" / "annotations.json"), **options)
 
 
-@program(atol=0.03, rtol=1e-5, why=f"{RESAMPLED}; 1 of 255 is 0.018 after normalisation")
+@program(atol=0.04, rtol=1e-5, why=f"{AMPLIFIED}: 2 of 255 are 0.036")
 def ssd_training(dali, data):
     fn, types = dali.fn, dali.types
 
@@ -38,7 +40,7 @@ def ssd_training(dali, data):
     return batches(training(), 3)
 
 
-@program(atol=1, rtol=1e-5, why=RESAMPLED)
+@program(atol=2, rtol=1e-5, why=AMPLIFIED)
 def efficientdet_augmentation(dali, data):
     fn = dali.fn
 
@@ -84,8 +86,9 @@ def crops_around_objects(dali, data):
         anchor, shape = fn.segmentation.random_object_bbox(masks, foreground_prob=0.8, ignore_class=True)
         place = fn.segmentation.random_mask_pixel(masks, foreground=1)
         classes = fn.segmentation.random_object_bbox(masks, classes=[1, 2], format="box", output_class=True)
-        return anchor, shape, place, *classes, fn.roi_random_crop(crop_shape=[10, 12, 1], roi_start=anchor, roi_shape=shape,
-                                                               in_shape=fn.shapes(masks) if False else masks.shape())  # fmt: skip
+        sizes = fn.cast(masks.shape(), dtype=types.INT32)
+        start = fn.roi_random_crop(crop_shape=[10, 12, 1], roi_start=anchor, roi_shape=shape, in_shape=sizes)
+        return anchor, shape, place, *classes, start
 
     return batches(pipeline(), 2)
 
@@ -98,6 +101,7 @@ def rotated_boxes(dali, data):
     def pipeline():
         encoded, boxes, labels = _coco(dali, data, ratio=True, ltrb=True)
         angle = fn.random.uniform(range=[-40, 40])
-        return fn.bbox_rotate(boxes, labels, angle=angle, input_shape=fn.peek_image_shape(encoded), bbox_layout="xyXY", keep_size=True)
+        shape = fn.peek_image_shape(encoded)
+        return tuple(fn.bbox_rotate(boxes, labels, angle=angle, input_shape=shape, bbox_layout="xyXY", keep_size=True))
 
     return batches(pipeline(), 3)

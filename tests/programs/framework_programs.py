@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-from programs import program
+from programs import batches, program
 
 
 def _pipeline(dali, data, **options):
@@ -46,8 +46,6 @@ def pytorch_functions(dali, data):
         x = fn.external_source(lambda: [np.arange(4, dtype=np.float32)] * 2)
         return torch_fn.torch_python_function(x, function=lambda tensor: torch.flip(tensor, [0]) * 2)
 
-    from programs import batches
-
     return batches(pipeline(), 1)
 
 
@@ -64,7 +62,8 @@ def tensorflow_data_set(dali, data):
 
     plugin = importlib.import_module(dali.__name__ + ".plugin.tf")
     made = plugin.DALIDataset(
-        pipeline=_pipeline(dali, data), batch_size=4, output_shapes=((4, 24, 24, 3), (4, 1)), output_dtypes=(tf.uint8, tf.int32), device_id=0
+        pipeline=_pipeline(dali, data), batch_size=4, device_id=0, output_shapes=((4, 24, 24, 3), (4, 1)),
+        output_dtypes=(tf.uint8, tf.int32),
     )
     return [tensor.numpy() for batch in made.take(3) for tensor in batch]
 

@@ -16,7 +16,9 @@ def resnet_training(dali, data):
 
     @dali.pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=12)
     def training():
-        jpegs, labels = fn.readers.file(file_root=data / "jpeg", random_shuffle=True, shard_id=0, num_shards=1, name="Reader", initial_fill=4)
+        jpegs, labels = fn.readers.file(
+            file_root=data / "jpeg", random_shuffle=True, shard_id=0, num_shards=1, name="Reader", initial_fill=4
+        )
         images = fn.decoders.image_random_crop(
             jpegs, output_type=types.RGB, random_aspect_ratio=[0.75, 4 / 3], random_area=[0.1, 1.0], num_attempts=100
         )
@@ -150,9 +152,10 @@ def resizing(dali, data):
         side = fn.random.uniform(range=[20, 50])
         return (
             fn.resize(images, resize_x=side), fn.resize(images, size=[30, 40], mode="not_larger"),
-            fn.resize(images, resize_longer=50, interp_type=types.INTERP_CUBIC), fn.resize(images, size=[25, 33], interp_type=types.INTERP_NN),
+            fn.resize(images, resize_longer=50, interp_type=types.INTERP_CUBIC), fn.random_resized_crop(images, size=[24, 24]),
             fn.resize(images, size=[20, 20], roi_start=[0.1, 0.1], roi_end=[0.7, 0.8], roi_relative=True),
-            fn.resize(images, resize_shorter=26, interp_type=types.INTERP_LANCZOS3, antialias=False), fn.random_resized_crop(images, size=[24, 24]),
+            fn.resize(images, resize_shorter=26, interp_type=types.INTERP_LANCZOS3, antialias=False),
+            fn.resize(images, size=[25, 33], interp_type=types.INTERP_NN),
         )  # fmt: skip
 
     return _images(dali, data, graph)
@@ -195,7 +198,8 @@ def filters_and_distortions(dali, data):
     def graph(fn, types, images):
         return (
             fn.gaussian_blur(images, sigma=fn.random.uniform(range=[0.5, 2])), fn.laplacian(images, window_size=3, dtype=types.FLOAT),
-            fn.water(images, ampl_x=4.0, ampl_y=3.0), fn.sphere(images), fn.filter(images, np.float32([[0, 0.25, 0], [0.25, 0, 0.25], [0, 0.25, 0]])),
+            fn.water(images, ampl_x=4.0, ampl_y=3.0), fn.sphere(images),
+            fn.filter(images, np.float32([[0, 0.25, 0], [0.25, 0, 0.25], [0, 0.25, 0]])),
         )  # fmt: skip
 
     return _images(dali, data, graph)
@@ -242,4 +246,8 @@ def noise(dali, data):
 
 @program(atol=2, why="JPEG's transform is computed with other roundings")
 def compression_artefacts(dali, data):
-    return _images(dali, data, lambda fn, types, images: fn.jpeg_compression_distortion(images, quality=fn.random.uniform(range=[40, 90])))
+    def graph(fn, types, images):
+        quality = fn.cast(fn.random.uniform(range=[40, 90]), dtype=types.INT32)
+        return fn.jpeg_compression_distortion(images, quality=quality)
+
+    return _images(dali, data, graph)

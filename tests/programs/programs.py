@@ -62,4 +62,5 @@ def batches(pipeline: Any, count: int = 3) -> list[np.ndarray]:
 
 RESAMPLED = "DALI and asyncdali add the same products in another order, so a value on .5 may be rounded to either side"
 """Why resized, warped or filtered pixels may differ by 1."""
+AMPLIFIED = f"{RESAMPLED}; colour operators and normalisation then amplify the difference"
 FLOATS = "sums of floats in another order"

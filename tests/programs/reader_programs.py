@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 from data import caffe_database
-from programs import batches, program
+from programs import FLOATS, batches, program
 
 
 @program()
@@ -48,7 +48,8 @@ def recordio(dali, data):
 
     @dali.pipeline_def(batch_size=2, num_threads=2, device_id=None)
     def pipeline():
-        images, labels = fn.readers.mxnet(path=[str(data / "train.rec")], index_path=[str(data / "train.rec.idx")], shard_id=1, num_shards=2)
+        path, index = [str(data / "train.rec")], [str(data / "train.rec.idx")]
+        images, labels = fn.readers.mxnet(path=path, index_path=index, shard_id=1, num_shards=2)
         return fn.decoders.image(images), labels
 
     return batches(pipeline(), 4)
@@ -68,7 +69,7 @@ def caffe_databases(dali, data):
     return batches(pipeline(), 3)
 
 
-@program()
+@program(rtol=1e-6, why=FLOATS)
 def numpy_arrays_and_their_regions(dali, data):
     fn = dali.fn
 
@@ -79,8 +80,7 @@ def numpy_arrays_and_their_regions(dali, data):
         part = fn.readers.numpy(file_root=str(data / "numpy"), files=["0.npy", "1.npy"], rel_roi_start=start, roi_shape=[10, 8])
         return whole, part, fn.reductions.mean(whole), fn.reductions.max(part, axes=[0])
 
-    made = batches(pipeline(), 3)
-    return [np.round(array, 2) if array.ndim == 0 else array for array in made]
+    return batches(pipeline(), 3)
 
 
 @program()
@@ -94,7 +94,7 @@ def shards_and_epochs(dali, data):
             file_root=str(data / "png"), file_list=str(data / "list.txt"), shard_id=rank, num_shards=2, shuffle_after_epoch=True, seed=1,
             stick_to_shard=False, pad_last_batch=True, name="Reader",
         )
-        return labels, fn.get_property(files, key="source_info") if False else fn.shapes(files)
+        return labels, files.shape()
 
     ranks = [pipeline(rank) for rank in range(2)]
     for rank in ranks:

@@ -98,7 +98,7 @@ def conditions(dali, data):
         elif draw < 0.5 or not wide:
             images, kind = brighter(images), 2
         else:
-            images, kind = images, 3
+            kind = 3
         return images, kind, draw
 
     return batches(pipeline(), 4)
@@ -110,8 +110,8 @@ def resuming_from_a_checkpoint(dali, data):
 
     @dali.pipeline_def(batch_size=2, num_threads=1, device_id=None, seed=3, enable_checkpointing=True)
     def pipeline():
-        files, labels = fn.readers.file(file_root=str(data / "png"), file_list=str(data / "list.txt"), random_shuffle=True, name="Reader")
-        return labels, fn.random.uniform(range=[0, 1]), fn.random.normal(shape=[2]) if False else fn.random.coin_flip()
+        _, labels = fn.readers.file(file_root=str(data / "png"), file_list=str(data / "list.txt"), random_shuffle=True, name="Reader")
+        return labels, fn.random.uniform(range=[0, 1]), fn.random.coin_flip()
 
     first = pipeline()
     first.build()

@@ -28,12 +28,16 @@ def speech_recognition(dali, data):
 
     @dali.pipeline_def(batch_size=3, num_threads=2, device_id=None, seed=6)
     def pipeline():
-        audio, text = fn.readers.nemo_asr(manifest_filepaths=[str(data / "manifest.json")], read_text=True, sample_rate=16000, dtype=dali.types.FLOAT)
+        manifest = [str(data / "manifest.json")]
+        audio, _, text = fn.readers.nemo_asr(
+            manifest_filepaths=manifest, read_text=True, read_sample_rate=True, sample_rate=16000, dtype=dali.types.FLOAT
+        )
         begin, length = fn.nonsilent_region(audio, cutoff_db=-30.0)
         audio = fn.slice(audio, begin, length, axes=[0])
         audio = fn.preemphasis_filter(audio, preemph_coeff=0.97)
         spectrum = fn.spectrogram(audio, nfft=512, window_length=320, window_step=160)
-        features = fn.to_decibels(fn.mel_filter_bank(spectrum, nfilter=32, normalize=True), multiplier=4.343, reference=1.0, cutoff_db=-100.0)
+        features = fn.mel_filter_bank(spectrum, nfilter=32, normalize=True)
+        features = fn.to_decibels(features, multiplier=4.343, reference=1.0, cutoff_db=-100.0)
         features = fn.normalize(features, axes=[1], epsilon=1e-5)
         length = fn.slice(fn.shapes(features), 1, 1, axes=[0])
         return fn.pad(features, axes=[1], fill_value=0, align=16), length, text
