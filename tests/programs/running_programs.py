@@ -203,12 +203,9 @@ def debug_mode(dali, data):
     return batches(pipeline(), 2)
 
 
-@program(only_here="experimental operators for videos that are fed need a codec that DALI's CPU build lacks")
+@program(needs=("av",), atol=3, why="FFmpeg here and DALI's own build convert YUV to RGB with other roundings")
 def fed_videos(dali, data):
     fn = dali.fn
-    if not (data / "clip.avi").exists() or not hasattr(fn.experimental, "inputs"):
-        return [np.zeros(1)]
-
     @dali.pipeline_def(batch_size=2, num_threads=1, device_id=None, prefetch_queue_depth=1)
     def pipeline():
         return fn.experimental.inputs.video(name="clip", sequence_length=6, last_sequence_policy="pad")
@@ -216,6 +213,8 @@ def fed_videos(dali, data):
     made = pipeline()
     made.build()
     made.feed_input("clip", [np.fromfile(data / "clip.avi", np.uint8)])
-    collected = [np.array(sample) for _ in range(2) for sample in made.run()[0]]
+    collected = [np.array(output.at(i)) for _ in range(2) for output in made.run() for i in range(len(output))]
+    if hasattr(made, "close"):
+        made.close()
     assert [array.shape[0] for array in collected] == [6] * 4
     return collected
