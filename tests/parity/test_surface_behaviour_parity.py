@@ -563,3 +563,60 @@ def test_pad_mode_as_a_node_is_refused(both):
     for library in both:
         with pytest.raises((RuntimeError, TypeError, ValueError)):
             library.run(lambda lib: lib.fn.decoders.video(lib.source([data]), pad_mode=lib.source([np.int32(1)])), 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- tensors and devices
+
+
+def test_dlpack_as_the_array_api_says():
+    """DALI's own takes `stream` only; NumPy 2 and torch pass the standard's arguments."""
+    tensors = [importlib.import_module(name + ".tensors").TensorCPU(np.arange(6, dtype=np.float32).reshape(2, 3)) for name in (OURS, DALI)]
+    ours, theirs = tensors
+    np.testing.assert_array_equal(np.from_dlpack(ours), np.from_dlpack(theirs))
+    assert "dltensor_versioned" in repr(ours.__dlpack__(max_version=(1, 0))) and '"dltensor"' in repr(ours.__dlpack__(max_version=(0, 8)))
+    assert '"dltensor"' in repr(ours.__dlpack__()) and '"dltensor"' in repr(theirs.__dlpack__())
+    for options in ({"dl_device": (1, 0)}, {"max_version": (1, 0), "dl_device": (1, 0), "copy": None}, {"copy": False}, {"copy": True}):
+        ours.__dlpack__(**options)
+    copied = np.from_dlpack(ours, copy=True, device="cpu")
+    assert not np.shares_memory(copied, np.asarray(ours)) and np.shares_memory(np.from_dlpack(ours, copy=False), np.asarray(ours))
+    with pytest.raises(BufferError):
+        ours.__dlpack__(dl_device=(2, 0))
+
+
+def test_layouts_of_outputs(both):
+    data = image()
+    for library in both:
+        options = {"output_layout": ["HWC"], "output_dtype": [library.types.UINT8], "output_ndim": [3]}
+        assert library.run(lambda lib: lib.source([data], "HWC"), 1, **options)[0][1] == "HWC"
+        for layout in (None, "CHW"):
+            with pytest.raises(RuntimeError, match="layout"):
+                library.run(lambda lib: lib.source([data], layout), 1, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_branches_with_data_on_a_gpu():
+    """On the host device; DALI needs a GPU. The condition itself is on the CPU, as in DALI."""
+
+    ours = Library(OURS)
+    clips = [np.random.default_rng(k).integers(0, 255, (2, 6, 5, 3), np.uint8) for k in range(4)]
+
+    def graph(on_gpu):
+        @ours.top.pipeline_def(batch_size=4, num_threads=1, device_id=0, enable_conditionals=True)
+        def pipeline():
+            video = ours.source(clips, "FHWC")
+            video = video.gpu() if on_gpu else video
+            sigma = ours.fn.per_frame(np.float32([0.5, 2]))
+            bright = ours.source([np.bool_(k % 2) for k in range(4)])
+            if bright:
+                video = ours.fn.gaussian_blur(video, sigma=sigma)
+                video = ours.fn.filter(video, ours.source([WEIGHTS[0]] * 4), anchor=ours.fn.per_frame(np.int32([[0, 1], [2, 2]])))
+            else:
+                video = ours.fn.laplacian(video, window_size=ours.fn.per_frame(np.int32([3, 5])))
+            return ours.fn.multi_paste(video, out_anchors=ours.fn.per_frame(np.int32([[[0, 1]], [[2, 0]]])), output_size=[9, 8])
+
+        with pipeline() as built:
+            (output,) = built.run()
+            return [np.array(sample) for sample in output.as_cpu()]
+
+    for a, b in zip(graph(False), graph(True), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -44,7 +44,7 @@ def pytorch_functions(dali, data):
     @dali.pipeline_def(batch_size=2, num_threads=1, device_id=None, exec_async=True, exec_pipelined=True)
     def pipeline():
         x = fn.external_source(lambda: [np.arange(4, dtype=np.float32)] * 2)
-        return torch_fn.torch_python_function(x, function=lambda tensor: torch.flip(tensor, [0]) * 2)
+        return torch_fn.torch_python_function(x, function=lambda tensor: torch.flip(tensor, [0]) * 2, batch_processing=False)
 
     return batches(pipeline(), 1)
 
