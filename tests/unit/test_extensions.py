@@ -171,3 +171,15 @@ def test_the_example_ships_what_is_generated():
     folder = ROOT / "examples" / "own_operators" / "src" / "acme_operators"
     assert {"fn.pyi", "operators.md", "threshold_kernels.cu"} <= {path.name for path in folder.iterdir()}
     assert asyncdali.__version__
+
+
+def test_the_cuda_source_of_the_example_compiles(monkeypatch):
+    from test_cuda_compile import ARCHITECTURES, compile_for, library_of
+
+    from asyncdali.device.launch import Kernel, source_of
+
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "own_operators" / "src"))
+    tables = importlib.import_module("acme_operators.threshold_tables")
+    path = Path(tables.__file__).with_name("threshold_kernels.cu")
+    for kind in ("uint8", "float32"):
+        assert compile_for(library_of(12), source_of(Kernel(path, "threshold", (("T", kind),))), ARCHITECTURES[12][0]) > 0
