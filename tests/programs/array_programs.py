@@ -76,19 +76,15 @@ def python_functions(dali, data):
     return batches(pipeline(), 2)
 
 
-def _negative(out, array):
-    out[:] = 255 - array
-
-
 def _shape_of(outs, ins):
     for k in range(len(outs[0])):
         outs[0][k][0], outs[0][k][1] = ins[0][k][1], ins[0][k][0]
 
 
-def _turned(out, array):
+def _negative_of_turned(out, array):
     for y in range(out.shape[0]):
         for x in range(out.shape[1]):
-            out[y, x] = array[x, y]
+            out[y, x] = 255 - array[x, y]
 
 
 @program()
@@ -100,6 +96,6 @@ def numba_functions(dali, data):
     def pipeline():
         images = fn.external_source(lambda: [np.arange(12, dtype=np.uint8).reshape(3, 4)] * 3)
         kinds = {"out_types": [types.UINT8], "in_types": [types.UINT8], "outs_ndim": [2], "ins_ndim": [2], "batch_processing": False}
-        return numba_function(images, run_fn=_negative, **kinds), numba_function(images, run_fn=_turned, setup_fn=_shape_of, **kinds)
+        return numba_function(images, run_fn=_negative_of_turned, setup_fn=_shape_of, **kinds)
 
     return batches(pipeline(), 1)
