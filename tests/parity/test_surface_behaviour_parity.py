@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import importlib
 import io
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.images import tiff
 from PIL import Image
 
 pytest.importorskip("nvidia.dali")
@@ -200,32 +200,6 @@ def test_peeked_shapes_of_stored_channels(both, kind, mode, options):
         assert_works(both, lambda lib: lib.fn.peek_image_shape(lib.source([data]), image_type=getattr(lib.types, image_type)))
 
 
-def tiff(data: np.ndarray, photometric: int, planar: bool = False, predictor: int = 1) -> bytes:
-    """An uncompressed TIFF of one strip (per channel)."""
-    height, width, channels = data.shape
-    bits, extra = 8 * data.itemsize, channels - (3 if photometric == 2 else 1)
-    stored = data if predictor == 1 else np.diff(data, axis=1, prepend=np.zeros_like(data[:, :1]))
-    raw = (stored.transpose(2, 0, 1) if planar else stored).tobytes()
-    strips = channels if planar else 1
-    fields: list[tuple[int, int, list[int]]] = [
-        (256, 4, [width]), (257, 4, [height]), (258, 3, [bits] * channels), (259, 3, [1]), (262, 3, [photometric]), (273, 4, [0] * strips),
-        (277, 3, [channels]), (278, 4, [height]), (279, 4, [len(raw) // strips] * strips), (284, 3, [2 if planar else 1]),
-        (317, 3, [predictor]),
-    ]  # fmt: skip
-    fields += [(338, 3, [0] * extra)] if extra else []
-    beside, start = b"", 8 + 2 + 12 * len(fields) + 4
-    sizes = {tag: struct.calcsize(f"<{len(values)}{'H' if kind == 3 else 'I'}") for tag, kind, values in fields}
-    pixels = start + sum(size for size in sizes.values() if size > 4)
-    entries = b""
-    for tag, kind, values in fields:
-        values = [pixels + k * (len(raw) // strips) for k in range(strips)] if tag == 273 else values
-        packed = struct.pack(f"<{len(values)}{'H' if kind == 3 else 'I'}", *values)
-        if len(packed) > 4:
-            packed, beside = struct.pack("<I", start + len(beside)), beside + packed
-        entries += struct.pack("<HHI", tag, kind, len(values)) + packed.ljust(4, b"\0")
-    return b"II*\0" + struct.pack("<IH", 8, len(fields)) + entries + bytes(4) + beside + raw
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("channels, photometric", [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2), (6, 2), (5, 1), (8, 1), (13, 1)])
 def test_tiffs_of_many_channels(both, channels, photometric, dtype):
@@ -251,12 +225,16 @@ def test_tiffs_of_many_channels(both, channels, photometric, dtype):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_tiffs_of_many_channels_with_a_predictor(both, dtype):
     data = np.random.default_rng(3).integers(0, np.iinfo(dtype).max, (5, 7, 6)).astype(dtype)
-    file = np.frombuffer(tiff(data, 2, predictor=2), np.uint8)
-    wanted = {"dtype": both[0].types.UINT16} if dtype == np.uint16 else {}
-    ((ours,), _), = both[0].run(
-        lambda lib: lib.fn.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, **wanted), 1
-    )
-    np.testing.assert_array_equal(ours, data)
+
+    def decoded(lib):
+        wanted = lib.types.UINT16 if dtype == np.uint16 else lib.types.UINT8
+        return lib.fn.decoders.image(lib.source([file]), output_type=lib.types.ANY_DATA, dtype=wanted)
+
+    for predictor, compressed in ((2, True), (1, True), (2, False)):  # without compression a predictor means nothing
+        file = np.frombuffer(tiff(data, 2, predictor=predictor, compressed=compressed), np.uint8)
+        assert_works(both, decoded)
+        ((ours,), _), = both[0].run(decoded, 1)
+        np.testing.assert_array_equal(ours, data)
 
 
 # -------------------------------------------------------------------------------------------------------------------------- boxes
@@ -620,3 +598,72 @@ def test_branches_with_data_on_a_gpu():
 
     for a, b in zip(graph(False), graph(True), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+# ---------------------------------------------------------------------------------------------------------------- random arguments
+
+
+def test_random_axes_of_pad_and_slice(both):
+    """60 batches of samples with axes of their own, as many as each sample likes."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        ndim, count = int(rng.integers(1, 4)), 3
+        samples = [rng.integers(0, 99, rng.integers(2, 6, ndim)).astype(np.int32) for _ in range(count)]
+        axes = [rng.permutation(ndim)[: rng.integers(0, ndim + 1)].astype(np.int32) for _ in range(count)]
+        axes = [np.where(rng.random(len(row)) < 0.3, row - ndim, row).astype(np.int32) for row in axes]
+        lengths = [len(row) or ndim for row in axes]
+        few = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
+        many = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
+        many = [row[:0] if rng.random() < 0.2 else row for row in many]
+        parts = [rng.uniform(0, 0.5, length).astype(np.float32) for length in lengths]
+
+        def graph(lib):
+            data, chosen = lib.source(samples), lib.source(axes)
+            return (
+                lib.fn.pad(data, axes=chosen, shape=lib.source(many), fill_value=7), lib.fn.pad(data, axes=chosen, align=3),
+                lib.fn.slice(data, axes=chosen, start=lib.source(few), shape=lib.source(few)),
+                lib.fn.slice(data, axes=chosen, start=lib.source(few), end=lib.source(many), out_of_bounds_policy="pad"),
+                lib.fn.slice(data, axes=chosen, rel_start=lib.source(parts), rel_shape=lib.source(parts)),
+                lib.fn.slice(data, lib.source(few), lib.source(few), axes=chosen),
+            )  # fmt: skip
+
+        assert_equal(both, graph, count, told=f"{[sample.shape for sample in samples]} {axes} {few} {many} {parts}")
+
+
+def test_random_regions_per_frame(both):
+    """60 batches of clips, regions with and without values per frame."""
+    rng = np.random.default_rng(12)
+    for _ in range(60):
+        clips = [rng.integers(0, 255, (int(rng.integers(1, 4)), *rng.integers(4, 8, 2), 2), np.uint8) for _ in range(2)]
+        total, pastes = sum(len(clip) for clip in clips), int(rng.integers(1, 4))
+        named = {"in_ids": ([rng.integers(0, total, pastes).astype(np.int32) for _ in clips], False)}
+        for name, most in (("in_anchors", 3), ("shapes", 3), ("out_anchors", 6)):
+            if rng.random() < 0.7 or name == "shapes":
+                per_frame = bool(rng.random() < 0.6)
+                shape = [(len(clip) if rng.random() < 0.8 else 1,) if per_frame else () for clip in clips]
+                named[name] = ([rng.integers(name == "shapes", most, (*one, pastes, 2)).astype(np.int32) for one in shape], per_frame)
+
+        def graph(lib):
+            nodes = {name: lib.source(values) for name, (values, _) in named.items()}
+            nodes = {name: lib.fn.per_frame(node) if named[name][1] else node for name, node in nodes.items()}
+            return lib.fn.multi_paste(lib.source(clips, "FHWC"), output_size=[10, 11], **nodes)
+
+        assert_equal(both, graph, 16, told=f"{[clip.shape for clip in clips]} {named}")
+
+
+def test_random_filters_per_frame(both):
+    """40 batches; small whole numbers, so that every sum is exact."""
+    rng = np.random.default_rng(13)
+    for _ in range(40):
+        shapes = [(int(rng.integers(1, 4)), *rng.integers(4, 9, 2), int(rng.integers(1, 4))) for _ in range(2)]
+        clips = [rng.integers(0, 9, shape).astype(np.float32) for shape in shapes]
+        size = rng.integers(1, 4, 2)
+        weights = [rng.integers(-3, 4, (len(clip), *size)).astype(np.float32) for clip in clips]
+        anchors = [rng.integers(0, size, (len(clip) if rng.random() < 0.7 else 1, 2)).astype(np.int32) for clip in clips]
+        border, per_frame = str(rng.choice(["101", "1001", "clamp", "wrap"])), bool(rng.random() < 0.7)
+
+        def graph(lib):
+            given = lib.fn.per_frame(lib.source(weights)) if per_frame else lib.source([weight[0] for weight in weights])
+            return lib.fn.filter(lib.source(clips, "FHWC"), given, anchor=lib.fn.per_frame(lib.source(anchors)), border=border)
+
+        assert_equal(both, graph, 2, told=f"{[clip.shape for clip in clips]} {size} {anchors} {border}")

@@ -261,6 +261,8 @@ def _code_stream(data: bytes) -> int:
 
 _TIFF_FIELDS = (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338)
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4}
+_WITH_PREDICTOR = (5, 8, 32946, 34925, 50000)
+"""Compressions to which a predictor belongs: LZW, Deflate, LZMA, Zstandard; for others decoders ignore it."""
 _TIFF_JPEG = (6, 7, 34712, 33003, 33005)
 """Compressions that know channels: JPEG, JPEG2000."""
 _PALETTE = 3
@@ -279,7 +281,8 @@ def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     extra = entries[338][1] if 338 in entries else 0
     at = entries[274][2] if 274 in entries and entries[274][:2] == (3, 1) else 0
     header = TiffHeader(
-        bits, samples, compression, extra, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2, fields.get(317, 1), height,
+        bits, samples, compression, extra, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2,
+        fields.get(317, 1) if compression in _WITH_PREDICTOR else 1, height,
         fields.get(278, 1 << 32) or 1 << 32, fields.get(322, 0),
     )  # fmt: skip
     channels = 3 if header.photometric == _PALETTE else samples
@@ -313,7 +316,7 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
     """A TIFF of several channels, rewritten as one of a single channel: `tiff.samples` times as wide, or as high if it is planar.
 
     TIFF decoders have at most four channels. Strips and tiles hold the same bytes for both descriptions, but for the predictor: it is
-    turned off, and :func:`channels_of` does its work.
+    turned off, and :func:`channels_of` does its work. Raises ValueError for sizes that cannot be meant.
     """
     copy = bytearray(data)
     order, entries = _directory(data)
@@ -323,8 +326,10 @@ def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
     for tag in (257, 278) if tiff.planar else (256, 322):  # height; or widths of the image and of a tile
         if tag in entries:
             wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
+            if tag != 278 and wanted[tag] >= 1 << 31:
+                raise ValueError(f"broken TIFF: {tiff.samples} channels of this size")
     if tiff.planar and tiff.rows_per_strip >= tiff.height:
-        wanted[278] = tiff.height
+        wanted[278] = tiff.height  # a strip of each channel
     for k in range(count):
         here = at + 2 + 12 * k
         (tag,) = struct.unpack_from(order + "H", data, here)
@@ -348,6 +353,8 @@ def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
     if tiff.predictor != 2:
         return np.ascontiguousarray(image)
     # Differences to the left neighbour (TIFF 6.0, section 14) wrap around, and begin anew with each tile.
+    if tiff.tile_width % 16:
+        raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is no multiple of 16")
     width = tiff.tile_width or image.shape[1]
     return np.concatenate([np.cumsum(image[:, x : x + width], 1, image.dtype) for x in range(0, image.shape[1], width)], 1)
 

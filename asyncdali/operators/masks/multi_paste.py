@@ -227,7 +227,8 @@ class MultiPaste(Operator):
         if wrong.any():
             i = int(np.argmax(wrong))
             raise SampleError(i, f"`{name}` has values for {int(own[i])} frames, the sample has {int(frames[i])}")
-        values = np.zeros((len(batch), int(own.max(initial=1)), *whole.shape[2:]), np.float32 if relative else np.int64)
+        several = int(frames.max(initial=1)) if (own > 1).any() else 1
+        values = np.zeros((len(batch), several, *whole.shape[2:]), np.float32 if relative else np.int64)
         for i, count in enumerate(counts.tolist()):
             values[i, : own[i] if own[i] > 1 else None, :count] = batch.sample(i).reshape(int(own[i]), count, 2)
         if not relative:
