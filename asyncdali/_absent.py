@@ -7,7 +7,7 @@ from typing import Any
 
 NO_LIBRARIES = (
     "there are no C++ operators in asyncdali, so libraries of them cannot be loaded. Write the operator as fn.python_function, as "
-    "fn.experimental.numba_function (compiled), or as an operator of your own (docs/adding_an_operator.md)"
+    "fn.experimental.numba_function (compiled), or as an operator of your own (docs/own_operators.md)"
 )
 
 

@@ -16,4 +16,15 @@ FRAMES = Table(
     OUTPUTS,
     Field("output_bytes", "int64[samples]", "bytes of one frame of the output"),
     Field("output_frames", "addresses", "of the output's frames; written by the step"),
+    Field("others", "int64", "number of further inputs"),
+    Field("other_inputs", "LATE_INPUT[others]", "where their frames are"),
 )
+"""The table of the step."""
+
+LATE_INPUT = Table(
+    "LATE_INPUT",
+    INPUTS,
+    Field("bytes", "int64[samples]", "bytes of one frame; 0: all frames read the same"),
+    Field("frames", "addresses", "of the frames; written by the step"),
+)
+"""A further input whose addresses are known when the step runs."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
@@ -134,8 +136,14 @@ _PACKAGE = Path(__file__).parent.parent
 
 def _macros(module: Path) -> str:
     """The words of all tables that a module of declarations has, as macros."""
-    parts = (_PACKAGE.name, *module.relative_to(_PACKAGE).with_suffix("").parts)
-    tables = {value.name: value for value in vars(importlib.import_module(".".join(parts))).values() if isinstance(value, Table)}
+    loaded: ModuleType | None
+    if module.is_relative_to(_PACKAGE):
+        loaded = importlib.import_module(".".join((_PACKAGE.name, *module.relative_to(_PACKAGE).with_suffix("").parts)))
+    else:  # an operator of another package: who launches its kernel has imported the declarations
+        loaded = next((known for known in list(sys.modules.values()) if getattr(known, "__file__", None) == str(module)), None)
+        if loaded is None:
+            raise RuntimeError(f"the declarations {module} that a kernel includes must be imported by the operator's compiled steps")
+    tables = {value.name: value for value in vars(loaded).values() if isinstance(value, Table)}
     return "\n".join(f"#define {name} {index}" for table in tables.values() for name, index in table.defines())
 
 

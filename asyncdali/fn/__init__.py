@@ -3,7 +3,9 @@
 import sys
 
 from ..external_source import external_source as external_source
+from ..graph.calls import finder as _finder
 from ..graph.calls import populate
 from ..operators import load_registry
 
 populate(sys.modules[__name__], [operator.schema for operator in load_registry().values()], "fn")
+__getattr__ = _finder(sys.modules[__name__])

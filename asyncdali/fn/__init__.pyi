@@ -295,12 +295,14 @@ def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | S
 
     Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
     many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+    Filters, fill values and `anchor` may be per frame.
     Computed in FLOAT; integers are rounded half away from zero and saturated.
 
     - Input 0 (images): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; layouts: frames first, channels first or last, and 1 to 3 other axes
-    - Input 1 (filters): types: FLOAT; dimensions: 1 to 3
+    - Input 1 (filters): types: FLOAT; dimensions: 1 to 4
     - Input 2 (fill value): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; same type as input 0
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `anchor`
     """
 
 def flip(input_0: Any, /, *, depthwise: int | DataNode | None = ..., horizontal: int | DataNode | None = ..., vertical: int | DataNode | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -328,12 +330,13 @@ def gaussian_blur(input_0: Any, /, *, dtype: DALIDataType | None = ..., sigma: f
     """Blurs images or volumes with a gaussian.
 
     Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
-    What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
+    ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
+    and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
     Element types: all but BOOL; computed in FLOAT, rounded half away from zero.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `sigma`, `window_size`
     """
 
 def get_property(input_0: Any, /, *, key: str, name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -395,10 +398,11 @@ def laplacian(input_0: Any, /, *, dtype: DALIDataType | None = ..., normalized_k
 
     Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
     the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-    FLOAT, rounded half away from zero and saturated.
+    FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.
 
     - Input 0 (images): types: numbers; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `scale`, `smoothing_size`, `window_size`
     """
 
 def lookup_table(input_0: Any, /, *, default_value: float | None = ..., dtype: DALIDataType | None = ..., keys: int | Sequence[int] | None = ..., output_dtype: DALIDataType | None = ..., values: float | Sequence[float] | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
@@ -431,12 +435,14 @@ def multi_paste(input_0: Any, /, *inputs: Any, dtype: DALIDataType | None = ...,
     """Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
     With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-    sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
-    large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
-    are pastes, and must lie within their image and the canvas.
+    sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
+    frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
+    inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
+    must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".
 
     - Input 0 and further ones (images): types: UINT8, INT16, INT32, FLOAT; layouts: HWC, FHWC; same type and rank as input 0
     - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Arguments that may be per frame: `in_anchors`, `shapes`, `out_anchors`, `in_anchors_rel`, `shapes_rel`, `out_anchors_rel`
     """
 
 def nonsilent_region(input_0: Any, /, *, cutoff_db: float | None = ..., reference_power: float | None = ..., reset_interval: int | None = ..., window_length: int | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> list[DataNode]:
@@ -718,7 +724,7 @@ def spectrogram(input_0: Any, /, *, center_windows: bool | None = ..., layout: s
     Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
     Output: FLOAT, nfft / 2 + 1 frequencies by windows.
 
-    - Input 0 (sound): types: FLOAT; dimensions: 1 or 2
+    - Input 0 (sound): types: FLOAT
     - Output 0: type: FLOAT; dimensions: 2; layout: `layout`, default as input 0
     """
 
@@ -746,7 +752,7 @@ def ssd_random_crop(input_0: Any, input_1: Any, input_2: Any, /, *, num_attempts
     union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
     for the same seed.
 
-    - Input 0 (images): types: numbers, BOOL, enumerations; layouts: HWC
+    - Input 0 (images): types: numbers, BOOL, enumerations; dimensions: 3
     - Input 1 (boxes): types: FLOAT; dimensions: 2
     - Input 2 (labels): types: numbers, BOOL, enumerations; dimensions: 1 or more
     - Output 0: type, dimensions and layout as input 0

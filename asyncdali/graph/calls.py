@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._notices import warn
+from ..operators import extensions
 from ..operators.base import REQUIRED, Schema, Spec, camel_case
 from . import node
 
@@ -194,10 +195,35 @@ def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
         child = sys.modules.get(full)
         if child is None:
             child = types.ModuleType(full, f"Operators {full.removeprefix('asyncdali.')}.*")
+            child.__getattr__ = finder(child)  # type: ignore[method-assign]
             sys.modules[full] = child
         setattr(module, part, child)
         module = child
     return module
+
+
+def finder(module: types.ModuleType) -> Callable[[str], Any]:
+    """``__getattr__`` of a module of ``fn`` or ``ops``: operators of other packages, imported when they are first asked for."""
+    _, style, *path = module.__name__.split(".")
+    prefix = "".join(part + "." for part in path)
+
+    def __getattr__(name: str) -> Any:
+        if not name.startswith("__"):
+            for known in sorted(extensions.names()):
+                own, _, deeper = known.removeprefix(prefix).partition(".")
+                if not known.startswith(prefix) or known.startswith("_"):
+                    continue
+                if deeper and own == name:
+                    return _submodule(module, name)
+                if not deeper and (own if style == "fn" else camel_case(own)) == name:
+                    kind = extensions.find(known)
+                    assert kind is not None
+                    made = make_function(kind.schema, known) if style == "fn" else make_class(kind.schema, known)
+                    setattr(module, name, made)
+                    return made
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name)
+
+    return __getattr__
 
 
 def populate(root: types.ModuleType, schemas: Iterable[Schema], style: str) -> None:

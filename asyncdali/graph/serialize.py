@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import types
 from ..data_node import DataNode
-from ..operators.base import REGISTRY, STORABLE
+from ..operators import extensions
+from ..operators.base import STORABLE
 from .node import OperatorInstance, check_restored
 from .plan import reachable
 
@@ -141,9 +142,12 @@ def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], li
 
     try:
         for entry in document["operators"]:
-            kind = REGISTRY.get(entry["op"])
+            kind = extensions.find(entry["op"])
             if kind is None:
-                raise RuntimeError(f"the serialized pipeline has an operator that this library does not know: {entry['op']!r}")
+                raise RuntimeError(
+                    f"the serialized pipeline has the operator {entry['op']!r}, which neither this library nor an installed package "
+                    f"declares (entry points of the group {extensions.GROUP!r})"
+                )
             twin = entry.get("twin_of")
             inputs = [node(item) for item in entry.get("inputs", ())]
             arguments = {name: node(item) for name, item in entry.get("arguments", {}).items()}

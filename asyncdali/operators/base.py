@@ -479,6 +479,62 @@ class Arguments:
         want = length if length is not None or not samples else len(samples[0])
         return np.stack([self._fit(name, row, want, i) for i, row in enumerate(samples)]) if samples else np.empty((0, 0), dtype)
 
+    def rows(self, name: str, lengths: np.ndarray, default: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+        """A vector per sample, of lengths that differ: dtype[count, most], of which ``lengths[i]`` values of row i count.
+
+        One value is repeated. A sample without values, or all if the argument is not given, has its row of `default`.
+        Raises ValueError (SampleError for an argument input) on another length.
+        """
+        out = np.array(default, dtype)
+        if not self.given(name):
+            return out
+        batch = self._inputs.get(name)
+        if batch is None:
+            row = np.atleast_1d(np.asarray(self.spec.constant(name), dtype))
+            if len(row):
+                for length in np.unique(lengths).tolist():
+                    out[lengths == length, :length] = self._fit(name, row, length, None)
+            return out
+        if batch.ndim > 1 and self.count:
+            raise SampleError(0, f"argument '{name}' expects a vector per sample, got shape {tuple(batch.shapes[0].tolist())}")
+        if batch.values is not None and (lengths == out.shape[1]).all() and batch.values.size == out.size:
+            return batch.values.reshape(out.shape).astype(dtype)
+        for i, length in enumerate(lengths.tolist()):
+            row = np.atleast_1d(batch.sample(i)).astype(dtype)
+            if len(row):
+                out[i, :length] = self._fit(name, row, length, i)
+        return out
+
+    def chosen_axes(self, name: str, ndim: int) -> tuple[np.ndarray, np.ndarray]:
+        """Axes that an argument names: int64[count, most] from 0 to ``ndim - 1``, and how many of each row count, int64[count].
+
+        Negative axes count from the back; a sample (or a constant) without values means all axes. Raises ValueError, or SampleError for
+        an argument input, for axes that do not exist and for those that occur twice.
+        """
+        batch = self._inputs.get(name)
+        if batch is None:
+            given = np.atleast_1d(np.asarray(self.spec.constant(name), np.int64))
+            rows = [given if len(given) else np.arange(ndim)] * min(self.count, 1)
+        else:
+            rows = [np.atleast_1d(batch.sample(i)).reshape(-1).astype(np.int64) for i in range(self.count)]
+            rows = [row if len(row) else np.arange(ndim) for row in rows]
+        for i, row in enumerate(rows):
+            wrong = (row < -ndim) | (row >= ndim)
+            message = ""
+            if wrong.any():
+                message = f"`{name}`: {int(row[wrong][0])} is out of range for {ndim}-D samples; allowed are {-ndim} to {ndim - 1}"
+            elif len(np.unique(row % max(ndim, 1))) != len(row):
+                message = f"an axis occurs more than once in `{name}`, {row.tolist()}"
+            if message:
+                raise ValueError(message) if batch is None else SampleError(i, message)
+        lengths = np.array([len(row) for row in rows], np.int64)
+        axes = np.zeros((len(rows), int(lengths.max(initial=0))), np.int64)
+        for row, target in zip(rows, axes, strict=True):
+            target[: len(row)] = np.where(row < 0, row + ndim, row)
+        if batch is None:
+            return np.repeat(axes, self.count, axis=0), np.repeat(lengths, self.count)
+        return axes, lengths
+
     def _fit(self, name: str, row: np.ndarray, length: int | None, sample: int | None) -> np.ndarray:
         if length is None or len(row) == length:
             return row

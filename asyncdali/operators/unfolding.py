@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from asyncdali_workers import limits
 
 from ..batch import Batch
-from ..compiled.frame_tables import FRAMES
+from ..compiled.frame_tables import FRAMES, LATE_INPUT
+from ..compiled.memory import address_of
 from ..device.launch import Launch
 from .base import Arguments, Environment, Iteration, Operator, Planned, SampleError, Spec, Step
 
@@ -121,11 +122,14 @@ def folded(values: np.ndarray, frames: Frames, layout: str) -> Batch:
 class PerFrame(Operator):
     """Base of operators whose argument inputs may be per frame; they implement :meth:`plan_samples`.
 
-    Their first input is data, further ones are known while planning. All frames of a sample give results of the same shape.
+    Their first input is data, further ones are known while planning (but see `late_inputs`). All frames of a sample give results of the
+    same shape.
     """
 
     expands: ClassVar[bool] = False
     """Whether arguments of several frames make sequences of inputs that are none."""
+    late_inputs: ClassVar[bool] = False
+    """Whether the contents of further inputs are known when the steps run, not while planning."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -141,7 +145,7 @@ class PerFrame(Operator):
         source = _labelled(inputs[0], self.data_layout(inputs[0]))
         frames = agreed([(f"input {k}", batch) for k, batch in enumerate([source, *inputs[1:]])], named, self.expands)
         assert frames is not None
-        more = [unfolded(batch, frames) for batch in inputs[1:]]
+        more = [_pieces(batch, frames) if self.late_inputs else unfolded(batch, frames) for batch in inputs[1:]]
         try:
             if not self.expands and not any(map(is_sequence, (source, *inputs[1:]))):
                 return self.plan_samples(inputs, unfolded_arguments(arguments, frames), None)  # images, and arguments of one frame
@@ -150,7 +154,8 @@ class PerFrame(Operator):
         except SampleError as error:
             error.sample = int(frames.sample[error.sample])
             raise
-        return _folded_plan(planned, source, piece, frames)
+        late = list(zip(inputs[1:], more, strict=True)) if self.late_inputs else []
+        return _folded_plan(planned, source, piece, frames, late)
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         """As :meth:`Operator.plan`; nothing is per frame. With `frames` the samples are those of sequences."""
@@ -166,33 +171,48 @@ def _labelled(source: Batch, layout: str) -> Batch:
 
 
 def _pieces(source: Batch, frames: Frames) -> Batch:
-    """The frames of data, without addresses: these are known when the steps run."""
+    """The frames of data, one for each frame of the sample, without addresses: these are known when the steps run."""
     shapes, layout = source.shapes[frames.sample], source.layout
     if is_sequence(source):
         shapes, layout = shapes[:, 1:], layout[1:]
     return Batch(shapes, source.dtype, layout, device=source.device)
 
 
-def _folded_plan(planned: Planned, source: Batch, piece: Batch, frames: Frames) -> Planned:
+Late: TypeAlias = "list[tuple[Batch, Batch]]"
+"""Further inputs, and their frames."""
+
+
+def _folded_plan(planned: Planned, source: Batch, piece: Batch, frames: Frames, late: Late) -> Planned:
     """The plan for sequences, from that for their frames."""
     (flat,) = planned.outputs
     shapes = np.concatenate([frames.counts[:, None], flat.shapes[frames.first]], axis=1)
     assert (flat.shapes == shapes[frames.sample, 1:]).all(), "frames of a sequence have one shape"
     layout = "F" + flat.layout if flat.layout else ""
     output = Batch(shapes, flat.dtype, layout, device=flat.device, source_info=source.source_info)
-    return Planned([output], [_frame_by_frame(step, source, piece, output, flat, frames) for step in planned.steps])
+    return Planned([output], [_frame_by_frame(step, source, piece, output, flat, frames, late) for step in planned.steps])
 
 
-def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, flat: Batch, frames: Frames) -> Step:
+def _frame_bytes(batch: Batch, frames: Frames) -> np.ndarray:
+    """Bytes from one frame of an input to the next, int64[samples]; 0 where all frames have the same data."""
+    if not is_sequence(batch):
+        return np.zeros(len(batch), np.int64)
+    own = batch.shapes[:, 0]
+    return np.ascontiguousarray(np.where(own == frames.counts, batch.sizes() // np.maximum(own, 1), 0))
+
+
+def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, flat: Batch, frames: Frames, late: Late) -> Step:
     from ..compiled.frames import frames_step
 
-    source_bytes, out_bytes = (np.ascontiguousarray(batch.sizes() // frames.counts) for batch in (source, output))
-    if not is_sequence(source):
-        source_bytes[:] = 0
+    source_bytes, out_bytes = _frame_bytes(source, frames), np.ascontiguousarray(output.sizes() // frames.counts)
+    late_bytes = [_frame_bytes(batch, frames) for batch, _ in late]
+    records = LATE_INPUT.zeros(len(late))
+    for record, (batch, pieces), size in zip(records, late, late_bytes):
+        record[:] = [address_of(array) for array in LATE_INPUT.entries(inputs=batch.addresses, bytes=size, frames=pieces.addresses)]
     first, counts = np.ascontiguousarray(frames.first), np.ascontiguousarray(frames.counts)
     table, keep = FRAMES.make(
         function=inner.function, context=inner.context, firsts=first, counts=counts, inputs=source.addresses, input_bytes=source_bytes,
         input_frames=piece.addresses, outputs=output.addresses, output_bytes=out_bytes, output_frames=flat.addresses,
+        others=len(late), other_inputs=records,
     )  # fmt: skip
 
     def explain(code: int, text: str, sample: int) -> str:
@@ -201,10 +221,12 @@ def _frame_by_frame(inner: Step, source: Batch, piece: Batch, output: Batch, fla
     def launches() -> list[Launch]:
         piece.addresses[:] = frames.spread(source.addresses, source_bytes)
         flat.addresses[:] = frames.spread(output.addresses, out_bytes)
+        for (batch, pieces), size in zip(late, late_bytes):
+            pieces.addresses[:] = frames.spread(batch.addresses, size)
         assert inner.launches is not None
         return inner.launches()
 
     return replace(
-        inner, function=frames_step.address, context=table, explain=explain, keep=keep, inner=inner,
+        inner, function=frames_step.address, context=table, explain=explain, keep=[*keep, late, late_bytes], inner=inner,
         launches=None if inner.launches is None else launches,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from .._absent import NO_LIBRARIES as _NO_LIBRARIES
 from .._absent import refuser as _refuser
 from ..external_source import ExternalSource as ExternalSource
 from ..graph.calls import Compose as Compose
+from ..graph.calls import finder as _finder
 from ..graph.calls import populate
 from ..operators import load_registry
 
@@ -41,4 +42,9 @@ def Reload() -> None:
     """Nothing: there are no libraries of operators that could have been loaded meanwhile."""
 
 
-__getattr__ = _refuser(__name__, dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), _NO_LIBRARIES))
+_REFUSED = dict.fromkeys(("python_op_factory", "register_cpu_op", "register_gpu_op"), _NO_LIBRARIES)
+_refuse, _find = _refuser(__name__, _REFUSED), _finder(sys.modules[__name__])
+
+
+def __getattr__(name: str) -> object:
+    return _refuse(name) if name in _REFUSED else _find(name)

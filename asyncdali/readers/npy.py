@@ -40,16 +40,17 @@ _ROI = ("roi_start", "rel_roi_start", "roi_end", "rel_roi_end", "roi_shape", "re
 class _Region:
     """The arguments of a slice, by the names of this reader."""
 
-    def __init__(self, arguments: Arguments, axes: list[int]):
-        self._arguments, self._axes, self.count = arguments, axes, arguments.count
+    def __init__(self, arguments: Arguments):
+        self._arguments, self.count = arguments, arguments.count
 
     def given(self, name: str) -> bool:
         return name == "axes" or (name != "axis_names" and self._arguments.given(_roi_name(name)))
 
-    def vectors(self, name: str, length: int | None = None, dtype: Any = np.float32) -> np.ndarray:
-        if name == "axes":
-            return np.broadcast_to(np.array(self._axes, dtype), (self.count, len(self._axes)))
-        return self._arguments.vectors(_roi_name(name), length, dtype)
+    def rows(self, name: str, lengths: np.ndarray, default: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
+        return self._arguments.rows(_roi_name(name), lengths, default, dtype)
+
+    def chosen_axes(self, name: str, ndim: int) -> tuple[np.ndarray, np.ndarray]:
+        return self._arguments.chosen_axes("roi_axes", ndim)
 
 
 def _roi_name(name: str) -> str:
@@ -265,8 +266,7 @@ class NumpyReader(ListedReader):
         """(anchors, extents) of what is wanted of each array."""
         if not any(arguments.given(name) for name in _ROI) or not shapes.shape[1]:
             return np.zeros_like(shapes), shapes
-        axes = self.spec.constant("roi_axes") or list(range(shapes.shape[1]))
-        anchors, windows = slice_windows(self.spec, [], _Region(arguments, axes), shapes, "")  # type: ignore[arg-type]
+        anchors, windows = slice_windows(self.spec, [], _Region(arguments), shapes, "")  # type: ignore[arg-type]
         if self._policy == "trim_to_shape":
             start = np.clip(anchors, 0, shapes)
             return start, np.clip(anchors + windows, start, shapes) - start

@@ -106,7 +106,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise RuntimeError(f"{url}: reading URLs takes `fsspec` (asyncdali[remote])") from None
+        raise RuntimeError(f"{url}: reading URLs takes `fsspec`: pip install asyncdali[remote]") from None
     try:
         return fsspec.core.url_to_fs(url, **_web_options(url))
     except (ImportError, ValueError) as error:

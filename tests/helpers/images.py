@@ -173,3 +173,31 @@ def png_with_exif(image: np.ndarray, orientation: int) -> bytes:
     """An 8-bit RGB PNG with an eXIf chunk."""
     rows = b"".join(b"\0" + row.tobytes() for row in image)
     return png(image.shape[1], image.shape[0], 8, 2, rows, png_chunk(b"eXIf", exif(orientation)))
+
+
+def tiff(data: np.ndarray, photometric: int, planar: bool = False, predictor: int = 1, compressed: bool = False, order: str = "<") -> bytes:
+    """A TIFF of one strip (per channel) of integers [height, width, channels]; `predictor` 2 acts if it is `compressed`."""
+    height, width, channels = data.shape
+    bits, extra = 8 * data.itemsize, channels - (3 if photometric == 2 else 1)
+    stored = np.diff(data, axis=1, prepend=np.zeros_like(data[:, :1])) if predictor == 2 and compressed else data
+    parts = [stored[:, :, k] for k in range(channels)] if planar else [stored]
+    strips = [np.ascontiguousarray(part).astype(data.dtype.newbyteorder(order)).tobytes() for part in parts]
+    strips = [zlib.compress(strip) for strip in strips] if compressed else strips
+    fields: list[tuple[int, int, list[int]]] = [
+        (256, 4, [width]), (257, 4, [height]), (258, 3, [bits] * channels), (259, 3, [8 if compressed else 1]), (262, 3, [photometric]),
+        (273, 4, [0] * len(strips)), (277, 3, [channels]), (278, 4, [height]), (279, 4, [len(strip) for strip in strips]),
+        (284, 3, [2 if planar else 1]), (317, 3, [predictor]),
+    ]  # fmt: skip
+    fields += [(338, 3, [0] * extra)] if extra else []
+    beside, start = b"", 8 + 2 + 12 * len(fields) + 4
+    sizes = [len(values) * (2 if kind == 3 else 4) for _, kind, values in fields]
+    pixels, entries = start + sum(size for size in sizes if size > 4), b""
+    for tag, kind, values in fields:
+        if tag == 273:
+            values = [pixels + sum(map(len, strips[:k])) for k in range(len(strips))]
+        packed = struct.pack(f"{order}{len(values)}{'H' if kind == 3 else 'I'}", *values)
+        if len(packed) > 4:
+            packed, beside = struct.pack(order + "I", start + len(beside)), beside + packed
+        entries += struct.pack(order + "HHI", tag, kind, len(values)) + packed.ljust(4, b"\0")
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    return mark + struct.pack(order + "IH", 8, len(fields)) + entries + bytes(4) + beside + b"".join(strips)

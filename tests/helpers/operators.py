@@ -44,8 +44,7 @@ def run_step(step: Step, count: int) -> None:
     scratch = np.full(step.scratch_bytes + 64 + 2 * _GUARD, 0xA5, np.uint8)
     begin = (scratch.ctypes.data + _GUARD + 63) & -64
     thread = np.array([begin, step.scratch_bytes, 0, 0], np.int64)
-    if step.scratch_field is not None:
-        step.context[step.scratch_field] = 0
+    step.place_scratch(0)
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(step.function)
     for sample in range(count):
         status = function(step.context.ctypes.data, sample, thread.ctypes.data)

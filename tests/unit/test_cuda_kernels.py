@@ -27,13 +27,15 @@ def both(
     layout: str = "",
     per_sample: dict[str, Any] | None = None,
     more: tuple[list[np.ndarray], ...] = (),
+    layouts: dict[str, str] | None = None,
     **constants: Any,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """First output by the compiled step and by the kernel, over one plan each."""
+    """First output by the compiled step and by the kernel, over one plan each; `layouts` of arguments, and of `more` ("more")."""
+    layouts = layouts or {}
     results = []
     for gpu in (False, True):
-        inputs = {key: Batch.from_values(np.asarray(value)) for key, value in (per_sample or {}).items()}
-        sources = [batch_of(samples, layout), *[batch_of(other, layout) for other in more]]
+        inputs = {key: Batch.from_values(np.asarray(value), layouts.get(key, "")) for key, value in (per_sample or {}).items()}
+        sources = [batch_of(samples, layout), *[batch_of(other, layouts.get("more", layout)) for other in more]]
         operator = make(name, len(samples), constants, inputs, len(sources))
         planned = operator.plan(sources, Arguments(operator.spec, inputs, len(samples)), first_iteration(operator, len(samples)))
         output = planned.outputs[0]
@@ -254,3 +256,25 @@ def test_kernels_stay_within_their_memory():
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def test_filters_with_arguments_per_frame():
+    """Launches of a batch of frames: addresses of frames, filters and fill values are known when the launch is made."""
+    rng = np.random.default_rng(5)
+    clips = [rng.integers(0, 255, (3, *size, 3), np.uint8) for size in ((9, 7), (5, 12))]
+    sigmas = np.float32([[0.5, 1, 2], [2, 1, 0.7]])
+    assert_close(*both("gaussian_blur", clips, "FHWC", {"sigma": sigmas}, layouts={"sigma": "F"}), steps=1, part=0.02)
+    weights = [rng.random((3, 3, 2), np.float32), rng.random((3, 2, 2), np.float32)]
+    anchors = rng.integers(0, 2, (2, 3, 2)).astype(np.int32)
+    fills = [np.uint8([1, 2, 3]), np.uint8([9, 8, 7])]
+    options = {"border": "constant", "dtype": types.FLOAT}
+    results = both("filter", clips, "FHWC", {"anchor": anchors}, (weights, fills), {"anchor": "F", "more": "F"}, **options)
+    assert_close(*results, relative=1e-5)
+
+
+def test_pasting_with_regions_per_frame():
+    rng = np.random.default_rng(5)
+    clips = [rng.integers(0, 255, (3, *size, 3), np.uint8) for size in ((9, 7), (5, 12))]
+    anchors = rng.integers(0, 6, (2, 3, 2, 2)).astype(np.int32)
+    named = {"out_anchors": anchors, "in_ids": np.int32([[0, 4], [2, 5]])}
+    assert_close(*both("multi_paste", clips, "FHWC", named, layouts={"out_anchors": "F"}, output_size=[20, 20]))

@@ -165,7 +165,7 @@ def test_without_soundfile(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
     data = noise((40, 1))
     np.testing.assert_array_equal(run_operator("decoders.audio", [wav(data)], dtype=types.INT16)[0], data)
-    with pytest.raises(SampleError, match="install `soundfile`"):
+    with pytest.raises(SampleError, match=r"install `soundfile`.*pip install asyncdali\[audio\]"):
         run_operator("decoders.audio", [b"fLaC....."])
 
 

@@ -228,5 +228,5 @@ def test_on_a_gpu(videos, cuda):
 
 def test_without_pyav(videos, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(RuntimeError, match=r"takes PyAV: install `av` \(asyncdali\[video\]\)"):
+    with pytest.raises(RuntimeError, match=r"takes PyAV: pip install asyncdali\[video\]"):
         run_operator("decoders.video", videos)

@@ -64,6 +64,7 @@ ALLOWED = {
     "math": {"data_node", "graph.arithmetic"},
     "backend": {"_absent", "_notices", "device", "graph.calls", "operators", "plugin_manager", "tensors"},
     "backend_impl": {"backend", "tfrecord", "types"},
+    "extending": {"batch", "compiled", "device.launch", "operators"},
     "internal": set(),
     "plugin_manager": {"_absent"},
     "python_function_plugin": set(),

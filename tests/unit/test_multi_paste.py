@@ -71,13 +71,30 @@ def test_types_are_rounded_and_saturated():
     assert ours("multi_paste", [[IMAGES[0]]], ["HWC"], dtype=types.INT16).samples[0].dtype == np.int16
 
 
-def test_all_frames_of_a_sequence_have_the_same_regions():
+def test_in_ids_of_sequences_number_the_frames_of_the_whole_batch():
     clips = [np.stack([sample, sample + 1, sample + 2]) for sample in IMAGES]
     named = {"out_anchors": [np.int32([[1, 2]])] * 3}
-    for sample in pasted([clips], named, "FHWC", in_ids=[1], output_size=[5, 6]):
+    for sample in pasted([clips], named, "FHWC", in_ids=[4], output_size=[5, 6]):
         expected = np.zeros((3, 5, 6), np.uint8)
-        expected[:, 1:4, 2:6] = clips[1][..., 0]
+        expected[:, 1:4, 2:6] = clips[1][1, ..., 0]
         np.testing.assert_array_equal(sample, expected)
+
+
+def test_origins_of_what_is_pasted_are_joined(tmp_path):
+    paths = [tmp_path / f"{k}.bin" for k in range(3)]
+    for path in paths:
+        path.write_bytes(bytes(12))
+
+    def graph():
+        data, _ = fn.readers.file(files=[str(path) for path in paths])
+        image = fn.reshape(data, shape=[2, 2, 3], layout="HWC")
+        return fn.multi_paste(image, in_ids=[2, 0]), fn.multi_paste(image, image), fn.multi_paste(image)
+
+    with pipeline_of(graph) as pipeline:
+        chosen, twice, alone = pipeline.run()
+        assert [sample.source_info() for sample in chosen] == [f"{paths[2]};{paths[0]}"] * 3
+        assert [sample.source_info() for sample in twice] == [f"{path};{path}" for path in paths]
+        assert [sample.source_info() for sample in alone] == [str(path) for path in paths]
 
 
 def test_in_a_pipeline_samples_come_from_all_over_the_batch():

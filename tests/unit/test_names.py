@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import json
+import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -122,7 +125,36 @@ def test_a_missing_framework_names_its_extra(plugin, package, extra):
 
 
 def test_all_extras():
-    """``pip install asyncdali[all]`` brings what runs on any machine."""
+    """``pip install asyncdali[all]`` brings what runs on any machine, in the metadata that pip reads, too."""
     text = (Path(asyncdali.__file__).parent.parent / "pyproject.toml").read_text()
     line = next(line for line in text.splitlines() if line.startswith("all = "))
     assert "asyncdali[audio,video,remote]" in line
+    told = importlib.metadata.metadata("asyncdali")
+    extras = set(told.get_all("Provides-Extra"))
+    assert {"all", "audio", "video", "remote", "torch", "jax", "tf", "cuda12", "cuda13", "numba-cuda12", "numba-cuda13"} <= extras
+    everything = [line for line in told.get_all("Requires-Dist") if line.endswith('extra == "all"')]
+    assert everything and all("asyncdali[audio,remote,video]" in line or "asyncdali[audio,video,remote]" in line for line in everything)
+
+
+def test_extras_that_messages_name_exist():
+    """Every ``asyncdali[...]`` in the sources is an extra of the package."""
+    sources = [path.read_text() for path in Path(asyncdali.__path__[0]).rglob("*.py")]
+    named = {extra for text in sources for extra in re.findall(r"asyncdali\[([a-z0-9,-]+)\]", text)}
+    assert named and named <= set(importlib.metadata.metadata("asyncdali").get_all("Provides-Extra"))
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "extra"), [
+        ("av", "asyncdali.operators.decode.video_formats.load_av()", "video"),
+        ("fsspec", "asyncdali.readers.remote._filesystem('s3://bucket/key')", "remote"),
+        ("soundfile", "asyncdali.operators.decode.audio_formats._open(__import__('io').BytesIO(b'OggS' + bytes(60)))", "audio"),
+    ],
+)  # fmt: skip
+def test_a_missing_library_names_its_extra(module, call, extra, monkeypatch):
+    import asyncdali.operators.decode.audio_formats
+    import asyncdali.operators.decode.video_formats
+    import asyncdali.readers.remote  # noqa: F401
+
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises((RuntimeError, ValueError), match=rf"pip install asyncdali\[{extra}\]"):
+        eval(call)

@@ -257,17 +257,30 @@ def test_what_does_not_compile_fails_in_build():
         ({"threads_per_block": [1, 1, 65]}, "at most 1024, 1024, 64"),
         ({"threads_per_block": [64, 32, 1]}, "a block has at most 1024 threads"),
         ({"batch_processing": True}, "`batch_processing` is for the CPU"),
-        ({"device": "cpu"}, r"`blocks` is for kernels"),
-        ({"device": "cpu", "blocks": None}, r"`threads_per_block` is for kernels"),
     ],
 )
 def test_declarations(wrong, words):
     def body():
         source = fn.external_source(lambda: PICTURES)
-        return numba_function(source if wrong.get("device") == "cpu" else source.gpu(), run_fn=flipped, **{**SAME, **GRID, **wrong})
+        return numba_function(source.gpu(), run_fn=flipped, **{**SAME, **GRID, **wrong})
 
     with pytest.raises(ValueError, match=words):
         pipeline_of(body, batch_size=3).build()
+
+
+def _negated(out, image):
+    out[:] = 255 - image
+
+
+def test_a_grid_on_the_cpu_is_ignored_with_a_warning():
+    def body():
+        return numba_function(fn.external_source(lambda: PICTURES), run_fn=_negated, **SAME, **{**GRID, "device": "cpu"})
+
+    pipe = pipeline_of(body, batch_size=3)
+    with pytest.warns(UserWarning, match="`blocks` and `threads_per_block` act with device='gpu' only"):
+        pipe.build()
+    with pipe:
+        np.testing.assert_array_equal(np.asarray(pipe.run()[0][0]), 255 - PICTURES[0])
 
 
 def test_a_kernel_is_a_function():

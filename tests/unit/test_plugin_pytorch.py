@@ -154,6 +154,9 @@ def test_feed_ndarray():
         plugin.feed_ndarray(output, torch.empty(3, dtype=torch.int32))
     with pytest.raises(TypeError, match=r"int32.*float32"):
         plugin.feed_ndarray(output, torch.empty(2, 3))
+    for wrong in (torch.empty(3, dtype=torch.int32), torch.empty(2, 3)):
+        with pytest.raises(AssertionError):  # DALI's type
+            plugin.feed_ndarray(output, wrong)
     with pytest.raises(TypeError, match="list"):
         plugin.feed_ndarray([1], torch.empty(1))
 

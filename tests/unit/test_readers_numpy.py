@@ -243,7 +243,7 @@ def test_regions_out_of_bounds(tmp_path):
     cases = [
         ({"roi_start": [2, 0], "roi_end": [1, 4]}, "end coordinates can't be before start"),
         ({"roi_end": [4, 4]}, "can't be placed out of bounds"),
-        ({"roi_start": [-1, 0]}, "can't be placed out of bounds"), ({"roi_start": [0], "roi_axes": [2]}, "axis 2 is out of range"),
+        ({"roi_start": [-1, 0]}, "can't be placed out of bounds"), ({"roi_start": [0], "roi_axes": [2]}, "`roi_axes`: 2 is out of range"),
         ({"roi_start": [0, 0], "roi_axes": [1, -1]}, "more than once"), ({"roi_start": [0, 0, 0]}, "expects 2 values"),
     ]  # fmt: skip
     for region, message in cases:

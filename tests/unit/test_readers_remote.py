@@ -265,5 +265,5 @@ def test_without_fsspec(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(RuntimeError, match=r"s3://bucket/key: reading URLs takes `fsspec` \(asyncdali\[remote\]\)"):
+    with pytest.raises(RuntimeError, match=r"s3://bucket/key: reading URLs takes `fsspec`: pip install asyncdali\[remote\]"):
         remote.read_file("s3://bucket/key")

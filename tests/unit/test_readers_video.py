@@ -254,5 +254,5 @@ def test_without_pyav(seven, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(RuntimeError, match=r"takes PyAV: install `av` \(asyncdali\[video\]\)"):
+    with pytest.raises(RuntimeError, match=r"takes PyAV: pip install asyncdali\[video\]"):
         reader(filenames=[seven], sequence_length=3)

@@ -25,7 +25,6 @@ NO_PARITY = {
     "_tensor_subscript": "indexing of nodes: test_subscripts_parity.py",
     "_transfer": "`.gpu()` and `.cpu()` need a GPU in DALI",
     "experimental.readers.fits": _GPU_ONLY + " or with cfitsio; test_readers_fits.py compares with the standard",
-    "ones_like": "with zeros_like: test_filled_parity.py",
     **dict.fromkeys(
         ("decoders.inflate", "experimental.dilate", "experimental.erode", "experimental.median_blur", "experimental.remap", "jitter",
          "optical_flow"),
@@ -114,7 +113,7 @@ def test_reasons_are_of_operators():
 
 
 def test_readers_have_their_parity_matrix(parity):
-    text = sources("parity/test_*reader*.py", "parity/test_decode*.py", "helpers/readers.py")
+    text = sources("parity/test_*reader*.py", "parity/test_decode*.py", "parity/test_input_video_parity.py", "helpers/readers.py")
     assert not [name for name in NAMES if name.startswith("readers.") and not names(name, text) and name not in text]
 
 
@@ -126,7 +125,7 @@ def test_docs_row(name):
 
 def test_serialization_cases():
     """test_serialize_operators.py runs them (slow); here only their names are looked for."""
-    text = sources("unit/test_serialize_operators.py")
+    text = sources("unit/test_serialize_operators.py", "unit/test_input_video.py")
     assert not [
         name for name in NAMES if not name.startswith("_") and name.rpartition("readers.")[2] not in EVERY_KIND and not names(name, text)
     ]

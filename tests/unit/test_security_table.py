@@ -33,7 +33,7 @@ def kind_of(call: ast.Call) -> str | None:
         return "start"
     if owner == "socket" or name in ("bind", "listen", "connect", "create_server", "start_server"):
         return "socket"
-    if (owner == "importlib" and name == "import_module") or name == "exec_module":
+    if (owner == "importlib" and name == "import_module") or name == "exec_module" or (owner, name) == ("point", "load"):
         return "import"
     if owner == "tempfile" or name == "memfd_create":
         return "temporary"

@@ -74,7 +74,7 @@ def test_it_resumes_where_it_was():
     "image, boxes, labels, message", [
         (IMAGE, BOXES[:, :3], LABELS, "n, 4"), (IMAGE, BOXES.astype(np.float64), LABELS, "FLOAT"),
         (IMAGE, BOXES, LABELS[:1], "1 labels for 2"),
-        (IMAGE[..., 0], BOXES, LABELS, "dimensions 2"),
+        (IMAGE[..., 0], BOXES, LABELS, "Input 0 .images. has 2 dimensions"),
     ],
 )  # fmt: skip
 def test_what_is_refused(image, boxes, labels, message):

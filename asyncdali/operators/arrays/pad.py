@@ -60,39 +60,34 @@ class Pad(Operator):
         return Planned([output], [pieces.step(self._kernels.copy_step)])
 
     def _shapes(self, source: Batch, arguments: Arguments) -> np.ndarray:
-        axes = self._axes(source, arguments)
-        length = axes.shape[1]
+        axes, lengths = self._axes(source, arguments)
         chosen = np.take_along_axis(source.shapes, axes, 1)
         largest = np.broadcast_to(source.shapes.max(axis=0, initial=0), source.shapes.shape)
         wanted = np.take_along_axis(largest, axes, 1)
         if arguments.given("shape"):
-            least = arguments.vectors("shape", length, np.int64)
+            least = arguments.rows("shape", lengths, np.zeros_like(axes), np.int64)
             wanted = np.where(least > 0, least, wanted)
         wanted = np.maximum(wanted, chosen)
         if arguments.given("align"):
-            align = arguments.vectors("align", length, np.int64)
+            align = arguments.rows("align", lengths, np.ones_like(axes), np.int64)
             if (align <= 0).any():
                 i = int(np.flatnonzero((align <= 0).any(axis=1))[0])
                 raise SampleError(i, f"`align` must be positive, got {align[i].tolist()}")
             wanted = -(-wanted // align) * align
         shapes = source.shapes.copy()
-        np.put_along_axis(shapes, axes, wanted, 1)
+        rows, columns = np.nonzero(np.arange(axes.shape[1]) < lengths[:, None])
+        shapes[rows, axes[rows, columns]] = wanted[rows, columns]
         return shapes
 
-    def _axes(self, source: Batch, arguments: Arguments) -> np.ndarray:
-        """The padded axes, int64[samples, n]."""
+    def _axes(self, source: Batch, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """The padded axes, int64[samples, most], and how many each sample has, int64[samples]."""
         ndim, count = source.ndim, len(source)
         if arguments.given("axis_names") and arguments.constant("axis_names"):
-            axes = np.tile(np.array(named_axes(arguments.constant("axis_names"), source.layout), np.int64), (count, 1))
-        elif arguments.is_input("axes") or (arguments.given("axes") and arguments.constant("axes")):
-            axes = np.array(arguments.vectors("axes", None, np.int64))
+            axes = np.array(named_axes(arguments.constant("axis_names"), source.layout), np.int64)
+            if len(np.unique(axes)) != len(axes):
+                raise ValueError(f"an axis occurs more than once in `axis_names`, {arguments.constant('axis_names')!r}")
+        elif arguments.given("axes"):
+            return arguments.chosen_axes("axes", ndim)
         else:
-            axes = np.tile(np.arange(ndim), (count, 1))
-        wrong = (axes < -ndim) | (axes >= ndim)
-        if wrong.any():
-            raise ValueError(f"`axes`: {int(axes[wrong][0])} is out of range for {ndim}-D samples; allowed are {-ndim} to {ndim - 1}")
-        axes = np.where(axes < 0, axes + ndim, axes)
-        ordered = np.sort(axes, axis=1)
-        if (ordered[:, 1:] == ordered[:, :-1]).any():
-            raise ValueError(f"an axis occurs more than once in `axes`, {axes[0].tolist()}")
-        return axes
+            axes = np.arange(ndim)
+        return np.tile(axes, (count, 1)), np.full(count, len(axes))

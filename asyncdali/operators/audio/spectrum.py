@@ -7,7 +7,7 @@ from asyncdali_workers import limits
 
 from ...batch import Batch
 from ...types import DALIDataType
-from ..accepts import Input, Output, argument, at_least
+from ..accepts import ANY_RANK, Input, Output, argument, at_least
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from .fourier import transform_of
 
@@ -42,7 +42,7 @@ class Spectrogram(_Spectrum):
 
         Input: one channel, FLOAT, of shape (samples,), (samples, 1) or (1, samples).
         Output: FLOAT, nfft / 2 + 1 frequencies by windows.""",
-        accepts=(Input((DALIDataType.FLOAT,), name="sound", ranks=(1, 2)),),
+        accepts=(Input((DALIDataType.FLOAT,), name="sound", ranks=ANY_RANK),),
         gives=(Output(DALIDataType.FLOAT, 2, argument("layout")),),
         devices=("cpu", "gpu"),
         args=(
@@ -85,9 +85,9 @@ class Spectrogram(_Spectrum):
         source, centred = inputs[0], self.spec.constant("center_windows")
         lengths = source.shapes.prod(axis=1)
         several = source.shapes.max(axis=1, initial=0) != lengths
-        if several.any():
+        if source.ndim and several.any():
             i = int(np.argmax(several))
-            raise SampleError(i, f"Input data must be 1D or all dimensions but one 1, got {source.shapes[i].tolist()}")
+            raise SampleError(i, f"at most one axis of a signal may be longer than 1, got shape {source.shapes[i].tolist()}")
         size = len(self._window)
         windows = lengths // self._step + 1 if centred else np.maximum(lengths - size, -self._step) // self._step + 1
         if (windows <= 0).any() or (lengths == 0).any():

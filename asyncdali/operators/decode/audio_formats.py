@@ -97,7 +97,7 @@ def _open(file: BinaryIO) -> _Sound:
     try:
         import soundfile
     except ImportError:
-        raise ValueError(f"{missing}; install `soundfile` for others, FLAC, OGG and MP3 (asyncdali[audio])") from None
+        raise ValueError(f"{missing}; install `soundfile` for others, FLAC, OGG and MP3: pip install asyncdali[audio]") from None
     file.seek(0)
     try:
         return _Other(soundfile.SoundFile(_Forgiving(file)))

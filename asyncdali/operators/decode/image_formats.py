@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 
 from ...batch import storage_dtype
 from ...types import DALIDataType, DALIImageType
-from .image_headers import ImageHeader, TiffHeader, read_header
+from .image_headers import ImageHeader, TiffHeader, as_one_channel, channels_of, read_header
 
 
 def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarray, int]:
@@ -22,8 +21,11 @@ def decode_other(data: np.ndarray, output_type: DALIImageType) -> tuple[np.ndarr
     header = read_header(raw)
     if header.tiff is not None and header.orientation != 1:
         data = _upright_tiff(raw, header.tiff)
-    if _needs_pillow(header):
-        image = _decode_pillow(data.tobytes(), header)
+    if header.tiff is not None and header.tiff.channels_apart:
+        image = decode_opencv(as_one_channel(data.tobytes(), header.tiff), "TIFF", _opencv_flags(header, DALIImageType.ANY_DATA))
+        if image.size != header.height * header.width * header.tiff.samples:
+            raise ValueError("broken TIFF: the decoder found another image size than the header")
+        image = channels_of(image, header.tiff)
     else:
         image = decode_opencv(data, header.format, _opencv_flags(header, output_type))
         if output_type == DALIImageType.ANY_DATA and header.format == "PNG":
@@ -94,27 +96,6 @@ def _stored_png_channels(image: np.ndarray, header: ImageHeader) -> np.ndarray:
     if header.png_colour == 4 and image.shape[2] == 4:
         return image[:, :, ::3]
     return image[:, :, :3] if header.png_colour in (2, 3) else image
-
-
-def _needs_pillow(header: ImageHeader) -> bool:
-    """OpenCV drops the alpha of grey TIFFs and multiplies 8-bit colours with theirs."""
-    tiff = header.tiff
-    return tiff is not None and tiff.bits == 8 and tiff.samples in (2, 4) and tiff.extra_samples > 0
-
-
-def _decode_pillow(raw: bytes, header: ImageHeader) -> np.ndarray:
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(raw), formats=["TIFF"]) as picture:
-            if picture.size != (header.width, header.height):
-                raise ValueError("another image size than in the header")
-            image = np.asarray(picture)
-    except Exception as error:  # Pillow's parser raises whatever its reading of broken data runs into
-        raise ValueError(f"broken {header.format}: {error}") from None
-    if image.dtype != np.uint8 or image.ndim != 3:
-        raise ValueError(f"{header.format} of mode {picture.mode} is not supported")
-    return image
 
 
 # --------------------------------------------------------------------------------------------------------------- colour and type

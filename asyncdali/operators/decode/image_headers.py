@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+import numpy as np
+
 FORMATS = "JPEG, PNG, BMP, TIFF, WebP, PNM (P1 to P6) and JPEG2000"
 
 MAX_PIXELS = 1 << 28
@@ -19,16 +21,19 @@ bytes (WebP, JPEG2000, arithmetic-coded JPEG) must not order gigabytes with them
 _DEFLATE_RATIO = 1032
 """Most bytes that one byte of deflated data can stand for (RFC 1951: 258 bytes per 2 bits)."""
 _LZW_RATIO = 4096
+_WEBP_ALPHA = 0x10
+"""Bit of the flags of a VP8X chunk."""
 
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """Format name, size in pixels as stored, EXIF orientation (1-8); fields of a TIFF, colour type of a PNG."""
+    """Format name, size in pixels as stored, EXIF orientation (1-8), stored channels; fields of a TIFF, colour type of a PNG."""
 
     format: str
     width: int
     height: int
     orientation: int = 1
+    channels: int = 3
     tiff: TiffHeader | None = None
     png_colour: int = 0
 
@@ -44,6 +49,23 @@ class TiffHeader:
     orientation_at: int
     """Where the orientation's two bytes are, 0 if it has none."""
     big_endian: bool
+    photometric: int = 1
+    planar: bool = False
+    """Each channel is stored by itself."""
+    predictor: int = 1
+    height: int = 0
+    rows_per_strip: int = 0
+    tile_width: int = 0
+    """0: the image is stored in strips."""
+
+    @property
+    def channels_apart(self) -> bool:
+        """Whether :func:`as_one_channel` can describe the file, and other decoders cannot, or would change colours by alpha."""
+        if self.bits not in (8, 16) or self.photometric not in (1, 2) or self.samples < 2 or self.compression in _TIFF_JPEG:
+            return False
+        if not self.planar:
+            return self.samples != 3
+        return not self.tile_width and (self.rows_per_strip >= self.height or self.height % self.rows_per_strip == 0)
 
 
 def signature(data: bytes) -> str | None:
@@ -112,7 +134,8 @@ def _png(data: bytes) -> tuple[ImageHeader, int]:
         at += 12 + length
     bits = depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colour, 1)
     needed = height * -(-width * bits // 8) // _DEFLATE_RATIO
-    return ImageHeader("PNG", width, height, orientation, png_colour=colour), needed
+    channels = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}.get(colour, 1)  # palettes are of RGB
+    return ImageHeader("PNG", width, height, orientation, channels, png_colour=colour), needed
 
 
 def _bmp(data: bytes) -> tuple[ImageHeader, int]:
@@ -125,7 +148,13 @@ def _bmp(data: bytes) -> tuple[ImageHeader, int]:
         width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
     height = abs(height)
     needed = height * (-(-width * bits // 32) * 4) if compression in (0, 3) and width > 0 else 0
-    return ImageHeader("BMP", width, height), needed
+    channels = 4 if bits == 32 and compression == 3 else 3  # without bit fields the fourth byte means nothing
+    if bits <= 8 and size > 12:
+        (used,) = struct.unpack_from("<I", data, 46)
+        palette = np.frombuffer(data[14 + size : 14 + size + 4 * (used or 1 << bits)], np.uint8)
+        palette = palette[: len(palette) // 4 * 4].reshape(-1, 4)[:, :3]
+        channels = 1 if (palette == palette[:, :1]).all() else 3
+    return ImageHeader("BMP", width, height, channels=channels), needed
 
 
 def _webp(data: bytes) -> tuple[ImageHeader, int]:
@@ -134,10 +163,11 @@ def _webp(data: bytes) -> tuple[ImageHeader, int]:
     (chunk,) = struct.unpack_from("<I", data, 16)
     if kind == b"VP8X":
         width, height = (int.from_bytes(data[at : at + 3], "little") + 1 for at in (24, 27))
-        return ImageHeader("WebP", width, height, _webp_orientation(data)), 30
+        return ImageHeader("WebP", width, height, _webp_orientation(data), 4 if data[20] & _WEBP_ALPHA else 3), 30
     if kind == b"VP8L":
         (packed,) = struct.unpack_from("<I", data, 21)
-        return ImageHeader("WebP", (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1), 20 + chunk
+        channels = 4 if packed >> 28 & 1 else 3
+        return ImageHeader("WebP", (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1, channels=channels), 20 + chunk
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return ImageHeader("WebP", width & 0x3FFF, height & 0x3FFF), 20 + chunk
@@ -171,7 +201,7 @@ def _pnm(data: bytes) -> tuple[ImageHeader, int]:
         needed = width * height * per_pixel * (2 if numbers[2] > 255 else 1)
     else:
         needed = width * height * per_pixel
-    return ImageHeader("PNM", width, height), needed + at
+    return ImageHeader("PNM", width, height, channels=per_pixel), needed + at
 
 
 def _pnm_number(data: bytes, at: int) -> tuple[int, int]:
@@ -202,7 +232,7 @@ def _jpeg2000(data: bytes) -> tuple[ImageHeader, int]:
     width, height = right - left, bottom - top
     # Every tile has a header of its own (12 bytes): many tiny tiles are a bomb, too.
     tiles = -(-width // tile_w) * -(-height // tile_h) if tile_w and tile_h and width > 0 and height > 0 else 0
-    return ImageHeader("JPEG2000", width, height), at + 49 + 12 * tiles
+    return ImageHeader("JPEG2000", width, height, channels=components), at + 49 + 12 * tiles
 
 
 def _code_stream(data: bytes) -> int:
@@ -229,12 +259,19 @@ def _code_stream(data: bytes) -> int:
 
 # ---------------------------------------------------------------------------------------------------------------------------- TIFF
 
+_TIFF_FIELDS = (256, 257, 258, 259, 262, 274, 277, 278, 284, 317, 322, 338)
 _TIFF_SIZES = {1: 1, 3: 2, 4: 4}
+_WITH_PREDICTOR = (5, 8, 32946, 34925, 50000)
+"""Compressions to which a predictor belongs: LZW, Deflate, LZMA, Zstandard; for others decoders ignore it."""
+_TIFF_JPEG = (6, 7, 34712, 33003, 33005)
+"""Compressions that know channels: JPEG, JPEG2000."""
+_PALETTE = 3
+"""Photometric interpretation: colours by their number in a table."""
 
 
 def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     order, entries = _directory(data)
-    fields = {tag: _field(data, order, entries[tag], tag) for tag in (256, 257, 258, 259, 274, 277, 338) if tag in entries}
+    fields = {tag: _field(data, order, entries[tag], tag) for tag in _TIFF_FIELDS if tag in entries}
     width, height = fields.get(256, 0), fields.get(257, 0)
     bits, samples, compression = fields.get(258, 1), fields.get(277, 1), fields.get(259, 1)
     row = -(-width * samples * bits // 8)
@@ -243,8 +280,13 @@ def _tiff(data: bytes) -> tuple[ImageHeader, int]:
     orientation = fields.get(274, 1)
     extra = entries[338][1] if 338 in entries else 0
     at = entries[274][2] if 274 in entries and entries[274][:2] == (3, 1) else 0
-    header = TiffHeader(bits, samples, compression, extra, at, order == ">")
-    return ImageHeader("TIFF", width, height, orientation if 1 <= orientation <= 8 else 1, header), needed
+    header = TiffHeader(
+        bits, samples, compression, extra, at, order == ">", fields.get(262, 1), fields.get(284, 1) == 2,
+        fields.get(317, 1) if compression in _WITH_PREDICTOR else 1, height,
+        fields.get(278, 1 << 32) or 1 << 32, fields.get(322, 0),
+    )  # fmt: skip
+    channels = 3 if header.photometric == _PALETTE else samples
+    return ImageHeader("TIFF", width, height, orientation if 1 <= orientation <= 8 else 1, channels, header), needed
 
 
 def _directory(data: bytes) -> tuple[str, dict[int, tuple[int, int, int]]]:
@@ -268,6 +310,53 @@ def _field(data: bytes, order: str, entry: tuple[int, int, int], tag: int) -> in
     if size * count > 4:
         (at,) = struct.unpack_from(order + "I", data, at)
     return struct.unpack_from(order + {1: "B", 2: "H", 4: "I"}[size], data, at)[0]
+
+
+def as_one_channel(data: bytes, tiff: TiffHeader) -> np.ndarray:
+    """A TIFF of several channels, rewritten as one of a single channel: `tiff.samples` times as wide, or as high if it is planar.
+
+    TIFF decoders have at most four channels. Strips and tiles hold the same bytes for both descriptions, but for the predictor: it is
+    turned off, and :func:`channels_of` does its work. Raises ValueError for sizes that cannot be meant.
+    """
+    copy = bytearray(data)
+    order, entries = _directory(data)
+    (at,) = struct.unpack_from(order + "I", data, 4)
+    (count,) = struct.unpack_from(order + "H", data, at)
+    wanted = {277: 1, 262: 1, 317: 1, 284: 1}
+    for tag in (257, 278) if tiff.planar else (256, 322):  # height; or widths of the image and of a tile
+        if tag in entries:
+            wanted[tag] = _field(data, order, entries[tag], tag) * (1 if tag == 278 else tiff.samples)
+            if tag != 278 and wanted[tag] >= 1 << 31:
+                raise ValueError(f"broken TIFF: {tiff.samples} channels of this size")
+    if tiff.planar and tiff.rows_per_strip >= tiff.height:
+        wanted[278] = tiff.height  # a strip of each channel
+    for k in range(count):
+        here = at + 2 + 12 * k
+        (tag,) = struct.unpack_from(order + "H", data, here)
+        if tag in wanted:
+            struct.pack_into(order + "HII", copy, here + 2, 4, 1, wanted[tag])
+        elif tag in (258, 339):  # bits and format of each channel: of one
+            struct.pack_into(order + "HIHH", copy, here + 2, 3, 1, _field(data, order, entries[tag], tag), 0)
+    if 338 in entries:  # what the channels beyond the colours are: there are none
+        here, end = entries[338][2] - 8, at + 2 + 12 * count + 4
+        copy[here : end - 12] = copy[here + 12 : end]
+        struct.pack_into(order + "H", copy, at, count - 1)
+    return np.frombuffer(bytes(copy), np.uint8)
+
+
+def channels_of(image: np.ndarray, tiff: TiffHeader) -> np.ndarray:
+    """What a decoder made of :func:`as_one_channel`, as [height, width, channels]."""
+    if tiff.planar:
+        image = image.reshape(tiff.samples, tiff.height, -1).transpose(1, 2, 0)
+    else:
+        image = image.reshape(tiff.height, -1, tiff.samples)
+    if tiff.predictor != 2:
+        return np.ascontiguousarray(image)
+    # Differences to the left neighbour (TIFF 6.0, section 14) wrap around, and begin anew with each tile.
+    if tiff.tile_width % 16:
+        raise ValueError(f"broken TIFF: tiles are {tiff.tile_width} pixels wide, which is no multiple of 16")
+    width = tiff.tile_width or image.shape[1]
+    return np.concatenate([np.cumsum(image[:, x : x + width], 1, image.dtype) for x in range(0, image.shape[1], width)], 1)
 
 
 def tiff_orientation(block: bytes) -> int:

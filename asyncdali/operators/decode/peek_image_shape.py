@@ -46,15 +46,13 @@ class PeekImageShape(Operator):
         args=(
             Arg("adjust_orientation", "bool", True, "Give the shape that the image has once it is turned as its EXIF data say."),
             Arg("dtype", "dtype", DALIDataType.INT64, "Element type of the output."),
-            Arg("image_type", "image_type", DALIImageType.RGB, "Colour space that the image will be decoded to."),
+            Arg("image_type", "image_type", DALIImageType.RGB, "Colour space of the decoded image; ANY_DATA: the stored channels."),
         ),
     )
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._type, self._dtype = spec.constant("image_type"), spec.constant("dtype")
-        if self._type not in _CHANNELS:
-            raise ValueError(f"`image_type` is {self._type.name}; supported are {', '.join(kind.name for kind in _CHANNELS)}")
         if self._dtype not in _TYPES:
             raise ValueError(f"`dtype` is {self._dtype.name}; supported are {', '.join(kind.name for kind in _TYPES)}")
         from ...compiled.step import compile_all
@@ -82,6 +80,7 @@ class PeekImageShape(Operator):
         except ValueError as error:
             raise SampleError(i, str(error)) from None
         headers[i, 1:3] = header.width, header.height
+        headers[i, 3] = header.channels
         headers[i, 4] = header.orientation
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -91,6 +90,6 @@ class PeekImageShape(Operator):
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "broken JPEG: no frame header")
         turned = (orientation >= 5) & bool(self.spec.constant("adjust_orientation"))
-        channels = np.full(len(width), _CHANNELS[self._type])
+        channels = headers[:, 3] if self._type == DALIImageType.ANY_DATA else np.full(len(width), _CHANNELS[self._type])
         shapes = np.stack([np.where(turned, width, height), np.where(turned, height, width), channels], axis=1)
         return Planned([Batch.from_values(shapes.astype(storage_dtype(self._dtype)), dtype=self._dtype)])

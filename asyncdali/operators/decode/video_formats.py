@@ -22,7 +22,7 @@ def load_av() -> ModuleType:
         import av
         import av.video.reformatter
     except ImportError:
-        raise RuntimeError("reading videos takes PyAV: install `av` (asyncdali[video])") from None
+        raise RuntimeError("reading videos takes PyAV: pip install asyncdali[video]") from None
     return av
 
 

@@ -77,7 +77,7 @@ class RandomObjectBBox(StreamOperator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
         if source in _TYPES:
-            self._kernels.object_bbox_step(storage_dtype(source).name).compile()
+            self._kernels.object_bbox_step(_label_type(source)).compile()
         return [DALIDataType.INT32] * self.spec.output_count
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -86,6 +86,8 @@ class RandomObjectBBox(StreamOperator):
         if (sizes > _LARGEST_MASK).any():
             raise SampleError(int(np.argmax(sizes)), f"the mask has {int(sizes.max())} elements; up to {_LARGEST_MASK} are possible")
         backgrounds, classes, weights, firsts = self._classes(arguments)
+        if source.dtype == DALIDataType.UINT32:
+            backgrounds = backgrounds.astype(np.int32).astype(np.int64)
         threshold: Any = 0
         if arguments.given("threshold"):
             threshold = np.ascontiguousarray(arguments.vectors("threshold", source.ndim, np.int64))
@@ -100,7 +102,7 @@ class RandomObjectBBox(StreamOperator):
             largest=self.spec.constant("k_largest") or 0, **position_words(position), scratch=0,
             any_class=bool(self.spec.constant("ignore_class")),
         )  # fmt: skip
-        kernel = self._kernels.object_bbox_step(storage_dtype(source.dtype).name)
+        kernel = self._kernels.object_bbox_step(_label_type(source.dtype))
         scratch = 4 * int(sizes.max(initial=0))
         return Planned(outputs, [Step(kernel.address, context, self._explain, scratch, OBJECT_BBOX.word.scratch, keep)])
 
@@ -146,6 +148,11 @@ class RandomObjectBBox(StreamOperator):
             return [np.array(arguments.constant(name), dtype)] * arguments.count
         batch = arguments.batch(name)
         return [batch.sample(i).reshape(-1).astype(dtype) for i in range(len(batch))]
+
+
+def _label_type(source: DALIDataType) -> str:
+    """The type that labels are compared in. Labels are INT32 outputs, so those of UINT32 masks from 2^31 on are negative, as in DALI."""
+    return "int32" if source == DALIDataType.UINT32 else storage_dtype(source).name
 
 
 def _labels(count: int, background: int) -> np.ndarray:

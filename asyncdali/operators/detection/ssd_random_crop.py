@@ -8,7 +8,7 @@ import numpy as np
 
 from ...batch import Batch
 from ...types import DALIDataType
-from ..accepts import ELEMENTS, Input, Output, at_least, listed, of_input
+from ..accepts import ELEMENTS, Input, Output, at_least, of_input
 from ..arrays.strided import Pieces, dense_strides, like
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from ..random.random import StreamOperator
@@ -32,7 +32,7 @@ class SSDRandomCrop(StreamOperator):
         union) with all boxes is picked from any, 0.1, 0.3, 0.5, 0.7, 0.9; or the image stays as it is. Streams are DALI's, bit for bit,
         for the same seed.""",
         accepts=(
-            Input(ELEMENTS, listed("HWC"), "images"), Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)),
+            Input(ELEMENTS, name="images", ranks=(3,)), Input((DALIDataType.FLOAT,), name="boxes", ranks=(2,)),
             Input(ELEMENTS, name="labels", ranks=at_least(1)),
         ),
         gives=(Output(), Output(of_input(1), of_input(1), of_input(1)), Output(of_input(2), of_input(2), of_input(2))),
@@ -59,7 +59,6 @@ class SSDRandomCrop(StreamOperator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         images, boxes, labels = inputs
-        layout = self.layout_of(images)
         wrong = boxes.shapes[:, 1] != 4
         if wrong.any():
             i = int(np.argmax(wrong))
@@ -73,7 +72,7 @@ class SSDRandomCrop(StreamOperator):
         windows, kept, chosen, cropped = self._windows(rows, firsts, iteration.position)
         left = first_rows(kept)
         moved = _moved(rows[chosen], np.repeat(windows, kept, axis=0), np.repeat(cropped, kept))
-        pieces = self._pieces(images, layout, windows)
+        pieces = self._pieces(images, windows)
         outputs = [
             pieces.output,
             rows_batch(moved, left, kept, DALIDataType.FLOAT, boxes.layout),
@@ -98,13 +97,13 @@ class SSDRandomCrop(StreamOperator):
         return windows, kept, chosen, cropped != 0
 
     @staticmethod
-    def _pieces(images: Batch, layout: str, windows: np.ndarray) -> Pieces:
+    def _pieces(images: Batch, windows: np.ndarray) -> Pieces:
         """The images in their windows."""
         extents = images.shapes[:, [1, 0, 1, 0]]
         pixels = np.floor(windows * extents + 0.5).astype(np.int64)
         shapes = images.shapes.copy()
         shapes[:, 0], shapes[:, 1] = pixels[:, 3] - pixels[:, 1], pixels[:, 2] - pixels[:, 0]
-        pieces, strides = Pieces(like(images, shapes, layout)), dense_strides(images.shapes, images.itemsize)
+        pieces, strides = Pieces(like(images, shapes)), dense_strides(images.shapes, images.itemsize)
         pieces.add(images, shapes, strides, pixels[:, 1] * strides[:, 0] + pixels[:, 0] * strides[:, 1])
         return pieces
 

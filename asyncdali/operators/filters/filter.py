@@ -6,8 +6,9 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
-from ..accepts import ANY_RANK, Input, Output, argument
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..accepts import ANY_RANK, CHOSEN, Input, Output, argument
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..unfolding import Frames, PerFrame
 from .filter_tables import CORRELATE_RECORD
 from .plane_tables import PLANES
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
@@ -16,13 +17,17 @@ _TYPES = (
     DALIDataType.UINT8, DALIDataType.INT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataType.FLOAT16, DALIDataType.FLOAT,
 )  # fmt: skip
 BORDERS = ("reflect_101", "reflect_1001", "wrap", "clamp", "constant")
+_OTHER_NAMES = {
+    "101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "edge": "clamp", "pad": "constant", "fill": "constant",
+}  # fmt: skip
 
 
 @register
-class Filter(Operator):
+class Filter(PerFrame):
     """See the schema."""
 
     on_cuda = True
+    late_inputs = True
     schema = Schema(
         name="filter",
         aliases=("experimental.filter",),
@@ -30,12 +35,14 @@ class Filter(Operator):
 
         Inputs: images or volumes (channels first or last, frames first; UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT); filters (FLOAT, as
         many dimensions as there are data axes); optionally what is outside with ``border="constant"`` (one scalar of the input's type).
+        Filters, fill values and `anchor` may be per frame.
         Computed in FLOAT; integers are rounded half away from zero and saturated.""",
         accepts=(
-            Input(_TYPES, DATA_LAYOUTS, "images"), Input((DALIDataType.FLOAT,), name="filters", ranks=(1, 2, 3)),
+            Input(_TYPES, DATA_LAYOUTS, "images"), Input((DALIDataType.FLOAT,), name="filters", ranks=(1, 2, 3, 4)),
             Input(_TYPES, name="fill value", ranks=ANY_RANK, like=("type",)),
         ),
-        gives=(Output(type=argument("dtype")),),
+        gives=(Output(argument("dtype"), CHOSEN, CHOSEN),),  # filters per frame make sequences of images
+        per_frame=("anchor",),
         inputs=(2, 3),
         moved_inputs=(1, 2),
         devices=("cpu", "gpu"),
@@ -49,11 +56,14 @@ class Filter(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        if spec.constant("border") not in BORDERS:
-            raise ValueError(f"Unknown `border` {spec.constant('border')!r}; supported are {', '.join(BORDERS)}")
+        given = spec.constant("border").lower()
+        self._border = _OTHER_NAMES.get(given, given)
+        if self._border not in BORDERS:
+            names = ", ".join((*BORDERS, *(f"{other} ({name})" for other, name in _OTHER_NAMES.items())))
+            raise ValueError(f"Unknown `border` {spec.constant('border')!r}; supported are {names}")
         if spec.constant("mode") not in ("same", "valid"):
             raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
-        if spec.input_count == 3 and spec.constant("border") != "constant":
+        if spec.input_count == 3 and self._border != "constant":
             raise ValueError('a third input, the fill value, needs border="constant"')
         from . import filter_kernels
 
@@ -66,7 +76,10 @@ class Filter(Operator):
             self._kernels.filter_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def data_layout(self, source: Batch) -> str:
+        return source.layout
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source, filters = inputs[:2]
         axes = data_axes(source)
         self._check(source, filters, axes, inputs)
@@ -89,7 +102,7 @@ class Filter(Operator):
                 i = int(np.argmax(short))
                 raise SampleError(i, f"the filter of {filters.shapes[i].tolist()} is larger than the input of {source.shapes[i].tolist()}")
         output = Batch(shapes, dtype, source.layout, device=source.device, source_info=source.source_info)
-        border = BORDERS.index(self.spec.constant("border"))
+        border = BORDERS.index(self._border)
         records = CORRELATE_RECORD.zeros(len(source))
         records[:, : PLANES.words] = plane_records(source.shapes, axes)
         records[:, CORRELATE_RECORD.columns("out")] = plane_records(shapes, axes)[:, PLANES.columns("in")]

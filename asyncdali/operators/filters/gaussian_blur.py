@@ -7,7 +7,8 @@ import numpy as np
 from ...batch import Batch, storage_dtype
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
-from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
+from ..unfolding import Frames, PerFrame
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
 from .windows import gaussian_window
 
@@ -15,7 +16,7 @@ MOST_TAPS = 1 << 20
 _SINGLE = np.ones(1, np.float32)
 
 
-class SeparableFilter(Operator):
+class SeparableFilter(PerFrame):
     """Base of filters that are sums of separable ones: the output has the input's shape, layout and type, or FLOAT."""
 
     on_cuda = True
@@ -33,7 +34,10 @@ class SeparableFilter(Operator):
             self._kernels.separable_step(storage_dtype(source).name, storage_dtype(wanted).name).compile()
         return [self.spec.constant("dtype") if self.spec.given("dtype") else dtypes[0]]
 
-    def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
+    def data_layout(self, source: Batch) -> str:
+        return source.layout
+
+    def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         axes = data_axes(source)
         given = self.spec.constant("dtype")
@@ -64,11 +68,12 @@ class GaussianBlur(SeparableFilter):
         doc="""Blurs images or volumes with a gaussian.
 
         Without `window_size` a window has ``2 * ceil(3 * sigma) + 1`` elements; without `sigma` it is
-        ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost.
-        What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
+        ``((window_size - 1) / 2 - 1) * 0.3 + 0.8``. Both are for all data axes or one for each, from the outermost to the innermost,
+        and may be per frame. What is outside of the image is reflected about its border pixels. Channels come first or last, frames first.
         Element types: all but BOOL; computed in FLOAT, rounded half away from zero.""",
         accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
         gives=(Output(type=argument("dtype")),),
+        per_frame=("sigma", "window_size"),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),

@@ -23,9 +23,10 @@ class Laplacian(SeparableFilter):
 
         Each derivative is a separable filter: a derivative window along its axis, smoothing windows along the others. What is outside of
         the image is reflected about its border pixels. Channels come first or last, frames first. Element types: all but BOOL; computed in
-        FLOAT, rounded half away from zero and saturated.""",
+        FLOAT, rounded half away from zero and saturated. All argument inputs may be per frame.""",
         accepts=(Input(NUMBERS, DATA_LAYOUTS, "images"),),
         gives=(Output(type=argument("dtype")),),
+        per_frame=("scale", "smoothing_size", "window_size"),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output: the input's (default) or FLOAT."),

@@ -102,7 +102,7 @@ class CropMirrorNormalize(WindowOperator):
         shapes = padded[:, [layout.index(axis) for axis in out_layout]]
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
-        mean, factor = self._normalisation(channels, arguments)
+        mean, factor = self._normalisation(channels, out_channels, arguments)
         records[:, WINDOW.word.row] = np.arange(len(source)) if len(mean) > 1 else 0
         fills = self._fill_elements(int(out_channels.max(initial=1)), out_dtype)
         return _BatchPlan(shapes, out_layout, self._kernels.Normalisation(records, in_dtype, out_dtype, mean, factor, fills))
@@ -118,8 +118,11 @@ class CropMirrorNormalize(WindowOperator):
             raise ValueError(f'The requested output layout "{wanted}" is not a permutation of input layout "{layout}".')
         return wanted
 
-    def _normalisation(self, channels: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """(mean with the shift folded in, multiplier), float32[1 or samples, channels]."""
+    def _normalisation(self, channels: np.ndarray, out_channels: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
+        """(mean with the shift folded in, multiplier), float32[1 or samples, channels].
+
+        Values are for the channels of the image, or for those of the output with its padding; what there is no value for becomes 0.
+        """
         mean, std = arguments.vectors("mean"), arguments.vectors("std")
         if not (arguments.is_input("mean") or arguments.is_input("std")):
             mean, std = mean[:1], std[:1]
@@ -130,16 +133,16 @@ class CropMirrorNormalize(WindowOperator):
                 f"they have {mean.shape[1]} and {std.shape[1]} values"
             )
         length = max(lengths)
-        wrong = channels != length
+        wrong = out_channels < length if self.spec.constant("pad_output") else channels != length
         if length > 1 and wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise SampleError(i, f"`mean` and `std` have {length} values; the number of channels in the output slice is {int(channels[i])}")
+            raise SampleError(i, f"`mean` and `std` have {length} values; the output slice has {int(out_channels[i])} channels")
         width = max(int(channels.max(initial=1)), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.float32(self.spec.constant("scale")) / std
             shifted = mean - np.float32(self.spec.constant("shift")) / factor
-        rows = max(len(shifted), len(factor))
-        return _widened(shifted, rows, width), _widened(factor, rows, width)
+        shifted, factor = np.broadcast_arrays(shifted, factor)
+        return _widened(shifted, width), _widened(factor, width)
 
     def _fill_elements(self, channels: int, dtype: np.dtype) -> np.ndarray:
         fills = self.fills(channels, "The number of per-channel arguments should match the number of channels in the output slice")
@@ -154,5 +157,10 @@ def _power_of_two(values: np.ndarray) -> np.ndarray:
     return 1 << np.ceil(np.log2(np.maximum(values, 1))).astype(np.int64)
 
 
-def _widened(values: np.ndarray, rows: int, width: int) -> np.ndarray:
-    return np.ascontiguousarray(np.broadcast_to(values, (rows, width)), np.float32)
+def _widened(values: np.ndarray, width: int) -> np.ndarray:
+    """One value is for all channels; what has no value of its own gets 0."""
+    if values.shape[1] == 1:
+        return np.ascontiguousarray(np.repeat(values, width, axis=1), np.float32)
+    wide = np.zeros((len(values), max(width, values.shape[1])), np.float32)
+    wide[:, : values.shape[1]] = values
+    return wide

@@ -45,6 +45,9 @@ RESIZE_ARGS = (
     Arg("temp_buffer_hint", "int", 0, "No effect: temporary memory comes from the pool.", inert=True),
 )  # fmt: skip
 
+_MOST_PIXELS = 1 << 33
+"""Of a resized sample: more than any image has, and no more bytes of UINT8 than a sample may have (16 GiB, of two channels)."""
+
 
 @register
 class Resize(Operator):
@@ -117,6 +120,7 @@ class Resize(Operator):
         dtype = self._output_type(source.dtype)
         spatial = source.shapes[:, first : first + axes]
         geometry = self._geometry(spatial, arguments, iteration)
+        self._check_extents(geometry.extents)
         resampling = self._resampling.Resampling(
             source.shapes, first, geometry, self._filters(arguments), bool(self.spec.constant("antialias"))
         )
@@ -133,6 +137,14 @@ class Resize(Operator):
         if wanted not in (source, DALIDataType.FLOAT):
             raise ValueError(f"Resize must output original type or FLOAT. Got: {wanted.name} for {source.name} input")
         return wanted
+
+    @staticmethod
+    def _check_extents(extents: np.ndarray) -> None:
+        pixels = extents.astype(np.float64).prod(axis=1)
+        if pixels.max(initial=0) > _MOST_PIXELS:
+            i = int(np.argmax(pixels))
+            wanted = " x ".join(map(str, extents[i].tolist()))
+            raise SampleError(i, f"a resized sample of {wanted} pixels is too large; at most {_MOST_PIXELS} pixels are possible")
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
         axes = spatial.shape[1]

@@ -61,9 +61,10 @@ def slice_windows(
     Windows may lie outside: see ``crop_rules.outside``. Raises ValueError or SampleError for axes that do not exist and for ends before
     starts.
     """
-    axes = _axes(arguments, extents.shape[1], layout)
-    chosen = np.take_along_axis(extents, axes, 1)
-    start, end = _positional(spec, positional, chosen) if positional else _named(arguments, chosen)
+    axes, lengths = _axes(arguments, extents.shape[1], layout)
+    used = np.arange(axes.shape[1]) < lengths[:, None]
+    chosen = np.where(used, np.take_along_axis(extents, axes, 1), 0)
+    start, end = _positional(spec, positional, chosen, lengths) if positional else _named(arguments, chosen, lengths)
     numbers = np.isfinite(start) & np.isfinite(end)
     if not numbers.all():
         i = int(np.flatnonzero(~numbers.all(axis=1))[0])
@@ -73,8 +74,9 @@ def slice_windows(
         raise SampleError(i, f"end coordinates can't be before start coordinates: start={start[i].tolist()} end={end[i].tolist()}")
     first, last = rounded(start), rounded(end)
     anchors, windows = np.zeros_like(extents), extents.copy()
-    np.put_along_axis(anchors, axes, first, 1)
-    np.put_along_axis(windows, axes, last - first, 1)
+    rows, columns = np.nonzero(used)
+    anchors[rows, axes[rows, columns]] = first[rows, columns]
+    windows[rows, axes[rows, columns]] = (last - first)[rows, columns]
     return anchors, windows
 
 
@@ -84,34 +86,27 @@ def rounded(values: np.ndarray) -> np.ndarray:
     return np.clip(np.sign(wide) * np.floor(np.abs(wide) + 0.5), -(2.0**40), 2.0**40).astype(np.int64)
 
 
-def _axes(arguments: Arguments, ndim: int, layout: str) -> np.ndarray:
-    """int64[samples, n] axis numbers, checked."""
-    count = arguments.count
-    if arguments.given("axis_names") or not arguments.given("axes"):
-        names = arguments.constant("axis_names")
-        missing = [name for name in names if name not in layout]
-        if missing:
-            raise ValueError(f"axis '{missing[0]}' is not present in the layout {layout!r}")
-        axes = np.tile(np.array([layout.index(name) for name in names], np.int64), (count, 1))
-    else:
-        axes = np.array(arguments.vectors("axes", dtype=np.int64))
-    wrong = (axes < -ndim) | (axes >= ndim)
-    if wrong.any():
-        raise ValueError(f"axis {int(axes[wrong][0])} is out of range; expected -{ndim} to {ndim - 1}")
-    axes = np.where(axes < 0, axes + ndim, axes)
-    ordered = np.sort(axes, axis=1)
-    if (ordered[:, 1:] == ordered[:, :-1]).any():
-        raise ValueError(f"an axis occurs more than once in the axes {axes[0].tolist()}")
-    return axes
+def _axes(arguments: Arguments, ndim: int, layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """int64[samples, most] axis numbers, and how many of each row count, int64[samples]."""
+    if not arguments.given("axis_names") and arguments.given("axes"):
+        return arguments.chosen_axes("axes", ndim)
+    names = arguments.constant("axis_names")
+    missing = [name for name in names if name not in layout]
+    if missing:
+        raise ValueError(f"axis '{missing[0]}' is not present in the layout {layout!r}")
+    axes = np.array([layout.index(name) for name in names], np.int64)
+    if len(np.unique(axes)) != len(axes):
+        raise ValueError(f"an axis occurs more than once in `axis_names`, {names!r}")
+    return np.tile(axes, (arguments.count, 1)), np.full(arguments.count, len(axes))
 
 
-def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(start, end) float64 from the inputs anchor and shape."""
     anchor, shape = positional
     if anchor.dtype != shape.dtype:
         raise ValueError(f"anchor and shape should have the same type, got {anchor.dtype.name} and {shape.dtype.name}")
     whole = anchor.dtype in INTEGERS
-    start, size = _rows(anchor, extents.shape[1], "anchor"), _rows(shape, extents.shape[1], "shape")
+    start, size = _rows(anchor, lengths, "anchor"), _rows(shape, lengths, "shape")
     if not whole and spec.constant("normalized_anchor"):
         start = start * extents
     if not whole and spec.constant("normalized_shape"):
@@ -119,45 +114,50 @@ def _positional(spec: Spec, positional: list[Batch], extents: np.ndarray) -> tup
     return start, start + size
 
 
-def _rows(batch: Batch, length: int, what: str) -> np.ndarray:
-    """float64[samples, length] of a batch of vectors; SampleError on another length."""
-    rows = np.empty((len(batch), length))
-    for i in range(len(batch)):
+def _rows(batch: Batch, lengths: np.ndarray, what: str) -> np.ndarray:
+    """float64[samples, most] of a batch of vectors with so many elements; SampleError on another length."""
+    rows = np.zeros((len(batch), int(lengths.max(initial=0))))
+    for i, length in enumerate(lengths.tolist()):
         row = batch.sample(i).reshape(-1)
         if len(row) != length:
             raise SampleError(i, f"expected {length} elements for the slice's {what}, got {len(row)}")
         # Numbers written in the pipeline arrive as float64 and mean float32 ones.
-        rows[i] = row.astype(np.float32) if row.dtype == np.float64 else row
+        rows[i, :length] = row.astype(np.float32) if row.dtype == np.float64 else row
     return rows
 
 
-def _named(arguments: Arguments, extents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(start, end) from the named arguments."""
-    length, size = extents.shape[1], extents.astype(np.float32)
+def _named(arguments: Arguments, extents: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(start, end) from the named arguments. A sample for which one of them has no values is as if that one were not given."""
+    size = extents.astype(np.float32)
+    nothing = np.full(extents.shape, np.nan)
 
     def values(name: str, dtype: Any) -> np.ndarray:
-        return arguments.vectors(name, length, dtype)
+        return arguments.rows(name, lengths, np.zeros(extents.shape), dtype)
+
+    def absent(name: str) -> np.ndarray:
+        return np.isnan(arguments.rows(name, lengths, nothing, np.float64)).all(axis=1) & (lengths > 0)
 
     relative = values("rel_start", np.float32) if arguments.given("rel_start") else None
     if relative is not None:
         start = (relative * size).astype(np.float64)
     else:
-        start = values("start", np.float64) if arguments.given("start") else np.zeros(extents.shape)
+        start = values("start", np.float64)
+    end = None
     if arguments.given("rel_end"):
-        end = (values("rel_end", np.float32) * size).astype(np.float64)
+        name, end = "rel_end", (values("rel_end", np.float32) * size).astype(np.float64)
     elif arguments.given("end"):
-        end = values("end", np.float64)
+        name, end = "end", values("end", np.float64)
     elif arguments.given("rel_shape"):
-        part = _not_negative(values("rel_shape", np.float32), "rel_shape")
+        name, part = "rel_shape", _not_negative(values("rel_shape", np.float32), "rel_shape")
         if relative is not None:
             end = (relative.astype(np.float64) + part.astype(np.float64)) * extents
         else:
             end = (start.astype(np.float32) + part * size).astype(np.float64)
     elif arguments.given("shape"):
-        end = start + _not_negative(values("shape", np.float64), "shape")
-    else:
-        end = extents.astype(np.float64)
-    return start, end
+        name, end = "shape", start + _not_negative(values("shape", np.float64), "shape")
+    if end is None:
+        return start, extents.astype(np.float64)
+    return start, np.where(absent(name)[:, None], extents, end)
 
 
 def _not_negative(values: np.ndarray, name: str) -> np.ndarray:

@@ -12,10 +12,11 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
 from ..arrays.strided import Pieces, dense_strides
 from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
-from ..unfolding import is_sequence
+from ..unfolding import Frames, is_sequence
 
 _TYPES = (DALIDataType.UINT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.FLOAT)
 _PLACES = ("in_anchors", "shapes", "out_anchors")
+_PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 
 @register
@@ -28,18 +29,20 @@ class MultiPaste(Operator):
         doc="""Pastes regions of several images on one canvas, which is 0 elsewhere; later regions cover earlier ones.
 
         With `in_ids` the regions of a sample come from the samples of the batch that it names, in that order, otherwise from the same
-        sample of each input. Layout HWC, or FHWC: all frames have the same regions. Types: UINT8, INT16, INT32, FLOAT. The canvas is as
-        large as the inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there
-        are pastes, and must lie within their image and the canvas.""",
+        sample of each input. Layout HWC or FHWC. In sequences `in_ids` numbers the frames of all samples, one after the other, and every
+        frame of the result shows those; regions may be per frame. Types: UINT8, INT16, INT32, FLOAT. The canvas is as large as the
+        inputs, if these are of one size and `output_size` is not given. Regions are tables of as many rows (y, x) as there are pastes, and
+        must lie within their image and the canvas. The origin of a sample is those of what is pasted, joined by ";".""",
         accepts=(Input(_TYPES, listed("HWC", "FHWC"), "images", like=("type", "rank")),),
         gives=(Output(type=argument("dtype")),),
+        per_frame=_PER_FRAME,
         inputs=(1, 64),
         devices=("cpu", "gpu"),
         args=(
             Arg("dtype", "dtype", None, "Element type of the output; by default the inputs'. Values are rounded and saturated."),
             Arg("in_anchors", "int_list", None, "Where the regions begin in their images, INT32 [n, 2]; by default 0.", tensor=True),
             Arg("in_anchors_rel", "float_list", None, "The same as fractions of the images' extents, rounded down.", tensor=True),
-            Arg("in_ids", "int_list", None, "The samples of the only input that are pasted; any number of them.", tensor=True),
+            Arg("in_ids", "int_list", None, "The samples (frames) of the only input that are pasted; any number of them.", tensor=True),
             Arg("out_anchors", "int_list", None, "Where the regions begin on the canvas, INT32 [n, 2]; by default 0.", tensor=True),
             Arg("out_anchors_rel", "float_list", None, "The same as fractions of the canvas' extents, rounded down.", tensor=True),
             Arg("output_size", "int_list", None, "Extents (H, W) of the canvas.", tensor=True),
@@ -88,32 +91,51 @@ class MultiPaste(Operator):
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         first, layout = inputs[0], self.layout_of(inputs[0])
-        pasted, counts = self._pasted(inputs, arguments)
+        sequences = layout[0] == "F"
+        frames = first.shapes[:, 0] if sequences else np.ones(len(first), np.int64)
+        pasted, counts, numbers = self._pasted(inputs, frames, arguments)
         canvas = self._canvas(inputs, arguments)
-        regions = self._regions(pasted, counts, canvas, arguments)
+        regions = self._regions(pasted, counts, canvas, frames, arguments)
         used = np.arange(len(pasted)) < counts[:, None]
         shapes = first.shapes.copy()
         shapes[:, -3:-1] = canvas
-        for axis, what in ((-1, "channels"), *(((0, "frames"),) if len(layout) == 4 else ())):
-            shapes[:, axis] = self._agreed(pasted, used, axis, what, first)
+        shapes[:, -1] = self._agreed(pasted, used, -1, "channels", first)
+        if sequences and numbers is None:
+            self._agreed(pasted, used, 0, "frames", first)
         dtype = self._output_type(first.dtype)
-        output = Batch(shapes, dtype, layout, device=first.device, source_info=first.source_info)
+        output = Batch(shapes, dtype, layout, device=first.device, source_info=_origins(pasted, counts, first))
         pieces = Pieces(output)
         begins, extents, targets = regions
-        whole = used & (extents == canvas[:, None]).all(axis=2)
-        pieces.fill(np.zeros(1, storage_dtype(dtype)), where=~whole.any(axis=1))
+        whole = (used[:, None] & (extents == canvas[:, None, None]).all(axis=3)).any(axis=2)
+        pieces.fill(np.zeros(1, storage_dtype(dtype)), where=~whole.all(axis=1))
         for k, batch in enumerate(pasted):
-            strides, sizes = dense_strides(batch.shapes, batch.itemsize), shapes.copy()
-            sizes[:, -3:-1] = np.where(used[:, k, None], extents[:, k], 0)
-            offset = (begins[:, k] * strides[:, -3:-1]).sum(axis=1)
-            pieces.add(batch, sizes, strides, offset, target_offset=(targets[:, k] * pieces.targets[:, -3:-1]).sum(axis=1))
+            strides = dense_strides(batch.shapes, batch.itemsize)
+            start = numbers[:, k] * strides[:, 0] if sequences and numbers is not None else np.zeros(len(first), np.int64)
+            if sequences and numbers is not None:
+                strides[:, 0] = 0  # all frames of the output show the same frame
+            for frame in range(begins.shape[1]):  # one, unless regions are per frame
+                alone = begins.shape[1] > 1
+                sizes = shapes.copy()
+                there = used[:, k] & (frame < frames)
+                sizes[:, -3:-1] = np.where(there[:, None], extents[:, frame, k], 0)
+                offset = start + (begins[:, frame, k] * strides[:, -3:-1]).sum(axis=1)
+                target = (targets[:, frame, k] * pieces.targets[:, -3:-1]).sum(axis=1)
+                if alone:
+                    sizes[:, 0] = there
+                    offset, target = offset + frame * strides[:, 0], target + frame * pieces.targets[:, 0]
+                pieces.add(batch, sizes, strides, offset, target_offset=target)
         return Planned([output], [pieces.step(self._kernel(first.dtype))])
 
-    def _pasted(self, inputs: list[Batch], arguments: Arguments) -> tuple[list[Batch], np.ndarray]:
-        """The k-th image that each sample pastes, for all k (any image where it has fewer), and how many it pastes."""
+    def _pasted(
+        self, inputs: list[Batch], frames: np.ndarray, arguments: Arguments
+    ) -> tuple[list[Batch], np.ndarray, np.ndarray | None]:
+        """The k-th image that each sample pastes, for all k (any image where it has fewer), and how many it pastes.
+
+        Third, for sequences of which `in_ids` picks frames: the frame's number in that image, int64[samples, pastes].
+        """
         first, count = inputs[0], arguments.count
         if not arguments.given("in_ids"):
-            return list(inputs), np.full(count, len(inputs), np.int64)
+            return list(inputs), np.full(count, len(inputs), np.int64), None
         if arguments.is_input("in_ids"):
             batch = arguments.batch("in_ids")
             if batch.ndim > 1 or is_sequence(batch):
@@ -124,13 +146,15 @@ class MultiPaste(Operator):
         counts = np.array([len(row) for row in rows], np.int64)
         indices = np.zeros((count, int(counts.max(initial=0))), np.int64)
         indices[np.arange(indices.shape[1]) < counts[:, None]] = np.concatenate(rows) if rows else 0
-        wrong = ((indices < 0) | (indices >= count)).any(axis=1)
+        all_frames = Frames(frames)
+        wrong = ((indices < 0) | (indices >= all_frames.total)).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"`in_ids` must be in 0 to {count - 1}, the samples of the batch, got {rows[i].tolist()}")
-        return [
-            Batch(first.shapes[row], first.dtype, first.layout, first.addresses[row], first.owner, device=first.device) for row in indices.T
-        ], counts
+            what = "samples" if first.ndim == 3 else "frames of all samples"
+            raise SampleError(i, f"`in_ids` must be in 0 to {all_frames.total - 1}, the {what} of the batch, got {rows[i].tolist()}")
+        samples = all_frames.sample[indices]
+        pasted = [_picked(first, row) for row in samples.T]
+        return pasted, counts, all_frames.number[indices] if first.ndim == 4 else None
 
     def _canvas(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         """Extents of the canvas, int64[samples, 2]."""
@@ -148,30 +172,36 @@ class MultiPaste(Operator):
         return inputs[0].shapes[:, -3:-1]
 
     def _regions(
-        self, pasted: list[Batch], counts: np.ndarray, canvas: np.ndarray, arguments: Arguments
+        self, pasted: list[Batch], counts: np.ndarray, canvas: np.ndarray, frames: np.ndarray, arguments: Arguments
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Begin in the image, extents, begin on the canvas, all int64[samples, pastes, 2]."""
-        shape = (len(canvas), len(pasted), 2)
-        images = np.stack([batch.shapes[:, -3:-1] for batch in pasted], axis=1) if pasted else np.zeros(shape, np.int64)
-        begins = self._places("in_anchors", counts, images, arguments)
+        """Begin in the image, extents, begin on the canvas, all int64[samples, frames or 1, pastes, 2]."""
+        shape = (len(canvas), 1, len(pasted), 2)
+        images = np.stack([batch.shapes[:, -3:-1] for batch in pasted], axis=1)[:, None] if pasted else np.zeros(shape, np.int64)
+        canvases = np.broadcast_to(canvas[:, None, None], shape)
+        begins = self._places("in_anchors", counts, images, frames, arguments)
         begins = np.zeros(shape, np.int64) if begins is None else begins
-        extents = self._places("shapes", counts, images, arguments)
+        extents = self._places("shapes", counts, images, frames, arguments)
         extents = images - begins if extents is None else extents
-        targets = self._places("out_anchors", counts, np.broadcast_to(canvas[:, None], shape), arguments)
+        targets = self._places("out_anchors", counts, canvases, frames, arguments)
         targets = np.zeros(shape, np.int64) if targets is None else targets
-        used = np.arange(len(pasted)) < counts[:, None]
-        for begin, limit, where in ((begins, images, "its image"), (targets, np.broadcast_to(canvas[:, None], shape), "the canvas")):
-            wrong = used & ((begin < 0) | (extents < 0) | (begin + extents > limit)).any(axis=2)
+        begins, extents, targets, images, canvases = np.broadcast_arrays(begins, extents, targets, images, canvases)
+        used = (np.arange(len(pasted)) < counts[:, None])[:, None]
+        if begins.shape[1] > 1:
+            used = used & (np.arange(begins.shape[1]) < frames[:, None])[:, :, None]
+        for begin, limit, where in ((begins, images, "its image"), (targets, canvases, "the canvas")):
+            wrong = used & ((begin < 0) | (extents < 0) | (begin + extents > limit)).any(axis=3)
             if wrong.any():
-                i, k = (int(at) for at in np.argwhere(wrong)[0])
+                i, f, k = (int(at) for at in np.argwhere(wrong)[0])
                 raise SampleError(
-                    i, f"region {k} must lie within {where} of {limit[i, k].tolist()}; it begins at {begin[i, k].tolist()} and has the "
-                    f"extents {extents[i, k].tolist()}"
+                    i, f"region {k} must lie within {where} of {limit[i, f, k].tolist()}; it begins at {begin[i, f, k].tolist()} and has "
+                    f"the extents {extents[i, f, k].tolist()}"
                 )  # fmt: skip
         return begins, extents, targets
 
-    def _places(self, name: str, counts: np.ndarray, whole: np.ndarray, arguments: Arguments) -> np.ndarray | None:
-        """An argument in pixels, int64[samples, pastes, 2], whether it was given in pixels or in parts of `whole`; None: not given."""
+    def _places(
+        self, name: str, counts: np.ndarray, whole: np.ndarray, frames: np.ndarray, arguments: Arguments
+    ) -> np.ndarray | None:
+        """An argument in pixels, int64[samples, frames or 1, pastes, 2], given in pixels or in parts of `whole`; None: not given."""
         relative = arguments.given(name + "_rel")
         name = name + "_rel" if relative else name
         if not arguments.given(name):
@@ -179,21 +209,27 @@ class MultiPaste(Operator):
         if not arguments.is_input(name):
             raise ValueError(f"`{name}` must be an array of [pastes, 2] numbers, or a node, got {arguments.constant(name)}")
         batch = arguments.batch(name)
-        if is_sequence(batch):
-            raise ValueError(f"`{name}` per frame is not supported: all frames of a sequence have the same regions")
-        wrong = np.ones(len(batch), bool) if batch.ndim != 2 else (batch.shapes != np.stack([counts, np.full_like(counts, 2)], 1)).any(1)
+        per_frame = is_sequence(batch)
+        own = batch.shapes[:, 0] if per_frame else np.ones(len(batch), np.int64)
+        wrong = np.ones(len(batch), bool)
+        if batch.ndim == 2 + per_frame:
+            wrong = (batch.shapes[:, -2:] != np.stack([counts, np.full_like(counts, 2)], 1)).any(1)
         if wrong.any():
             i = int(np.argmax(wrong))
             got = tuple(batch.shapes[i].tolist())
             raise SampleError(i, f"`{name}` must have shape ({int(counts[i])}, 2), a row for each paste, got {got}")
-        values = np.zeros(whole.shape, np.float32 if relative else np.int64)
-        used = np.arange(whole.shape[1]) < counts[:, None]
-        if used.any():
-            values[used] = np.concatenate([batch.sample(i) for i in range(len(batch))])
+        wrong = (own != 1) & (own != frames)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise SampleError(i, f"`{name}` has values for {int(own[i])} frames, the sample has {int(frames[i])}")
+        several = int(frames.max(initial=1)) if (own > 1).any() else 1
+        values = np.zeros((len(batch), several, *whole.shape[2:]), np.float32 if relative else np.int64)
+        for i, count in enumerate(counts.tolist()):
+            values[i, : own[i] if own[i] > 1 else None, :count] = batch.sample(i).reshape(int(own[i]), count, 2)
         if not relative:
             return values
         if not np.isfinite(values).all():
-            raise SampleError(int(np.argmax(~np.isfinite(values).all(axis=(1, 2)))), f"`{name}` must be finite")
+            raise SampleError(int(np.argmax(~np.isfinite(values).all(axis=(1, 2, 3)))), f"`{name}` must be finite")
         scaled = values * whole.astype(np.float32)
         return (np.ceil(scaled) if name == "shapes_rel" else np.floor(scaled)).astype(np.int64)
 
@@ -209,3 +245,19 @@ class MultiPaste(Operator):
             raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
+
+def _picked(source: Batch, samples: np.ndarray) -> Batch:
+    """Samples of a batch, any number of times, where they lie."""
+    origins = None if source.source_info is None else [source.source_info[i] for i in samples.tolist()]
+    return Batch(
+        source.shapes[samples], source.dtype, source.layout, source.addresses[samples], source.owner, device=source.device,
+        source_info=origins,
+    )  # fmt: skip
+
+
+def _origins(pasted: list[Batch], counts: np.ndarray, first: Batch) -> list[str] | None:
+    """The origins of what each sample pastes, joined by ";"; None where nothing has an origin."""
+    if all(batch.source_info is None for batch in pasted):
+        return None
+    named = [batch.source_info if batch.source_info is not None else [""] * len(batch) for batch in pasted]
+    return [";".join(origins[i] for origins in named[:count]) for i, count in enumerate(counts.tolist())]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._notices import warn
 from ...batch import Batch, storage_dtype
 from ...device.launch import Code, Launch, LaunchPerSample
 from ...errors import SampleError, because
@@ -97,7 +98,7 @@ class NumbaFunction(Operator):
             self._check_launch()
             self._make_kernel(kinds, ndims)
         else:
-            self._refuse_grid()
+            self._notice_grid()
             self._run = jitted(spec.constant("run_fn"), "run_fn")
             if not self._whole:
                 self._step = step_of(self._run, kinds, ndims)
@@ -198,10 +199,11 @@ class NumbaFunction(Operator):
         if np.prod(threads) > _MOST_THREADS_OF_A_BLOCK:
             raise ValueError(f"`threads_per_block`: a block has at most {_MOST_THREADS_OF_A_BLOCK} threads, got {threads}")
 
-    def _refuse_grid(self) -> None:
-        for name in ("blocks", "threads_per_block"):
-            if self.spec.constant(name) is not None:
-                raise ValueError(f"`{name}` is for kernels (device='gpu'); on the CPU `run_fn` is called once for each sample")
+    def _notice_grid(self) -> None:
+        given = [name for name in ("blocks", "threads_per_block") if self.spec.constant(name) is not None]
+        if given:
+            told = "` and `".join(given)
+            warn(f"numba_function: `{told}` act with device='gpu' only; on the CPU `run_fn` is called once for each sample", UserWarning)
 
     def _make_kernel(self, kinds: list[np.dtype], ndims: list[int]) -> None:
         from .numba_gpu_kernels import compiled, kernel_of

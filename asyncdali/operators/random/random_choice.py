@@ -90,8 +90,8 @@ class Choice(StreamOperator):
 
     @staticmethod
     def _layout(source: Batch, shapes: np.ndarray) -> str:
-        """The input's, where as many axes are as before."""
-        return source.layout if shapes.shape[1] == 1 else ""
+        """The input's, where as many axes are as before; without its first letter where single elements are picked."""
+        return source.layout[1 - shapes.shape[1] :] if shapes.shape[1] < 2 else ""
 
     @staticmethod
     def _shapes(inputs: list[Batch], arguments: Arguments) -> np.ndarray:

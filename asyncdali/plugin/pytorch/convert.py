@@ -70,18 +70,26 @@ def sample_tensors(output: Any) -> list[torch.Tensor]:
     return [torch.from_dlpack(sample) for sample in output]
 
 
+class FeedTypeError(TypeError, AssertionError):
+    """:func:`feed_ndarray` of other element types."""
+
+
+class FeedShapeError(ValueError, AssertionError):
+    """:func:`feed_ndarray` of another shape."""
+
+
 def feed_ndarray(dali_tensor: Any, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
     """Copy a tensor or a (uniform) tensor list into `arr`, which is returned; `cuda_stream` orders copies to a GPU.
 
-    Raises TypeError if the element types differ, ValueError if the shapes do.
+    Raises TypeError if the element types differ, ValueError if the shapes do; both are AssertionErrors as well, as in DALI.
     """
     if not isinstance(dali_tensor, (TensorCPU, TensorGPU, *_LISTS)):
         raise TypeError(f"feed_ndarray copies tensors and tensor lists of a pipeline, got {type(dali_tensor).__name__}")
     source = tensor_of(dali_tensor)
     if source.dtype != arr.dtype:
-        raise TypeError(f"the data has elements of {source.dtype}, the destination of {arr.dtype}: allocate it with to_torch_type")
+        raise FeedTypeError(f"the data has elements of {source.dtype}, the destination of {arr.dtype}: allocate it with to_torch_type")
     if source.shape != arr.shape:
-        raise ValueError(f"the data has shape {tuple(source.shape)}, the destination {tuple(arr.shape)}")
+        raise FeedShapeError(f"the data has shape {tuple(source.shape)}, the destination {tuple(arr.shape)}")
     if cuda_stream is None or not arr.is_cuda:
         return arr.copy_(source)
     stream = cuda_stream if isinstance(cuda_stream, torch.cuda.Stream) else torch.cuda.ExternalStream(int(cuda_stream))

@@ -1,0 +1,41 @@
+"""What operators of other packages are made of: docs/own_operators.md is the guide, ``examples/own_operators`` an example.
+
+The names of this module and of :mod:`asyncdali.extending.kernels` are stable: a change of their meaning is announced one minor release
+ahead, with a DeprecationWarning where that is possible. Anything else of ``asyncdali.operators`` and ``asyncdali.compiled`` may change.
+This module does not import Numba.
+"""
+
+from __future__ import annotations
+
+from ..batch import Batch, storage_dtype
+from ..compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table, laid_out
+from ..device.launch import Kernel, Launch, element_type, grid_of
+from ..operators.accepts import ANY_LAYOUT, ANY_RANK, ANYTHING, DATA, NUMBERS, Input, Output, argument, listed, matching, of_input
+from ..operators.base import (
+    REQUIRED,
+    Arg,
+    Arguments,
+    CompiledJob,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    no_explanation,
+    register,
+)
+from ..operators.extensions import GROUP, OperatorPackageError
+from ..operators.random.random import StreamOperator
+
+__all__ = [
+    "Schema", "Arg", "REQUIRED", "Operator", "StreamOperator", "register", "GROUP", "OperatorPackageError",
+    "Spec", "Environment", "Arguments", "Iteration", "Planned", "Step", "PythonJob", "CompiledJob", "SampleError", "no_explanation",
+    "Batch", "storage_dtype",
+    "Input", "Output", "listed", "matching", "argument", "of_input", "ANYTHING", "DATA", "NUMBERS", "ANY_RANK", "ANY_LAYOUT",
+    "Table", "Field", "INPUTS", "OUTPUTS", "SAMPLES", "laid_out",
+    "Launch", "Kernel", "grid_of", "element_type",
+]  # fmt: skip

@@ -1,0 +1,79 @@
+"""Operators of other packages, found through entry points.
+
+A package declares its operators in its metadata, by their names in ``fn``::
+
+    [project.entry-points."asyncdali.operators"]
+    "acme.threshold" = "acme_operators.threshold:Threshold"
+
+Nothing of the package is imported before a program asks for ``fn.acme.threshold`` (or ``ops.acme.Threshold``), or a stored pipeline that
+has the operator is restored. The metadata are read when a name is asked for that this library does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from .._notices import warn
+from .base import REGISTRY, Operator, register
+
+GROUP = "asyncdali.operators"
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+
+
+class OperatorPackageError(RuntimeError, ImportError):
+    """An operator that a package declares cannot be used; the message names the package and its entry point."""
+
+
+@cache
+def declared() -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of installed packages by operator name. Names of this library's own operators are left out, with a warning."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in REGISTRY and REGISTRY[point.name].__module__.startswith("asyncdali."):
+            warn(f"{_told(point)} is not used: asyncdali has an operator of that name", UserWarning)
+        elif point not in found.get(point.name, ()):  # an editable install may be listed twice
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def find(name: str) -> type[Operator] | None:
+    """The operator of that name, this library's or a package's, which is imported for it; None: there is none.
+
+    Raises OperatorPackageError where two packages declare the name, and where the package cannot be imported or declares no operator.
+    """
+    kind = REGISTRY.get(name)
+    return kind if kind is not None or name not in declared() else _loaded(name, declared()[name])
+
+
+def names() -> set[str]:
+    """All operators that :func:`find` knows, without importing any."""
+    return {*REGISTRY, *declared()}
+
+
+def _told(point: EntryPoint) -> str:
+    package = point.dist.name if point.dist is not None else "?"
+    return f"the entry point {point.name!r} = {point.value!r} of the package {package!r}"
+
+
+def _loaded(name: str, points: tuple[EntryPoint, ...]) -> type[Operator]:
+    if len(points) > 1:
+        raise OperatorPackageError(
+            f"operator {name} is declared more than once: " + "; ".join(_told(point) for point in points) + ". Uninstall all but one"
+        )
+    (point,) = points
+    if not _NAME.fullmatch(name):
+        raise OperatorPackageError(f"{_told(point)}: an operator's name is lower-case words joined by dots, as in 'acme.threshold'")
+    try:
+        kind = point.load()
+    except Exception as error:
+        raise OperatorPackageError(f"operator {name}: {_told(point)} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Operator)):
+        wanted = "a class derived from asyncdali.extending.Operator"
+        raise OperatorPackageError(f"operator {name}: {_told(point)} must name {wanted}, got {kind!r}")
+    schema = getattr(kind, "schema", None)
+    if schema is None or schema.name != name:
+        given = "none" if schema is None else repr(schema.name)
+        raise OperatorPackageError(f"operator {name}: {_told(point)} must have the schema of that name, got {given}")
+    return register(kind)
