@@ -84,6 +84,11 @@ class RoiRandomCrop(StreamOperator):
         self._draw = draw_starts
         self._draw.compile()
 
+    @property
+    def instant(self) -> bool:
+        spec = self.spec
+        return not (spec.input_count or spec.argument_inputs) and self.environment.batch_size <= 1024
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.INT64]
 
