@@ -19,7 +19,9 @@ CAUSES = 4
 
 
 @compiled(16)
-def draw_starts(key, hi, lo, phase, samples, axes, windows, window_step, starts, start_step, ends, end_step, sized, inputs, input_step, out):
+def draw_starts(
+    key, hi, lo, phase, samples, axes, windows, window_step, starts, start_step, ends, end_step, sized, inputs, input_step, out
+):  # fmt: skip
     """Starts of windows, to int64[samples, axes] at `out`: uniform among those that contain the region, or lie in it.
 
     `windows`, `starts`, `ends` and `inputs` are int64[axes] per sample, so many bytes apart; `ends` are extents of regions if `sized`,
