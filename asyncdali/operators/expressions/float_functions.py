@@ -417,10 +417,13 @@ def _log1pf(x: Value) -> Result:
     r = z * _polynomial(z, *_LOG1P)
     times = k.single()
     near = f - (half_square - s * (half_square + r))
-    far = times * _LN2_HI - ((half_square - (s * (half_square + r) + (times * _LN2_LO + c))) - f)
+    low = times * _LN2_LO + c
+    far = times * _LN2_HI - ((half_square - (s * (half_square + r) + low)) - f)
+    power = f.equals(0.0)
+    far = power.choose(times * _LN2_HI + low, far)
     tiny = size < 0x31000000
     result = tiny.choose((size < 0x24800000).choose(x, x - x * x * 0.5), k.equals(0).choose(near, far))
-    return result, (rest.equals(0) & direct.negated()) | (size < 0x5A000000).negated()
+    return result, (rest.equals(0) & (direct | power).negated()) | (size < 0x5A000000).negated()
 
 
 def sinh(x: Value) -> Result:
