@@ -204,7 +204,8 @@ def _has(value: Value, bit: int) -> Value:
 
 
 def sin(x: Value) -> Result:
-    return _circular(x, False)
+    result, beyond = _circular(x, False)
+    return (_size(x) < 0x39800000).choose(x, result), beyond  # -0.0 stays
 
 
 def cos(x: Value) -> Result:
