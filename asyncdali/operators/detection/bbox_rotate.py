@@ -86,7 +86,7 @@ class BBoxRotate(Operator):
         new_labels = None if labels is None else np.empty((len(boxes), *labels.shapes[0, 1:].tolist()), np.int32)
         self._call(source, firsts, labels, boxes, new_labels, kept, arguments)
         outputs = [rows_batch(boxes, firsts, kept, DALIDataType.FLOAT, source.layout)]
-        if labels is not None:
+        if labels is not None and new_labels is not None:
             outputs.append(rows_batch(new_labels, firsts, kept, DALIDataType.INT32, labels.layout))
         return Planned(outputs)
 

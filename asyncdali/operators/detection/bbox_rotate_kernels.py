@@ -43,8 +43,8 @@ def move_boxes(table):
     begin, end = _pair(), _pair()
     for i in range(load_i64(table + at.samples)):
         source = load_i64(load_i64(table + at.inputs) + 8 * i)
-        firsts = load_i64(table + at.firsts) + 8 * i
-        first = load_i64(firsts)
+        firsts = load_i64(table + at.firsts)
+        first, behind = load_i64(firsts + 8 * i), load_i64(firsts + 8 * (i + 1))
         rotation = load_i64(table + at.rotations) + i * load_i64(table + at.rotation_step)
         # The matrix takes steps on the canvas to steps in the image; its transpose is the way back.
         turned_x[0], turned_y[0] = load_f64(rotation), load_f64(rotation + 8)
@@ -52,7 +52,7 @@ def move_boxes(table):
         sizes = i * load_i64(table + at.size_step)
         image, canvas = load_i64(table + at.images) + sizes, load_i64(table + at.canvases) + sizes
         out = first
-        for k in range(load_i64(firsts + 8) - first):
+        for k in range(behind - first):
             box = source + 16 * k
             for axis in range(2):
                 low[axis], high[axis] = load_f32(box + 4 * axis), load_f32(box + 8 + 4 * axis)
