@@ -11,9 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiled.intrinsics import (
-    load_f32,
-    load_f64,
-    load_i16,
+    copy_bytes,
     load_i32,
     load_i64,
     load_u8,
@@ -21,6 +19,7 @@ from ...compiled.intrinsics import (
     smaller,
     store_i64,
     view_f32,
+    view_f64,
     view_i32,
     view_of,
 )
@@ -198,18 +197,18 @@ def _convert(source, count, bits, out, kind):
     """Integers of a WAV file."""
     if bits != 16:
         _convert_wide(source, count, bits, out, kind)
-    elif kind == FLOAT:
+        return
+    stored = _view_i16(source, count)
+    if kind == FLOAT:
         made = view_f32(out, count)
         for k in range(count):
-            made[k] = _F(load_i16(source + 2 * k)) * _F(2.0**-15)
+            made[k] = _F(stored[k]) * _F(2.0**-15)
     elif kind == INT16:
-        shorts = _view_i16(out, count)
-        for k in range(count):
-            shorts[k] = load_i16(source + 2 * k)
+        copy_bytes(out, source, 2 * count)
     else:
         ints = view_i32(out, count)
         for k in range(count):
-            ints[k] = np.int32(load_i16(source + 2 * k)) << 16
+            ints[k] = np.int32(stored[k]) << 16
 
 
 @step
@@ -222,13 +221,12 @@ def sound_step(context, sample, thread):
     if format == PCM:
         _convert(source, count, load_i64(record + record_at.bits), out, kind)
     elif format == REAL:
-        made = view_f32(out, count)
         if load_i64(record + record_at.bits) == 32:
-            for k in range(count):
-                made[k] = load_f32(source + 4 * k)
+            copy_bytes(out, source, 4 * count)
         else:
+            made, wide = view_f32(out, count), view_f64(source, count)
             for k in range(count):
-                made[k] = _F(load_f64(source + 8 * k))
+                made[k] = _F(wide[k])
     else:
         scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         store_i64(record + record_at.failed, decode_flac(source, record, out, kind, scratch))

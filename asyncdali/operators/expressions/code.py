@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from ...batch import storage_dtype
 from ...types import DALIDataType
-from .engine import library_function, machine_code, new_module
+from .engine import library_function, machine_code, new_module, prefer_long_vectors
 from .expression_tables import PROGRAM
 from .float_functions import FUNCTIONS
 from .function_probes import same_as_library
@@ -316,7 +316,8 @@ class _Row:
         for index in sorted(fixed):
             self._fixed_results[index] = self._instruction(index, self._fixed_inputs, self._fixed_results)
         self._note_zero()
-        if self._calls_functions():
+        self.long_vectors = self._calls_functions()
+        if self.long_vectors:
             self._blocks()
         else:
             loop(builder, self.count, self._element)
@@ -409,6 +410,8 @@ class _Row:
 
 def _kernel(module: ir.Module, name: str, row: _Row) -> None:
     function = ir.Function(module, ir.FunctionType(_I64, [_I64.as_pointer()]), name)
+    if row.long_vectors:
+        prefer_long_vectors(function)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = function.args[0]
 
