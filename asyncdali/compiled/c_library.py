@@ -26,7 +26,7 @@ from .vectors import I32, I64, call_ir, function_of, is_x86, load_ir, processor_
 _F64 = ir.DoubleType()
 _H = float.fromhex
 _LOG_OFFSET, _LOG_BITS = 0x3F330000, 4
-_LOG_TABLE = [
+LOG_TABLE = [
     (_H(inverse), _H(log))
     for inverse, log in (
         ("0x1.661ec79f8f3bep+0", "-0x1.57bf7808caadep-2"), ("0x1.571ed4aaf883dp+0", "-0x1.2bef0a7c06ddbp-2"),
@@ -39,13 +39,13 @@ _LOG_TABLE = [
         ("0x1.767dcf5534862p-1", "0x1.4043057b6ee09p-2"),
     )
 ]  # fmt: skip
-_LOG_2 = _H("0x1.62e42fefa39efp-1")
-_LOG_POLYNOMIAL = [_H("-0x1.00ea348b88334p-2"), _H("0x1.5575b0be00b6ap-2"), _H("-0x1.ffffef20a4123p-2")]
-_HALF_PI_INVERSE, _HALF_PI = _H("0x1.45F306DC9C883p+23"), _H("0x1.921FB54442D18p0")
-_COSINE = [
+LOG_2 = _H("0x1.62e42fefa39efp-1")
+LOG_POLYNOMIAL = [_H("-0x1.00ea348b88334p-2"), _H("0x1.5575b0be00b6ap-2"), _H("-0x1.ffffef20a4123p-2")]
+HALF_PI_INVERSE, HALF_PI = _H("0x1.45F306DC9C883p+23"), _H("0x1.921FB54442D18p0")
+COSINE = [
     _H("0x1p0"), _H("-0x1.ffffffd0c621cp-2"), _H("0x1.55553e1068f19p-5"), _H("-0x1.6c087e89a359dp-10"), _H("0x1.99343027bf8c3p-16"),
 ]  # fmt: skip
-_SINE = [_H("-0x1.555545995a603p-3"), _H("0x1.1107605230bc4p-7"), _H("-0x1.994eb3774cf24p-13")]
+SINE = [_H("-0x1.555545995a603p-3"), _H("0x1.1107605230bc4p-7"), _H("-0x1.994eb3774cf24p-13")]
 _LARGEST_ANGLE = 100.0
 
 
@@ -87,13 +87,13 @@ def logf_ir(builder: Any, x: Any) -> Any:
     index = builder.and_(builder.lshr(offset, bits(23 - _LOG_BITS)), bits((1 << _LOG_BITS) - 1))
     power = builder.sitofp(builder.ashr(offset, bits(23)), real.kind)
     z = builder.fpext(builder.bitcast(builder.sub(ix, builder.and_(offset, bits(-(1 << 23)))), x.type), real.kind)
-    inverse = real.looked_up(index, "logf_inverses", [pair[0] for pair in _LOG_TABLE])
-    log = real.looked_up(index, "logf_logs", [pair[1] for pair in _LOG_TABLE])
+    inverse = real.looked_up(index, "logf_inverses", [pair[0] for pair in LOG_TABLE])
+    log = real.looked_up(index, "logf_logs", [pair[1] for pair in LOG_TABLE])
     r = real.fma(z, inverse, real.number(-1.0))
-    y0 = real.fma(power, real.number(_LOG_2), log)
+    y0 = real.fma(power, real.number(LOG_2), log)
     r2 = builder.fmul(r, r)
-    y = real.fma(real.number(_LOG_POLYNOMIAL[1]), r, real.number(_LOG_POLYNOMIAL[2]))
-    y = real.fma(real.number(_LOG_POLYNOMIAL[0]), r2, y)
+    y = real.fma(real.number(LOG_POLYNOMIAL[1]), r, real.number(LOG_POLYNOMIAL[2]))
+    y = real.fma(real.number(LOG_POLYNOMIAL[0]), r2, y)
     return builder.fptrunc(real.fma(y, r2, builder.fadd(y0, r)), x.type)
 
 
@@ -106,9 +106,9 @@ def cosf_ir(builder: Any, x: Any) -> Any:
         return splat_ir(builder, I32(value), count)
 
     wide = builder.fpext(x, real.kind)
-    scaled = builder.fptosi(builder.fmul(wide, real.number(_HALF_PI_INVERSE)), whole)
+    scaled = builder.fptosi(builder.fmul(wide, real.number(HALF_PI_INVERSE)), whole)
     n = builder.ashr(builder.add(scaled, bits(0x800000)), bits(24))
-    reduced = real.fma(builder.fneg(builder.sitofp(n, real.kind)), real.number(_HALF_PI), wide)
+    reduced = real.fma(builder.fneg(builder.sitofp(n, real.kind)), real.number(HALF_PI), wide)
 
     def flag(value: Any, bit: int) -> Any:
         return builder.icmp_signed("!=", builder.and_(value, bits(bit)), bits(0))
@@ -118,14 +118,14 @@ def cosf_ir(builder: Any, x: Any) -> Any:
     turned = flag(builder.add(n, bits(1)), 2)
     sine_of = builder.select(turned, builder.fneg(reduced), reduced)
     x3 = builder.fmul(sine_of, x2)
-    s1 = real.fma(x2, real.number(_SINE[2]), real.number(_SINE[1]))
+    s1 = real.fma(x2, real.number(SINE[2]), real.number(SINE[1]))
     x7 = builder.fmul(x3, x2)
-    sine = real.fma(x7, s1, real.fma(x3, real.number(_SINE[0]), sine_of))
+    sine = real.fma(x7, s1, real.fma(x3, real.number(SINE[0]), sine_of))
     x4 = builder.fmul(x2, x2)
-    c2 = real.fma(x2, real.number(_COSINE[4]), real.number(_COSINE[3]))
-    c1 = real.fma(x2, real.number(_COSINE[1]), real.number(_COSINE[0]))
+    c2 = real.fma(x2, real.number(COSINE[4]), real.number(COSINE[3]))
+    c1 = real.fma(x2, real.number(COSINE[1]), real.number(COSINE[0]))
     x6 = builder.fmul(x4, x2)
-    cosine = real.fma(x6, c2, real.fma(x4, real.number(_COSINE[2]), c1))
+    cosine = real.fma(x6, c2, real.fma(x4, real.number(COSINE[2]), c1))
     cosine = builder.select(flag(n, 2), builder.fneg(cosine), cosine)
     return builder.fptrunc(builder.select(flag(n, 1), sine, cosine), x.type)
 

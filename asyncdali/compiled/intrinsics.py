@@ -224,6 +224,16 @@ def shift_right(typingctx, bits, count):
 
 
 @intrinsic
+def leading_zeros(typingctx, bits):
+    """How many zeros an int64 begins with; 64 for 0."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def lowest_bit(typingctx, bits):
     """The number of the lowest bit that is 1 in an int64; 64 if none is."""
 

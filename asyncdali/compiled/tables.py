@@ -150,15 +150,9 @@ class Table:
 
 def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
     """int64[words] of integers and of arrays (their addresses), and the arrays to keep alive."""
-    words: list[int] = []
-    keep: list[Any] = []
-    for value in entries:
-        if isinstance(value, np.ndarray):
-            keep.append(value)
-            words.append(address_of(value))
-        else:
-            words.append(int(value))
-    return np.array(words, np.int64), keep
+    entries = tuple(entries)
+    words = [address_of(value) if isinstance(value, np.ndarray) else int(value) for value in entries]
+    return np.array(words, np.int64), [value for value in entries if isinstance(value, np.ndarray)]
 
 
 INPUTS = Field("inputs", "addresses", "of the input's samples")

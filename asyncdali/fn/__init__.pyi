@@ -301,7 +301,7 @@ def filter(input_0: Any, input_1: Any, input_2: Any = ..., /, *, anchor: int | S
     - Input 0 (images): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; layouts: frames first, channels first or last, and 1 to 3 other axes
     - Input 1 (filters): types: FLOAT; dimensions: 1 to 4
     - Input 2 (fill value): types: UINT8, INT8, UINT16, INT16, FLOAT16, FLOAT; same type as input 0
-    - Output 0: type: `dtype`, default as input 0; dimensions: as input 0; layout: as input 0
+    - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments
     - Arguments that may be per frame: `anchor`
     """
 

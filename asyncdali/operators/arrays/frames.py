@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import CHOSEN, ELEMENTS, LIKE, ONE_LESS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
@@ -38,12 +40,13 @@ class ElementExtract(Operator):
             raise ValueError(f"`element_map` must not be negative, got {wrong[0]}")
         if not self._frames:
             raise ValueError("`element_map` is empty; at least one index is needed")
-        from . import strided_kernels
+        from . import frame_copy_kernels
 
-        self._kernels: Any = strided_kernels
+        self._kernels: Any = frame_copy_kernels
+        self._numbers = [np.array([frame], np.int64) for frame in self._frames]
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
+        self._kernels.frame_copy_step.compile()
         return dtypes * len(self._frames)
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
@@ -53,14 +56,21 @@ class ElementExtract(Operator):
             i = int(np.flatnonzero(short)[0])
             raise SampleError(i, f"`element_map` asks for frame {max(self._frames)} of a sequence of {int(source.shapes[i, 0])}")
         outputs, steps = [], []
-        strides = dense_strides(source.shapes, source.itemsize)
-        for frame in self._frames:
+        frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
+        for frame, number in zip(self._frames, self._numbers, strict=True):
             output = like(source, source.shapes[:, 1:], source.layout[1:])
-            pieces = Pieces(output)
-            pieces.add(source, output.shapes, strides[:, 1:], frame * strides[:, 0])
+            step = self._kernels.make_frame_copy_step(source, output, frame_bytes, number, None, None)
+            step.launches = partial(_launches, source, output, frame)
             outputs.append(output)
-            steps.append(pieces.step(self._kernels.copy_step))
+            steps.append(step)
         return Planned(outputs, steps)
+
+
+def _launches(source: Batch, output: Batch, frame: int) -> list[Launch]:
+    """One frame of each sample, for a GPU."""
+    pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
+    pieces.add(source, output.shapes, strides[:, 1:], frame * strides[:, 0])
+    return pieces.launches()
 
 
 @register

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...device.launch import Launch
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, SEQUENCES, Input, Output, at_least
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
@@ -31,20 +32,32 @@ class SequenceRearrange(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import strided_kernels
+        from . import frame_copy_kernels
 
-        self._kernels: Any = strided_kernels
+        self._kernels: Any = frame_copy_kernels
+        self._constant = np.array(spec.constants.get("new_order", []), np.int64)
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
-        self._kernels.copy_step.compile()
+        self._kernels.frame_copy_step.compile()
         return dtypes
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
-        orders = self._orders(source, arguments)
+        given = arguments.is_input("new_order")
+        orders = self._orders(source, arguments) if given else [self._order(source)]
+        counts = np.array([len(order) for order in orders], np.int64)
         shapes = source.shapes.copy()
-        shapes[:, 0] = [len(order) for order in orders]
+        shapes[:, 0] = counts
         output = like(source, shapes)
+        frames = np.concatenate([np.empty(0, np.int64), *orders]).astype(np.int64, copy=False)
+        frame_bytes = np.multiply.reduce(source.shapes[:, 1:], 1) * source.itemsize
+        per_sample = (np.cumsum(counts) - counts, counts) if given else (None, None)
+        step = self._kernels.make_frame_copy_step(source, output, frame_bytes, frames, *per_sample)
+        step.launches = lambda: self._launches(source, output, orders if given else orders * len(source))
+        return Planned([output], [step])
+
+    def _launches(self, source: Batch, output: Batch, orders: list[np.ndarray]) -> list[Launch]:
+        """The same for a GPU: a piece for each place of a frame."""
         pieces, strides = Pieces(output), dense_strides(source.shapes, source.itemsize)
         frame = np.ones((len(source), 1), np.int64)
         extents = np.concatenate([frame, source.shapes[:, 1:]], axis=1)
@@ -54,19 +67,29 @@ class SequenceRearrange(Operator):
             pieces.add(
                 source, np.where(there[:, None], extents, 0), strides, index * strides[:, 0], target_offset=k * pieces.targets[:, 0]
             )
-        return Planned([output], [pieces.step(self._kernels.copy_step)])
+        return pieces.launches()
+
+    def _order(self, source: Batch) -> np.ndarray:
+        """The frames of all samples, a constant, checked."""
+        order, fewest = self._constant, source.shapes[:, 0]
+        wrong = (fewest <= order.max()) if len(order) and order.min() >= 0 else np.ones(len(source), bool)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            self._check(i, order, int(fewest[i]))
+        return order
+
+    @classmethod
+    def _orders(cls, source: Batch, arguments: Arguments) -> list[np.ndarray]:
+        """The frames of each sample, checked."""
+        batch = arguments.batch("new_order")
+        orders = [np.atleast_1d(batch.sample(i)) for i in range(len(batch))]
+        for i, (order, frames) in enumerate(zip(orders, source.shapes[:, 0].tolist(), strict=True)):
+            cls._check(i, order, frames)
+        return orders
 
     @staticmethod
-    def _orders(source: Batch, arguments: Arguments) -> list[np.ndarray]:
-        """The frames of each sample, checked."""
-        if arguments.is_input("new_order"):
-            batch = arguments.batch("new_order")
-            orders = [np.atleast_1d(batch.sample(i)) for i in range(len(batch))]
-        else:
-            orders = [np.array(arguments.constant("new_order"), np.int64)] * len(source)
-        for i, (order, frames) in enumerate(zip(orders, source.shapes[:, 0].tolist(), strict=True)):
-            if order.ndim != 1 or not len(order):
-                raise SampleError(i, f"`new_order` must be a list of at least one index, got shape {order.shape}")
-            if order.min() < 0 or order.max() >= frames:
-                raise SampleError(i, f"`new_order` is {order.tolist()}; the input has the frames 0 to {frames - 1}")
-        return orders
+    def _check(i: int, order: np.ndarray, frames: int) -> None:
+        if order.ndim != 1 or not len(order):
+            raise SampleError(i, f"`new_order` must be a list of at least one index, got shape {order.shape}")
+        if order.min() < 0 or order.max() >= frames:
+            raise SampleError(i, f"`new_order` is {order.tolist()}; the input has the frames 0 to {frames - 1}")

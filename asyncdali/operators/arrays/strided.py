@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
@@ -20,7 +21,8 @@ _HEAD = PIECE_HEAD.words
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
     """Strides in bytes of C-contiguous samples, int64[samples, ndim]."""
-    strides = np.full(shapes.shape, itemsize, np.int64)
+    strides = np.empty(shapes.shape, np.int64)
+    strides[:, -1:] = itemsize
     for axis in range(shapes.shape[1] - 2, -1, -1):
         np.multiply(strides[:, axis + 1], shapes[:, axis + 1], out=strides[:, axis])
     return strides
@@ -81,6 +83,23 @@ class Pieces:
 
     def step(self, function: Any) -> Step:
         """The step; `function` is one of ``strided_kernels``."""
+        records, axes = self._records()
+        pointers = np.array([address_of(addresses) for addresses in self._inputs], np.int64)
+        table, keep = PIECES.make(
+            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=pointers,
+            itemsize=self.output.itemsize,
+        )  # fmt: skip
+        step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
+        step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
+        return step
+
+    def launches(self) -> list[Launch]:
+        """The work of :meth:`step` on a GPU, for a step of another kind."""
+        records, axes = self._records()
+        return [self._launch(k, records, axes) for k in range(len(self._pieces))]
+
+    def _records(self) -> tuple[np.ndarray, int]:
+        """The records of all pieces, and their number of axes."""
         count, axes = len(self.output), max((piece[3].shape[1] for piece in self._pieces), default=0)
         records = np.empty((count, len(self._pieces), _HEAD + 3 * axes), np.int64)
         for k, (offset, target_offset, shared, extents, strides, targets) in enumerate(self._pieces):
@@ -91,14 +110,7 @@ class Pieces:
             record[:, _HEAD:] = 1  # axes that this piece lacks
             for column, values in enumerate((extents, strides, targets)):
                 record[:, _HEAD + column * axes : _HEAD + column * axes + used] = values
-        pointers = np.array([addresses.ctypes.data for addresses in self._inputs], np.int64)
-        table, keep = PIECES.make(
-            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=pointers,
-            itemsize=self.output.itemsize,
-        )  # fmt: skip
-        step = Step(function.address, table, no_explanation, keep=[*keep, *self._inputs, *self._keep])
-        step.launches = lambda: [self._launch(k, records, axes) for k in range(len(self._pieces))]
-        return step
+        return records, axes
 
     def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
         """One piece of all samples."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..accepts import CHOSEN, Input, Output, argument
 from ..audio.resampling import check_quality, compile_kernels
 from ..base import (  # fmt: skip
     Arg,
     Arguments,
+    CompiledJob,
     Environment,
     Iteration,
     Operator,
@@ -22,9 +26,12 @@ from ..base import (  # fmt: skip
     SampleError,
     Schema,
     Spec,
+    Step,
+    no_explanation,
     register,
 )
 from .audio_formats import batch_of_sounds, check_dtype, check_rate, decode_audio
+from .sound_tables import SOUND, SOUNDS
 
 
 @register
@@ -59,13 +66,56 @@ class DecodeAudio(Operator):
             if "sample_rate" in spec.constants:
                 check_rate(spec.constant("sample_rate"))
             compile_kernels()
+        from . import sound_kernels
+
+        self._kernels: Any = sound_kernels
+        self._kernels.scan_sounds.compile()
+        self._kernels.sound_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype"), DALIDataType.FLOAT]
 
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
-        source, constant = inputs[0], self.spec.constant
+        source = inputs[0]
         wanted = arguments.scalars("sample_rate", np.float32)
+        records = self._scanned(source, wanted)
+        if records is not None:
+            batch, steps = self._decoded(source, records)
+            yield CompiledJob(len(source), steps)
+            if not records[:, SOUND.word.failed].any():
+                return batch, records[:, SOUND.word.rate].astype(np.float32)
+        return (yield from self._interpreted(source, wanted))
+
+    def _scanned(self, source: Batch, wanted: np.ndarray) -> np.ndarray | None:
+        """The SOUND of each sample, if compiled code decodes all of them: nothing is resampled, mixed, or unusual."""
+        count, sizes = len(source), np.ascontiguousarray(source.shapes[:, 0])
+        records = np.empty((count, SOUND.words), np.int64)
+        kernels, word = self._kernels, SOUND.word
+        if kernels.scan_sounds(address_of(source.addresses), address_of(sizes), address_of(records), count) < count:
+            return None
+        channels = records[:, word.channels]
+        if ((wanted > 0) & (wanted != records[:, word.rate])).any() or not np.isfinite(wanted).all():
+            return None
+        mixes = self.spec.constant("downmix")
+        # Floats become integers by a rule of their own.
+        rounds = self.spec.constant("dtype") != DALIDataType.FLOAT and bool((records[:, word.format] == kernels.REAL).any())
+        return None if rounds or (mixes and (channels != 1).any()) else records
+
+    def _decoded(self, source: Batch, records: np.ndarray) -> tuple[Batch, list[Step]]:
+        """The batch that the step fills."""
+        word, dtype = SOUND.word, self.spec.constant("dtype")
+        columns = [word.frames] if self.spec.constant("downmix") else [word.frames, word.channels]
+        batch = Batch(records[:, columns], dtype)
+        batch.reserve(self.environment.allocate)
+        kind = {DALIDataType.INT16: self._kernels.INT16, DALIDataType.INT32: self._kernels.INT32}.get(dtype, self._kernels.FLOAT)
+        table, keep = SOUNDS.make(inputs=source.addresses, outputs=batch.addresses, records=records, kind=kind, scratch=0)
+        flac = records[records[:, word.format] == self._kernels.FLAC]
+        scratch = 4 * int((flac[:, word.block] * flac[:, word.channels]).max(initial=0))
+        return batch, [Step(self._kernels.sound_step.address, table, no_explanation, scratch, SOUNDS.word.scratch, keep)]
+
+    def _interpreted(self, source: Batch, wanted: np.ndarray) -> Generator[PythonJob, None, tuple[Batch, np.ndarray]]:
+        """The same, file by file in the interpreter."""
+        constant = self.spec.constant
         sounds = [np.empty(0)] * len(source)
         rates = np.zeros(len(source), np.float32)
         dtype, downmix, quality = storage_dtype(constant("dtype")), constant("downmix"), constant("quality")
@@ -83,11 +133,11 @@ class DecodeAudio(Operator):
             rates[i] = rate if rate > 0 else found
 
         yield PythonJob(range(len(source)), decode)
-        return sounds, rates
+        return batch_of_sounds(sounds, constant("dtype")), rates
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         sounds, rates = iteration.prepared
-        outputs = [batch_of_sounds(sounds, self.spec.constant("dtype")), Batch.from_values(rates)]
+        outputs = [sounds, Batch.from_values(rates)]
         for output in outputs:
             output.source_info = inputs[0].source_info
         return Planned(outputs)

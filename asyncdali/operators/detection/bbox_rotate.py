@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..accepts import Input, Output, of_input
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
 from ..geometry import rotate_rules
-from .rows import all_rows, first_rows, rows_batch
+from .bbox_rotate_tables import BBOX_ROTATE, MODES
+from .rows import first_rows, rows_batch
 
 _LAYOUTS = ("xyWH", "xyXY")
-_MODES = ("expand", "fixed", "halfway")
-_TIE = 1e-5
-"""Differences of extents, in pixels, that count as none."""
 
 
 @register
@@ -54,7 +53,7 @@ class BBoxRotate(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        for name, allowed in (("bbox_layout", _LAYOUTS), ("mode", _MODES)):
+        for name, allowed in (("bbox_layout", _LAYOUTS), ("mode", MODES)):
             if spec.constant(name) not in allowed:
                 raise ValueError(f"`{name}` is {spec.constant(name)!r}; supported are {', '.join(allowed)}")
         if not 0 <= spec.constant("remove_threshold") < 1:
@@ -64,6 +63,12 @@ class BBoxRotate(Operator):
             raise ValueError(f'`shape_layout` "{layout}" must have one H and one W')
         if spec.constant("keep_size") and self._sized(spec):
             raise ValueError("`keep_size` and `size` exclude each other; give one of them")
+        from .bbox_rotate_kernels import move_boxes
+
+        self._move = move_boxes
+        self._move.compile()
+        self._least = np.array([spec.constant("remove_threshold")], np.float64)
+        self._constant: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @staticmethod
     def _sized(spec: Spec) -> bool:
@@ -76,60 +81,52 @@ class BBoxRotate(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source = inputs[0]
         _refuse(source.shapes[:, 1] != 4, "boxes must be of shape [n, 4], got", source.shapes)
-        counts = source.shapes[:, 0]
-        sample = np.repeat(np.arange(len(source)), counts)
-        rows = all_rows(source).reshape(-1, 4)
-        boxes, left = self._moved(rows.astype(np.float64), sample, arguments)
-        keep = left >= self.spec.constant("remove_threshold")  # not those whose part is NaN: they have no area
-        kept = np.bincount(sample[keep], minlength=len(source))
-        firsts = first_rows(kept)
-        outputs = [rows_batch(boxes[keep].astype(np.float32), firsts, kept, DALIDataType.FLOAT, source.layout)]
-        if len(inputs) == 2:
-            labels = self._labels(inputs[1], counts)
-            outputs.append(rows_batch(labels[keep], firsts, kept, DALIDataType.INT32, inputs[1].layout))
+        firsts = first_rows(source.shapes[:, 0])
+        boxes, kept = np.empty((int(firsts[-1]), 4), np.float32), np.empty(len(source), np.int64)
+        labels = self._labels(inputs[1], source) if len(inputs) == 2 else None
+        new_labels = None if labels is None else np.empty((len(boxes), *[1] * (labels.ndim - 1)), np.int32)
+        self._call(source, firsts, labels, boxes, new_labels, kept, arguments)
+        outputs = [rows_batch(boxes, firsts, kept, DALIDataType.FLOAT, source.layout)]
+        if labels is not None and new_labels is not None:
+            outputs.append(rows_batch(new_labels, firsts, kept, DALIDataType.INT32, labels.layout))
         return Planned(outputs)
 
+    def _call(
+        self, source: Batch, firsts: np.ndarray, labels: Batch | None, boxes: np.ndarray, new_labels: np.ndarray | None, kept: np.ndarray,
+        arguments: Arguments,
+    ) -> None:  # fmt: skip
+        spec = self.spec
+        rotations, images, canvases = self._canvas(arguments)
+        alone = len(images) != len(source)  # constants, one row for all samples
+        table, keep = BBOX_ROTATE.make(
+            inputs=source.addresses, samples=len(source), firsts=firsts, labels=0 if labels is None else labels.addresses,
+            rotations=rotations, rotation_step=0 if alone else 32, images=images, canvases=canvases, size_step=0 if alone else 16,
+            corners=spec.constant("bbox_layout") == "xyXY", relative=spec.constant("bbox_normalized"),
+            mode=MODES.index(spec.constant("mode")), least=self._least, boxes=boxes, new_labels=0 if new_labels is None else new_labels,
+            kept=kept,
+        )  # fmt: skip
+        self._move(address_of(table))
+        del keep
+
     @staticmethod
-    def _labels(labels: Batch, counts: np.ndarray) -> np.ndarray:
+    def _labels(labels: Batch, boxes: Batch) -> Batch:
         if labels.ndim == 2:
             _refuse(labels.shapes[:, 1] != 1, "labels must be of shape [n] or [n, 1], got", labels.shapes)
-        wrong = labels.shapes[:, 0] != counts
+        wrong = labels.shapes[:, 0] != boxes.shapes[:, 0]
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(counts[i])} boxes")
-        return all_rows(labels)
-
-    def _moved(self, boxes: np.ndarray, sample: np.ndarray, arguments: Arguments) -> tuple[np.ndarray, np.ndarray]:
-        """The boxes on the canvas, float64[all, 4] in the layout, and how much of each is left, float64[all]."""
-        matrices, image, canvas = self._canvas(arguments)
-        corners, relative = self.spec.constant("bbox_layout") == "xyXY", self.spec.constant("bbox_normalized")
-        scale, out_scale = image[sample], canvas[sample]
-        low, high = boxes[:, :2], boxes[:, 2:] if corners else boxes[:, :2] + boxes[:, 2:]
-        if relative:
-            low, high = low * scale, high * scale
-        # The matrix takes steps on the canvas to steps in the image; its transpose is the way back.
-        turned = matrices.swapaxes(1, 2)[sample]
-        centre = (turned @ ((low + high - scale) / 2)[:, :, None])[:, :, 0] + out_scale / 2
-        half = self._extents(np.abs(high - low) / 2, np.abs(turned))
-        begin, end = np.clip(centre - half, 0, out_scale), np.clip(centre + half, 0, out_scale)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            left = (end - begin).prod(axis=1) / (4 * half.prod(axis=1))
-        if relative:
-            begin, end = begin / out_scale, end / out_scale
-        return np.concatenate([begin, end if corners else end - begin], axis=1), left
-
-    def _extents(self, half: np.ndarray, turned: np.ndarray) -> np.ndarray:
-        """Half extents of the new boxes."""
-        around = (turned @ half[:, :, None])[:, :, 0]
-        mode = self.spec.constant("mode")
-        if mode == "expand":
-            return around
-        # The longer side lies where it does in the box around: the wider one, where that is a square.
-        lies = around[:, 0] - around[:, 1] > -_TIE
-        kept = np.where(((half[:, 0] > half[:, 1]) != lies)[:, None], half[:, ::-1], half)
-        return kept if mode == "fixed" else (kept + around) / 2
+            raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(boxes.shapes[i, 0])} boxes")
+        return labels
 
     def _canvas(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`_canvases`; of constants one row for all samples, made once."""
+        if self.spec.argument_inputs or not arguments.count:
+            return self._canvases(arguments)
+        if self._constant is None:
+            self._constant = self._canvases(Arguments(self.spec, {}, 1))
+        return self._constant
+
+    def _canvases(self, arguments: Arguments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The rotations float64[samples, 2, 2], and (width, height) of images and canvases, int64[samples, 2]."""
         spec, layout = self.spec, self.spec.constant("shape_layout")
         angle = arguments.scalars("angle")
@@ -149,7 +146,7 @@ class BBoxRotate(Operator):
             canvas = size.astype(np.int64)
         elif not spec.constant("keep_size"):
             canvas = rotate_rules.canvas(spatial, matrices)
-        return matrices, spatial[:, ::-1], canvas[:, ::-1]
+        return matrices, np.ascontiguousarray(spatial[:, ::-1]), np.ascontiguousarray(canvas[:, ::-1])
 
 
 def _refuse(wrong: Any, message: str, values: np.ndarray) -> None:

@@ -39,10 +39,11 @@ def _root(parents, i):
 
 
 @inlined
-def _next(coordinates, shape, axes):
-    """The coordinates of the next element in memory."""
-    k = axes - 1
-    coordinates[k] += 1
+def _next_row(coordinates, shape, axes):
+    """The coordinates of the next row in memory."""
+    k = axes - 2
+    if k >= 0:
+        coordinates[k] += 1
     while k > 0 and coordinates[k] == load_i64(shape + 8 * k):
         coordinates[k] = 0
         k -= 1
@@ -236,16 +237,22 @@ def object_bbox_step(dtype: str) -> Compiled:
         for k in range(axes - 1, -1, -1):
             coordinates[k], strides[k] = 0, stride
             stride *= load_i64(shape + 8 * k)
-        for i in range(count):
-            value = mask[i]
-            parents[i] = -1
-            if np.int64(value) != background:
-                parents[i] = i
-                for k in range(axes):
-                    if coordinates[k] > 0 and mask[i - strides[k]] == value:
-                        a, b = _root(parents, i), _root(parents, i - strides[k])
+        width = load_i64(shape + 8 * (axes - 1))
+        for row in range(0, count, width):
+            for i in range(row, row + width):
+                value = mask[i]
+                if np.int64(value) == background:
+                    parents[i] = -1
+                    continue
+                run = i > row and mask[i - 1] == value
+                parents[i] = parents[i - 1] if run else i
+                for k in range(axes - 1):
+                    above = i - strides[k]
+                    # Where the elements before both are of the value, too, they have joined the regions.
+                    if coordinates[k] > 0 and mask[above] == value and not (run and mask[above - 1] == value):
+                        a, b = _root(parents, i), _root(parents, above)
                         parents[larger(a, b)] = smaller(a, b)
-            _next(coordinates, shape, axes)
+            _next_row(coordinates, shape, axes)
 
     @inlined
     def collect(mask, numbers, count, shape, axes, objects):
@@ -253,22 +260,32 @@ def object_bbox_step(dtype: str) -> Compiled:
         coordinates, size = _axes_array(), 8 * (_HEAD + 2 * axes)
         for k in range(axes):
             coordinates[k] = 0
-        found = 0
-        for i in range(count):
-            number = -2 - np.int64(numbers[i])
-            if number >= 0:
+        found, width = 0, load_i64(shape + 8 * (axes - 1))
+        for row in range(0, count, width):
+            i, end = row, row + width
+            while i < end:
+                number, begin = -2 - np.int64(numbers[i]), i
+                i += 1
+                while i < end and -2 - np.int64(numbers[i]) == number:
+                    i += 1
+                if number < 0:
+                    continue
                 record = objects + size * number
                 if number == found:
                     found += 1
-                    store_i64(record + object_at.label, np.int64(mask[i]))
+                    store_i64(record + object_at.label, np.int64(mask[begin]))
                     for k in range(axes):
                         store_i64(record + 8 * (_HEAD + k), coordinates[k])
                         store_i64(record + 8 * (_HEAD + axes + k), coordinates[k] + 1)
+                    store_i64(record + 8 * (_HEAD + axes - 1), begin - row)
+                    store_i64(record + 8 * (_HEAD + 2 * axes - 1), i - row)
                 else:
                     for k in range(axes):
-                        store_i64(record + 8 * (_HEAD + k), smaller(load_i64(record + 8 * (_HEAD + k)), coordinates[k]))
-                        store_i64(record + 8 * (_HEAD + axes + k), larger(load_i64(record + 8 * (_HEAD + axes + k)), coordinates[k] + 1))
-            _next(coordinates, shape, axes)
+                        first = begin - row if k == axes - 1 else coordinates[k]
+                        last = i - row if k == axes - 1 else coordinates[k] + 1
+                        store_i64(record + 8 * (_HEAD + k), smaller(load_i64(record + 8 * (_HEAD + k)), first))
+                        store_i64(record + 8 * (_HEAD + axes + k), larger(load_i64(record + 8 * (_HEAD + axes + k)), last))
+            _next_row(coordinates, shape, axes)
 
     @step_variant("object_bbox", dtype)
     def object_bbox(context, sample, thread):

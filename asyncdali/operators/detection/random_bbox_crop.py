@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import numpy as np
 
@@ -78,11 +79,13 @@ class RandomBBoxCrop(StreamOperator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self._check(spec)
-        from . import bbox_crop_kernels
+        from . import bbox_crop_kernels, rows_kernels
 
         self._kernel = bbox_crop_kernels.draw_crops
         self._kernel.compile()
         self._quiet = bool(spec.constant("quiet"))
+        self._gather_rows = rows_kernels.gather_rows
+        self._gather_rows.compile()
 
     @staticmethod
     def _check(spec: Spec) -> None:
@@ -176,17 +179,18 @@ class RandomBBoxCrop(StreamOperator):
             columns[_SIZES[k]] = corners[:, axes + k] - corners[:, k]
         return np.ascontiguousarray(np.stack([columns[letter] for letter in layout], axis=1))
 
-    @staticmethod
-    def _labels(labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    def _labels(self, labels: Batch, source: Batch, firsts: np.ndarray, kept: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """The labels of the boxes that are left, where those begin."""
         wrong = labels.shapes[:, 0] != source.shapes[:, 0]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise SampleError(i, f"{int(labels.shapes[i, 0])} labels for {int(source.shapes[i, 0])} boxes")
-        together = all_rows(labels)
-        out = together.copy()
-        for first, count in zip(firsts[:-1].tolist(), kept.tolist(), strict=True):
-            out[first : first + count] = together[first + indices[first : first + count]]
+        together = np.ascontiguousarray(all_rows(labels))
+        out = np.empty_like(together)
+        row = math.prod(together.shape[1:]) * together.itemsize
+        self._gather_rows(
+            len(kept), address_of(firsts), address_of(kept), address_of(indices), address_of(together), address_of(out), row
+        )  # fmt: skip
         return out
 
     # --- draws

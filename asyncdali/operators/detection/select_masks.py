@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..accepts import ELEMENTS, Input, Output, of_input
-from ..base import Arg, Arguments, Iteration, Operator, Planned, SampleError, Schema, register
-from .rows import all_rows, elements_batch, first_rows, rows_batch
+from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, SampleError, Schema, Spec, register
+from .rows import first_rows, rows_batch
+from .select_masks_tables import SELECT_MASKS
 
 
 @register
@@ -36,27 +38,38 @@ class SelectMasks(Operator):
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.INT32, dtypes[2]]
 
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import select_masks_kernels
+
+        self._kernels = select_masks_kernels
+        self._kernels.choose.compile()
+        self._kernels.take.compile()
+
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         ids, polygons, vertices = inputs
         self._check_columns(polygons)
-        rows, place = self._selected(ids, polygons)
-        sample = rows[:, 0]
-        widths, counts = vertices.shapes[:, 1], rows[:, 3] - rows[:, 2]
-        self._check_ranges(rows, vertices.shapes[:, 0])
-        # Vertices are taken as elements, for samples may differ in their coordinates.
-        sizes = counts * widths[sample]
-        begins = first_rows(vertices.shapes.prod(axis=1))[sample] + rows[:, 2] * widths[sample]
-        ends = np.cumsum(sizes)
-        elements = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes) + np.repeat(begins, sizes)
-        taken = np.concatenate([vertices.sample(i).reshape(-1) for i in range(len(vertices))] or [np.zeros(0)])[elements]
-        totals = np.bincount(sample, counts, len(ids)).astype(np.int64)
-        before = np.cumsum(counts) - counts - (np.cumsum(totals) - totals)[sample]
-        made = np.stack([place if self.spec.constant("reindex_masks") else rows[:, 1], before, before + counts], axis=1).astype(np.int32)
-        kept = np.bincount(sample, minlength=len(ids))
-        return Planned([
-            rows_batch(made, first_rows(kept), kept, DALIDataType.INT32, polygons.layout),
-            elements_batch(taken, np.stack([totals, widths], axis=1), vertices.dtype, vertices.layout),
-        ])  # fmt: skip
+        count, id_counts, polygon_counts = len(ids), np.ascontiguousarray(ids.shapes[:, 0]), np.ascontiguousarray(polygons.shapes[:, 0])
+        firsts, most = first_rows(polygon_counts), int(id_counts.max(initial=0))
+        kept, totals = np.empty((2, count), np.int64)
+        made = np.empty((int(firsts[-1]), 3), np.int32)
+        points = Batch(np.empty((count, 2), np.int64), vertices.dtype, vertices.layout)
+        slots = 1 << (2 * most).bit_length()
+        table, keep = SELECT_MASKS.make(
+            samples=count, ids=ids.addresses, id_counts=id_counts, polygons=polygons.addresses, polygon_counts=polygon_counts,
+            vertices=vertices.addresses, vertex_shapes=np.ascontiguousarray(vertices.shapes), itemsize=vertices.itemsize,
+            reindex=self.spec.constant("reindex_masks"), slots=np.empty(slots, np.int64), slot_mask=slots - 1,
+            begins=np.empty(most + 1, np.int64), firsts=firsts, chosen=np.empty((len(made), 2), np.int64), kept=kept, totals=totals,
+            new_polygons=made, new_vertices=points.addresses,
+        )  # fmt: skip
+        refused = self._kernels.choose(address_of(table))
+        if refused:
+            self._refuse(refused, ids, polygons, vertices)
+        points.shapes[:, 0], points.shapes[:, 1] = totals, vertices.shapes[:, 1]
+        points.reserve(lambda size: np.empty(size, np.uint8))
+        self._kernels.take(address_of(table))
+        del keep
+        return Planned([rows_batch(made, firsts, kept, DALIDataType.INT32, polygons.layout), points])
 
     @staticmethod
     def _check_columns(polygons: Batch) -> None:
@@ -65,37 +78,13 @@ class SelectMasks(Operator):
             i = int(np.argmax(wrong))
             raise SampleError(i, f"polygons must have 3 columns (mask id, first vertex, end), got {int(polygons.shapes[i, 1])}")
 
-    @staticmethod
-    def _selected(ids: Batch, polygons: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (sample, id, first vertex, end), int64, of the polygons selected, in order; and the index of each one's id."""
-        id_sample = np.repeat(np.arange(len(ids)), ids.shapes[:, 0])
-        polygon_sample = np.repeat(np.arange(len(polygons)), polygons.shapes[:, 0])
-        wanted, rows = all_rows(ids).astype(np.int64), all_rows(polygons).reshape(-1, 3).astype(np.int64)
-        keys = (id_sample << 32) + wanted
-        order = np.argsort(keys, kind="stable")
-        ordered = keys[order]
-        twice = ordered[1:] == ordered[:-1]
-        if twice.any():
-            k = int(order[1:][twice].min())
-            raise SampleError(int(id_sample[k]), f"the mask {int(wanted[k])} is selected twice")
-        has = (polygon_sample << 32) + rows[:, 0]
-        at = np.minimum(np.searchsorted(ordered, has), len(ordered) - 1)
-        chosen = np.flatnonzero(ordered[at] == has) if len(ordered) else np.zeros(0, np.int64)
-        position = order[at[chosen]] if len(chosen) else np.zeros(0, np.int64)
-        missing = np.setdiff1d(np.arange(len(wanted)), position)
-        if len(missing):
-            k = int(missing[0])
-            raise SampleError(int(id_sample[k]), f"the mask {int(wanted[k])} is selected, but no polygon belongs to it")
-        by_id = np.argsort(position, kind="stable")
-        chosen, position = chosen[by_id], position[by_id]
-        selected = np.concatenate([polygon_sample[chosen, None], rows[chosen]], axis=1)
-        return selected, position - first_rows(ids.shapes[:, 0])[selected[:, 0]]
-
-    @staticmethod
-    def _check_ranges(rows: np.ndarray, available: np.ndarray) -> None:
-        begin, end, most = rows[:, 2], rows[:, 3], available[rows[:, 0]]
-        wrong = (begin < 0) | (end < begin) | (end > most)
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            message = f"a polygon of mask {rows[k, 1]} has the vertices {begin[k]} to {end[k]}; there are {most[k]}"
-            raise SampleError(int(rows[k, 0]), message)
+    def _refuse(self, refused: int, ids: Batch, polygons: Batch, vertices: Batch) -> None:
+        where, cause = divmod(refused, self._kernels.CAUSES)
+        i, k = divmod(where, self._kernels.PLACES)
+        if cause == self._kernels.OUT_OF_RANGE:
+            mask, begin, end = polygons.sample(i)[k].tolist()
+            available = int(vertices.shapes[i, 0])
+            raise SampleError(i, f"a polygon of mask {mask} has the vertices {begin} to {end}; there are {available}")
+        twice = cause == self._kernels.TWICE
+        what = "is selected twice" if twice else "is selected, but no polygon belongs to it"
+        raise SampleError(i, f"the mask {int(ids.sample(i)[k])} {what}")

@@ -17,10 +17,14 @@ from llvmlite import ir
 
 from ...batch import storage_dtype
 from ...types import DALIDataType
-from .engine import library_function, machine_code, new_module
+from .engine import library_function, machine_code, new_module, prefer_long_vectors
 from .expression_tables import PROGRAM
+from .float_functions import FUNCTIONS
+from .function_probes import same_as_library
+from .loops import loop
 from .programs import Input, Literal, Operand, Program
 from .types import FLOATS, SIGNED, UNSIGNED, promote, promote_all
+from .values import Value
 
 DIVIDED_BY_ZERO = 1
 
@@ -28,6 +32,9 @@ _T = DALIDataType
 _I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _F32, _F64, _HALF = ir.FloatType(), ir.DoubleType(), ir.HalfType()
 _BITS = {**SIGNED, **UNSIGNED}
+_LIBRARY_NAMES = {"mod": "fmod", "fpow": "pow"}
+_BLOCK = 512
+"""Elements that are computed again, with the C library's functions, where one of them is beyond what a vectorised function covers."""
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -50,6 +57,10 @@ class _Emitter:
         self.module = module
         self.zero_divisor: ir.Value | None = None
         """Whether this element was divided by zero; None if nothing is divided."""
+        self.vectorised = False
+        """Whether functions of float32 are those of ``float_functions``."""
+        self.beyond: ir.Value | None = None
+        """Whether such a function does not cover this element; None if there was none."""
 
     # --- values
 
@@ -175,8 +186,12 @@ class _Emitter:
             return builder.call(self.module.declare_intrinsic(f"llvm.{name}", [kind]), values)
         if name == "rsqrt":
             return builder.fdiv(ir.Constant(kind, 1.0), self._float("sqrt", values))
-        library = {"mod": "fmod", "fpow": "pow"}.get(name, name) + ("f" if kind == _F32 else "")
-        address = ir.Constant(_I64, library_function(library))
+        name = _LIBRARY_NAMES.get(name, name)
+        if self.vectorised and kind == _F32 and name in FUNCTIONS and same_as_library(name):
+            result, beyond = FUNCTIONS[name](*(Value(builder, value) for value in values))
+            self.beyond = beyond.raw if self.beyond is None else builder.or_(self.beyond, beyond.raw)
+            return result.raw
+        address = ir.Constant(_I64, library_function(name + ("f" if kind == _F32 else "")))
         signature = ir.FunctionType(kind, [kind] * len(values))
         return builder.call(builder.inttoptr(address, signature.as_pointer()), values)
 
@@ -269,21 +284,6 @@ def _power_function(module: ir.Module, name: str, kind: DALIDataType) -> ir.Func
 # ------------------------------------------------------------------------------------------------------------------- the loops
 
 
-def _loop(builder: ir.IRBuilder, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
-    """``for i in range(count): body(i)``; `body` may go on in other blocks."""
-    function = builder.function
-    before, inside, after = builder.block, function.append_basic_block(), function.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", count, _I64(0)), inside, after)
-    builder.position_at_end(inside)
-    index = builder.phi(_I64)
-    index.add_incoming(_I64(0), before)
-    body(index)
-    following = builder.add(index, _I64(1))
-    index.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, count), inside, after)
-    builder.position_at_end(after)
-
-
 class _Row:
     """The function that computes one row: its arguments are the output, the inputs, the count and where to note a zero divisor."""
 
@@ -316,10 +316,50 @@ class _Row:
         for index in sorted(fixed):
             self._fixed_results[index] = self._instruction(index, self._fixed_inputs, self._fixed_results)
         self._note_zero()
-        _loop(builder, self.count, self._element)
+        self.long_vectors = self._calls_functions()
+        if self.long_vectors:
+            self._blocks()
+        else:
+            loop(builder, self.count, self._element)
         builder.branch(end)
         builder.position_at_end(end)
         builder.ret_void()
+
+    def _calls_functions(self) -> bool:
+        """Whether functions of elements have vectorised forms here."""
+        names = {
+            _LIBRARY_NAMES.get(item.name, item.name)
+            for index, item in enumerate(self.program.instructions)
+            if index not in self._fixed_results and self.types[index] in FLOATS and self.types[index] is not _T.FLOAT64
+        }
+        return any(name in FUNCTIONS and same_as_library(name) for name in names)
+
+    def _blocks(self) -> None:
+        """The row in blocks: vectorised, then once more where that does not cover an element."""
+        builder, emitter = self.builder, self.emitter
+        with builder.goto_entry_block():  # elsewhere it would take stack for every row
+            beyond = builder.alloca(_I8)
+        blocks = builder.sdiv(builder.add(self.count, _I64(_BLOCK - 1)), _I64(_BLOCK))
+
+        def block(number: ir.Value) -> None:
+            first = builder.mul(number, _I64(_BLOCK))
+            left = builder.sub(self.count, first)
+            count = builder.select(builder.icmp_signed("<", left, _I64(_BLOCK)), left, _I64(_BLOCK))
+
+            def element(index: ir.Value) -> None:
+                self._element(builder.add(first, index))
+                if emitter.beyond is not None:
+                    builder.store(builder.or_(builder.load(beyond), builder.zext(emitter.beyond, _I8)), beyond)
+                    emitter.beyond = None
+
+            builder.store(_I8(0), beyond)
+            emitter.vectorised = True
+            loop(builder, count, element)
+            emitter.vectorised = False
+            with builder.if_then(builder.icmp_unsigned("!=", builder.load(beyond), _I8(0))):
+                loop(builder, count, element)
+
+        loop(builder, blocks, block)
 
     def _fixed(self) -> set[int]:
         """Instructions that give the same for all elements of a row."""
@@ -370,6 +410,8 @@ class _Row:
 
 def _kernel(module: ir.Module, name: str, row: _Row) -> None:
     function = ir.Function(module, ir.FunctionType(_I64, [_I64.as_pointer()]), name)
+    if row.long_vectors:
+        prefer_long_vectors(function)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     table = function.args[0]
 
@@ -390,7 +432,7 @@ def _kernel(module: ir.Module, name: str, row: _Row) -> None:
         pointers = [builder.inttoptr(place, argument.type) for place, argument in zip(places, row.function.args)]
         builder.call(row.function, [*pointers, count, flag])
 
-    _loop(builder, rows, one)
+    loop(builder, rows, one)
     builder.ret(builder.zext(builder.load(flag), _I64))
 
 

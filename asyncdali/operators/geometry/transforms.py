@@ -21,24 +21,24 @@ _OUTPUT = (Output(DALIDataType.FLOAT, CHOSEN, CHOSEN),)
 
 def _matrices(batch: Batch, position: int) -> np.ndarray:
     """Inputs as float32[samples, ndim, ndim + 1]."""
-    shapes = batch.shapes
+    shapes, values = batch.shapes, batch.values
+    if values is not None and values.ndim == 3 and values.shape[2] == values.shape[1] + 1:  # equal samples: nothing to compare
+        return values
     if batch.ndim != 2 or (len(batch) and ((shapes != shapes[0]).any() or shapes[0, 1] != shapes[0, 0] + 1)):
         found = tuple(shapes[0].tolist()) if len(batch) else ()
         raise ValueError(f"input {position} must be matrices of one shape (n, n + 1), got {found}")
-    if batch.values is not None:
-        return batch.values
     return np.stack([batch.sample(i) for i in range(len(batch))]) if len(batch) else np.empty((0, 1, 2), np.float32)
 
 
 def _product(second: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """The transform that applies `first`, then `second`."""
-    result = (second[:, :, :-1] @ first).astype(np.float32)
+    """The transform that applies `first`, then `second`; one of the two may be one matrix for all samples."""
+    result = second[:, :, :-1] @ first
     result[:, :, -1] += second[:, :, -1]
     return result
 
 
 def _affine(linear: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    return np.concatenate([linear, offset[:, :, None]], axis=2).astype(np.float32)
+    return np.concatenate([linear, offset[:, :, None]], axis=2).astype(np.float32, copy=False)
 
 
 def _around(linear: np.ndarray, center: np.ndarray | None) -> np.ndarray:
@@ -62,6 +62,10 @@ class _Transform(Operator):
     eager = True
     reads = (0,)
 
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        self._constant: dict[int | None, np.ndarray] = {}
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.FLOAT]
 
@@ -75,11 +79,20 @@ class _Transform(Operator):
     def _matrices(self, inputs: list[Batch], arguments: Arguments) -> np.ndarray:
         before = _matrices(inputs[0], 0) if inputs else None
         with np.errstate(all="ignore"):
-            made = self._make(arguments, None if before is None else before.shape[1])
+            made = self._made(arguments, None if before is None else before.shape[1])
             if before is not None and len(before):
-                if before.shape != made.shape:
+                if before.shape[1:] != made.shape[1:]:
                     raise ValueError(f"the input is a {before.shape[1]}-D transform, the arguments are for {made.shape[1]} dimensions")
-                made = _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
+                return _product(before, made) if arguments.constant("reverse_order") else _product(made, before)
+        return np.repeat(made, arguments.count // max(1, len(made)), axis=0)  # a copy: outputs do not share the constant
+
+    def _made(self, arguments: Arguments, ndim: int | None) -> np.ndarray:
+        """What :meth:`_make` gives; of constants one matrix for all samples, made once."""
+        if self.spec.argument_inputs or not arguments.count:
+            return self._make(arguments, ndim)
+        made = self._constant.get(ndim)
+        if made is None:
+            made = self._constant[ndim] = self._make(Arguments(self.spec, {}, 1), ndim)
         return made
 
     def _make(self, arguments: Arguments, ndim: int | None) -> np.ndarray:

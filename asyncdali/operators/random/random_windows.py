@@ -89,34 +89,41 @@ class RoiRandomCrop(StreamOperator):
         self._draw = draw_starts
         self._draw.compile()
 
+    @property
+    def instant(self) -> bool:
+        spec = self.spec
+        return not (spec.input_count or spec.argument_inputs) and self.environment.batch_size <= 1024
+
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.INT64]
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         window = arguments.vectors("crop_shape", None, np.int64)
-        axes = window.shape[1]
+        count, axes = window.shape
         start = arguments.vectors("roi_start", axes, np.int64)
-        if arguments.given("roi_shape"):
-            extents = arguments.vectors("roi_shape", axes, np.int64)
-        else:
-            extents = arguments.vectors("roi_end", axes, np.int64) - start
-        _refuse((window < 0) | (extents < 0), "windows and regions cannot have negative extents", window)
-        low, high = np.minimum(start, start + extents - window), np.maximum(start, start + extents - window)
+        sized = arguments.given("roi_shape")
+        end = arguments.vectors("roi_shape" if sized else "roi_end", axes, np.int64)
         shape = self._shape(inputs, arguments, axes)
-        if shape is not None:
-            _refuse((start < 0) | (start + extents > shape), "the region of interest leaves the input's shape", shape)
-            _refuse(window > shape, "the window is larger than the input's shape", shape)
-            inside = extents != window
-            low = np.where(inside, np.maximum(low, 0), low)
-            high = np.where(inside, np.minimum(high, shape - window), high)
-        low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-        fixed = np.ascontiguousarray(extents == window, np.int64)
-        starts, position = np.empty_like(low), iteration.position
-        self._draw(
-            position.key, position.hi, position.lo, position.phase, len(low), axes, address_of(low), address_of(high), address_of(fixed),
-            address_of(starts),
+        rows = [window, start, end] if shape is None else [window, start, end, shape]
+        starts, position = np.empty((count, axes), np.int64), iteration.position
+        found = [row if row.strides[1] == 8 else np.ascontiguousarray(row) for row in rows]
+        refused = self._draw(
+            position.key, position.hi, position.lo, position.phase, count, axes, *_rows_at(found[0]), *_rows_at(found[1]),
+            *_rows_at(found[2]), sized, *(_rows_at(found[3]) if shape is not None else (0, 0)), address_of(starts),
         )  # fmt: skip
+        if refused:
+            self._refuse(refused, window, shape)
         return Planned([Batch.from_values(starts)])
+
+    @staticmethod
+    def _refuse(refused: int, window: np.ndarray, shape: np.ndarray | None) -> None:
+        from .random_windows_kernels import CAUSES, NEGATIVE, OUTSIDE
+
+        i, cause = divmod(refused, CAUSES)
+        if cause == NEGATIVE or shape is None:
+            raise SampleError(i, f"windows and regions cannot have negative extents: {window[i].tolist()}")
+        what = "the region of interest leaves the input's shape" if cause == OUTSIDE else "the window is larger than the input's shape"
+        raise SampleError(i, f"{what}: {shape[i].tolist()}")
 
     @staticmethod
     def _shape(inputs: list[Batch], arguments: Arguments, axes: int) -> np.ndarray | None:
@@ -139,7 +146,6 @@ def _sizes(batch: Batch) -> np.ndarray:
     return np.array([batch.sample(i)[:2] for i in range(len(batch))], np.int64).reshape(-1, 2)
 
 
-def _refuse(wrong: np.ndarray, message: str, values: np.ndarray) -> None:
-    if wrong.any():
-        i = int(np.flatnonzero(wrong.any(axis=1))[0])
-        raise SampleError(i, f"{message}: {values[i].tolist()}")
+def _rows_at(rows: np.ndarray) -> tuple[int, int]:
+    """Where the first row is, and how many bytes each is from the one before (0: all are one)."""
+    return address_of(rows), rows.strides[0]

@@ -1,0 +1,37 @@
+"""The compiled step that copies frames of sequences: a block of memory each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...batch import Batch
+from ...compiled.intrinsics import copy_bytes, load_i64
+from ...compiled.step import step
+from ..base import Step, no_explanation
+from .frame_copy_tables import FRAME_COPY
+
+at = FRAME_COPY.at
+
+
+@step
+def frame_copy_step(context, sample, thread):
+    """One sample; see ``frame_copy_tables``."""
+    frames, counts, size = load_i64(context + at.frames), load_i64(context + at.counts), load_i64(context + at.frame_bytes)
+    if load_i64(context + at.begins) != 0:
+        frames += 8 * load_i64(load_i64(context + at.begins) + 8 * sample)
+    size = load_i64(size + 8 * sample)
+    source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+    for k in range(load_i64(counts + 8 * sample) if counts != 0 else load_i64(context + at.count)):
+        copy_bytes(out + k * size, source + load_i64(frames + 8 * k) * size, size)
+    return 0
+
+
+def make_frame_copy_step(
+    source: Batch, output: Batch, frame_bytes: np.ndarray, frames: np.ndarray, begins: np.ndarray | None, counts: np.ndarray | None
+) -> Step:
+    """The step for a batch; all arrays int64. `begins` and `counts` of None: each output has all of `frames`."""
+    table, keep = FRAME_COPY.make(
+        inputs=source.addresses, outputs=output.addresses, frames=frames, begins=0 if begins is None else begins,
+        counts=0 if counts is None else counts, count=len(frames), frame_bytes=frame_bytes,
+    )  # fmt: skip
+    return Step(frame_copy_step.address, table, no_explanation, keep=keep)

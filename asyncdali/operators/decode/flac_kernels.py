@@ -1,0 +1,381 @@
+"""FLAC frames as samples, for files of 8, 16 and 24 bits (RFC 9639).
+
+Every frame's checksum is compared. Whatever is unexpected ends the decoding: libsndfile gets the file then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiled.intrinsics import (
+    larger,
+    leading_zeros,
+    load_big_endian_64,
+    load_i64,
+    load_u8,
+    local_array,
+    shift_left,
+    shift_right,
+    smaller,
+    view_f32,
+    view_i32,
+    view_of,
+)
+from ...compiled.step import inlined
+from .sound_tables import SOUND
+
+at = SOUND.at
+MOST_ORDER = 32
+_MOST_CHANNELS = 8
+_SYNC = 0x3FFE
+_CONSTANT, _VERBATIM, _FIXED, _LPC = 0, 1, 8, 32
+_LEFT_SIDE, _SIDE_RIGHT, _MID_SIDE = 8, 9, 10
+_view_i16 = view_of(np.dtype(np.int16))
+_coefficients = local_array(np.int64, MOST_ORDER)
+_place = local_array(np.int64, 2)
+_AT, _BROKEN = 0, 1
+
+
+def _checksums() -> np.ndarray:
+    """uint16[8, 256]: the checksum x^16 + x^15 + x^2 + 1 of each byte with 0 to 7 bytes of zero behind it."""
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        value = byte << 8
+        for _ in range(8):
+            value = (value << 1) ^ (0x8005 if value & 0x8000 else 0)
+        tables[0, byte] = value & 0xFFFF
+    for k in range(1, 8):
+        tables[k] = ((tables[k - 1] << 8) & 0xFFFF) ^ tables[0][tables[k - 1] >> 8]
+    return tables.astype(np.uint16)
+
+
+_CHECKSUMS = _checksums()
+
+
+@inlined
+def _checksum(source, count):
+    """Of `count` bytes."""
+    value, k = np.int64(0), 0
+    while k + 8 <= count:
+        word = load_big_endian_64(source + k)
+        value = (
+            np.int64(_CHECKSUMS[7, (shift_right(word, 56) ^ value >> 8) & 255]) ^ _CHECKSUMS[6, (shift_right(word, 48) ^ value) & 255]
+            ^ _CHECKSUMS[5, word >> 40 & 255] ^ _CHECKSUMS[4, word >> 32 & 255] ^ _CHECKSUMS[3, word >> 24 & 255]
+            ^ _CHECKSUMS[2, word >> 16 & 255] ^ _CHECKSUMS[1, word >> 8 & 255] ^ _CHECKSUMS[0, word & 255]
+        )  # fmt: skip
+        k += 8
+    while k < count:
+        value = (value << 8 & 0xFFFF) ^ np.int64(_CHECKSUMS[0, (value >> 8 ^ load_u8(source + k)) & 255])
+        k += 1
+    return value
+
+
+@inlined
+def _word(source, place, size):
+    """64 bits from a byte on; zeros behind the end."""
+    if place + 8 <= size:
+        return load_big_endian_64(source + place)
+    word = np.int64(0)
+    for k in range(8):
+        word = word << 8 | (load_u8(source + place + k) if place + k < size else 0)
+    return word
+
+
+@inlined
+def _peek(source, size, at_bit, count):
+    """1 to 32 bits, without a sign."""
+    return shift_right(shift_left(_word(source, at_bit >> 3, size), at_bit & 7), 64 - count)
+
+
+@inlined
+def _bits(source, size, place, count):
+    """The next 0 to 32 bits, without a sign."""
+    if count == 0:
+        return np.int64(0)
+    value = _peek(source, size, place[_AT], count)
+    place[_AT] += count
+    return value
+
+
+@inlined
+def _signed(source, size, place, count):
+    """The next 0 to 32 bits, with a sign."""
+    value = _bits(source, size, place, count)
+    return value - (1 << count) if count > 0 and value >> (count - 1) != 0 else value
+
+
+@inlined
+def _zeros(source, size, place):
+    """How many zeros come before the next one, which is passed, too."""
+    zeros = 0
+    while place[_AT] >> 3 <= size:
+        word = shift_left(_word(source, place[_AT] >> 3, size), place[_AT] & 7)
+        found = leading_zeros(word)
+        if found < 57:
+            place[_AT] += found + 1
+            return zeros + found
+        zeros += 57
+        place[_AT] += 57
+    place[_BROKEN] = 1
+    return 0
+
+
+@inlined
+def _rice(source, size, place, parameter, samples, begin, end):
+    """Numbers in Rice's code with `parameter` low bits. A register of bits is filled when it has less than 32."""
+    byte = place[_AT] >> 3
+    kept = shift_left(_word(source, byte, size), place[_AT] & 7)
+    left = 64 - (place[_AT] & 7)
+    byte += 8
+    for i in range(begin, end):
+        if left < 32:
+            kept |= shift_right(_word(source, byte, size), left)
+            fresh = (64 - left) >> 3
+            byte += fresh
+            left += 8 * fresh
+        high = leading_zeros(kept)
+        if high + 1 + parameter <= left:
+            kept = shift_left(shift_left(kept, high), 1)
+            low = shift_right(shift_right(kept, 1), 63 - parameter)
+            kept = shift_left(kept, parameter)
+            left -= high + 1 + parameter
+        else:
+            place[_AT] = 8 * byte - left
+            high = _zeros(source, size, place)
+            low = _bits(source, size, place, parameter)
+            if place[_BROKEN] != 0:
+                return
+            byte = place[_AT] >> 3
+            kept = shift_left(_word(source, byte, size), place[_AT] & 7)
+            left = 64 - (place[_AT] & 7)
+            byte += 8
+        value = high << parameter | low
+        samples[i] = np.int32((value >> 1) ^ -(value & 1))
+    place[_AT] = 8 * byte - left
+
+
+@inlined
+def _residual(source, size, place, order, count, samples):
+    """What the predictions lack, from sample `order` on."""
+    method = _bits(source, size, place, 2)
+    width = 4 + method
+    parts = 1 << _bits(source, size, place, 4)
+    if method > 1 or count % parts != 0 or count // parts < order:
+        place[_BROKEN] = 1
+        return
+    begin = order
+    for part in range(parts):
+        end = count // parts * (part + 1)
+        parameter = _bits(source, size, place, width)
+        if parameter == (1 << width) - 1:
+            bits = _bits(source, size, place, 5)
+            for i in range(begin, end):
+                samples[i] = np.int32(_signed(source, size, place, bits))
+        else:
+            _rice(source, size, place, parameter, samples, begin, end)
+        if place[_BROKEN] != 0 or place[_AT] >> 3 > size:
+            place[_BROKEN] = 1
+            return
+        begin = end
+
+
+def _make_restore(order):
+    """``restore(coefficients, shift, samples, count)`` for a constant order: a loop without a loop inside."""
+
+    @inlined
+    def restore(coefficients, shift, samples, count):
+        first = coefficients[0]
+        last = np.int64(samples[order - 1])
+        for i in range(order, count):
+            total = np.int64(0)
+            for j in range(1, order):
+                total += coefficients[j] * np.int64(samples[i - 1 - j])
+            # The newest sample comes last: all else can be added up while it is computed.
+            last = np.int64(samples[i]) + ((total + first * last) >> shift)
+            samples[i] = np.int32(last)
+
+    return restore
+
+
+_restore1, _restore2, _restore3, _restore4 = (_make_restore(order) for order in range(1, 5))
+_restore5, _restore6, _restore7, _restore8 = (_make_restore(order) for order in range(5, 9))
+
+
+@inlined
+def _restore(order, coefficients, shift, samples, count):
+    """Add the predictions: each from the `order` samples before, the newest first."""
+    if order == 1:
+        _restore1(coefficients, shift, samples, count)
+    elif order == 2:
+        _restore2(coefficients, shift, samples, count)
+    elif order == 3:
+        _restore3(coefficients, shift, samples, count)
+    elif order == 4:
+        _restore4(coefficients, shift, samples, count)
+    elif order == 5:
+        _restore5(coefficients, shift, samples, count)
+    elif order == 6:
+        _restore6(coefficients, shift, samples, count)
+    elif order == 7:
+        _restore7(coefficients, shift, samples, count)
+    elif order == 8:
+        _restore8(coefficients, shift, samples, count)
+    else:
+        for i in range(order, count):
+            total = np.int64(0)
+            for j in range(order):
+                total += coefficients[j] * np.int64(samples[i - 1 - j])
+            samples[i] = np.int32(np.int64(samples[i]) + (total >> shift))
+
+
+@inlined
+def _fixed_coefficients(order, coefficients):
+    """Binomial ones: the polynomial of degree ``order - 1`` through the samples before."""
+    value = np.int64(order)
+    for j in range(order):
+        coefficients[j] = value
+        value = -value * (order - 1 - j) // (j + 2)
+
+
+@inlined
+def _subframe(source, size, place, bits, count, samples):
+    """One channel of a frame."""
+    head = _bits(source, size, place, 8)
+    kind, wasted = head >> 1 & 63, np.int64(0)
+    if head & 1 != 0:
+        wasted = _zeros(source, size, place) + 1
+    bits -= wasted
+    order = kind - _LPC + 1 if kind >= _LPC else kind - _FIXED
+    predicted = kind >= _LPC or _FIXED <= kind <= _FIXED + 4
+    if head >> 7 != 0 or bits < 1 or place[_BROKEN] != 0 or not (predicted or kind <= _VERBATIM) or order > count:
+        place[_BROKEN] = 1
+        return
+    if kind == _CONSTANT:
+        value = np.int32(_signed(source, size, place, bits))
+        for i in range(count):
+            samples[i] = value
+    elif kind == _VERBATIM:
+        for i in range(count):
+            samples[i] = np.int32(_signed(source, size, place, bits))
+    else:
+        for i in range(order):
+            samples[i] = np.int32(_signed(source, size, place, bits))
+        coefficients, shift = _coefficients(), np.int64(0)
+        if kind >= _LPC:
+            precision = _bits(source, size, place, 4) + 1
+            shift = _signed(source, size, place, 5)
+            for j in range(order):
+                coefficients[j] = _signed(source, size, place, precision)
+            if precision == 16 or shift < 0:
+                place[_BROKEN] = 1
+        else:
+            _fixed_coefficients(order, coefficients)
+        if place[_BROKEN] == 0:
+            _residual(source, size, place, order, count, samples)
+        if place[_BROKEN] == 0 and order > 0:
+            _restore(order, coefficients, shift, samples, count)
+    if wasted != 0:
+        for i in range(count):
+            samples[i] <<= wasted
+    if place[_AT] >> 3 > size:
+        place[_BROKEN] = 1
+
+
+@inlined
+def _block_size(source, size, place, code):
+    if code == 1:
+        return np.int64(192)
+    if 2 <= code <= 5:
+        return np.int64(576 << (code - 2))
+    if code == 6:
+        return _bits(source, size, place, 8) + 1
+    if code == 7:
+        return _bits(source, size, place, 16) + 1
+    return np.int64(256 << (code - 8)) if code >= 8 else np.int64(0)
+
+
+@inlined
+def _header(source, size, place, channels, bits):
+    """(samples of a channel, how channels were made) of the next frame."""
+    sync, blocking, rest = _bits(source, size, place, 14), _bits(source, size, place, 2), _bits(source, size, place, 16)
+    size_code, rate_code, assignment, bits_code = rest >> 12, rest >> 8 & 15, rest >> 4 & 15, rest >> 1 & 7
+    more = leading_zeros((_bits(source, size, place, 8) ^ 255) << 56)  # bytes of the frame's number, as in UTF-8
+    place[_AT] += 8 * larger(0, more - 1)
+    count = _block_size(source, size, place, size_code)
+    place[_AT] += 8 if rate_code == 12 else 16 if 13 <= rate_code <= 14 else 0
+    place[_AT] += 8  # its own checksum: that of the frame covers the header
+    known = bits_code == 0 or (bits_code == 1 and bits == 8) or (bits_code == 4 and bits == 16) or (bits_code == 6 and bits == 24)
+    own = 2 if assignment >= _LEFT_SIDE else assignment + 1
+    if sync != _SYNC or blocking >> 1 != 0 or rest & 1 != 0 or rate_code == 15 or assignment > _MID_SIDE or not known or own != channels:
+        place[_BROKEN] = 1
+    return count, assignment
+
+
+@inlined
+def _unmix(assignment, left, right, count):
+    """Two channels from one and their difference."""
+    if assignment == _LEFT_SIDE:
+        for i in range(count):
+            right[i] = left[i] - right[i]
+    elif assignment == _SIDE_RIGHT:
+        for i in range(count):
+            left[i] += right[i]
+    elif assignment == _MID_SIDE:
+        for i in range(count):
+            side = right[i]
+            middle = left[i] << 1 | side & 1
+            left[i], right[i] = (middle + side) >> 1, (middle - side) >> 1
+
+
+@inlined
+def _deliver(samples, count, channel, channels, bits, out, first, kind):
+    """A channel in the output's type: 0 INT16, 1 INT32, 2 FLOAT."""
+    total, begin = (first + count) * channels, first * channels + channel
+    if kind == 2:
+        reals, scale = view_f32(out, total), np.float32(2.0) / np.float32(1 << bits)
+        if channels == 1:
+            for i in range(count):
+                reals[begin + i] = np.float32(samples[i]) * scale
+        else:
+            for i in range(count):
+                reals[begin + i * channels] = np.float32(samples[i]) * scale
+    elif kind == 1:
+        wide = view_i32(out, total)
+        for i in range(count):
+            wide[begin + i * channels] = samples[i] << (32 - bits)
+    else:
+        shorts = _view_i16(out, total)
+        for i in range(count):
+            shorts[begin + i * channels] = samples[i] << 8 if bits == 8 else samples[i] >> (bits - 16)
+
+
+@inlined
+def decode_flac(source, record, out, kind, scratch):
+    """Decode the frames at `source` to `out`; 1 if that fails. `record` is a SOUND; scratch int32[channels, block]."""
+    size, frames, channels = load_i64(record + at.bytes), load_i64(record + at.frames), load_i64(record + at.channels)
+    bits, block = load_i64(record + at.bits), load_i64(record + at.block)
+    place, done = _place(), np.int64(0)
+    place[_AT] = place[_BROKEN] = 0
+    while done < frames:
+        begin = place[_AT] >> 3
+        count, assignment = _header(source, size, place, channels, bits)
+        if place[_BROKEN] != 0 or count == 0 or count > smaller(block, frames - done):
+            return 1
+        for channel in range(channels):
+            side = (assignment == _SIDE_RIGHT and channel == 0) or (
+                (assignment == _LEFT_SIDE or assignment == _MID_SIDE) and channel == 1
+            )
+            samples = view_i32(scratch + 4 * block * channel, count)
+            _subframe(source, size, place, bits + (1 if side else 0), count, samples)
+            if place[_BROKEN] != 0:
+                return 1
+        end = (place[_AT] + 7) >> 3
+        if end + 2 > size or _checksum(source + begin, end - begin) != load_u8(source + end) << 8 | load_u8(source + end + 1):
+            return 1
+        place[_AT] = 8 * (end + 2)
+        if assignment >= _LEFT_SIDE:
+            _unmix(assignment, view_i32(scratch, count), view_i32(scratch + 4 * block, count), count)
+        for channel in range(channels):
+            _deliver(view_i32(scratch + 4 * block * channel, count), count, channel, channels, bits, out, done, kind)
+        done += count
+    return 0

@@ -1,0 +1,233 @@
+"""Compiled decoding of sound: what a WAV or FLAC file says of itself, and WAV samples in another type.
+
+Only what is certain is decoded here. Whatever else a file has (broken parts, other encodings) makes it "not for us": the interpreter's
+decoder then reads it, or says what is wrong with it (``audio_formats``).
+
+Sources: Microsoft's RIFF and WAVEFORMATEX; RFC 9639 (FLAC).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiled.intrinsics import (
+    copy_bytes,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u16,
+    smaller,
+    store_i64,
+    view_f32,
+    view_f64,
+    view_i32,
+    view_of,
+)
+from ...compiled.job_tables import THREAD
+from ...compiled.step import compiled, inlined, step
+from .flac_kernels import decode_flac
+from .sound_tables import SOUND, SOUNDS
+
+PCM, REAL, FLAC = 1, 2, 3
+"""Formats: integers and floats of WAV files; FLAC."""
+INT16, INT32, FLOAT = 0, 1, 2
+_RIFF, _WAVE, _FORMAT, _DATA, _FLAC_MARK = (int.from_bytes(name, "little") for name in (b"RIFF", b"WAVE", b"fmt ", b"data", b"fLaC"))
+_KIND_PCM, _KIND_FLOAT, _KIND_EXTENSIBLE = 1, 3, 0xFFFE
+_LARGEST_BLOCK, _LEAST_FRAME = 65535, 10
+_TAGS = 4
+
+record_at, at, thread_at = SOUND.at, SOUNDS.at, THREAD.at
+_view_i16 = view_of(np.dtype(np.int16))
+_F = np.float32
+
+
+@inlined
+def _load_u32(address):
+    return load_i32(address) & 0xFFFFFFFF
+
+
+@inlined
+def _scan_wav(file, size, record):
+    place, kind, channels, bits, rate = 12, 0, 0, 0, 0
+    while place + 8 <= size:
+        name, length = _load_u32(file + place), smaller(_load_u32(file + place + 4), size - place - 8)
+        data = file + place + 8
+        if name == _FORMAT:
+            if length < 16:
+                return 0
+            kind, channels, rate, bits = load_u16(data), load_u16(data + 2), _load_u32(data + 4), load_u16(data + 14)
+            if kind == _KIND_EXTENSIBLE and length >= 26:
+                kind = load_u16(data + 24)
+        elif name == _DATA:
+            integers = kind == _KIND_PCM and (bits == 8 or bits == 16 or bits == 24 or bits == 32)
+            if channels == 0 or rate == 0 or not (integers or (kind == _KIND_FLOAT and (bits == 32 or bits == 64))):
+                return 0
+            store_i64(record + record_at.data, place + 8)
+            store_i64(record + record_at.bytes, length)
+            store_i64(record + record_at.frames, length // (bits // 8 * channels))
+            store_i64(record + record_at.channels, channels)
+            store_i64(record + record_at.bits, bits)
+            store_i64(record + record_at.rate, rate)
+            return PCM if integers else REAL
+        place += 8 + length + (length & 1)
+    return 0
+
+
+@inlined
+def _big_endian(address, count):
+    value = np.int64(0)
+    for k in range(count):
+        value = value << 8 | load_u8(address + k)
+    return value
+
+
+@inlined
+def _tags_are_whole(tags, length):
+    """Whether the texts of a block of tags fit into it: libsndfile refuses files where they do not."""
+    place, left = 0, 1  # the vendor's name comes before the number of tags
+    counted = False
+    while left > 0:
+        if place + 4 > length:
+            return False
+        place += 4 + _load_u32(tags + place)
+        left -= 1
+        if not counted:
+            if place + 4 > length:
+                return False
+            left, counted = _load_u32(tags + place), True
+            place += 4
+    return place <= length
+
+
+@inlined
+def _scan_flac(file, size, record):
+    """STREAMINFO comes first; the other blocks of metadata are passed over."""
+    if size < 42 or load_u8(file + 4) & 0x7F != 0 or _big_endian(file + 5, 3) != 34:
+        return 0
+    place = 4
+    last = False
+    while not last:
+        if place + 4 > size:
+            return 0
+        last = load_u8(file + place) >> 7 != 0
+        length = _big_endian(file + place + 1, 3)
+        if place + 4 + length > size or (load_u8(file + place) & 0x7F == _TAGS and not _tags_are_whole(file + place + 4, length)):
+            return 0
+        place += 4 + length
+    info = file + 8
+    packed = _big_endian(info + 10, 8)
+    bits, frames = (packed >> 36 & 31) + 1, packed & 0xFFFFFFFFF
+    block, rate = _big_endian(info + 2, 2), packed >> 44 & 0xFFFFF
+    # The number of samples is also a promise of memory: a frame has 65,535 of them at most.
+    known = bits == 8 or bits == 16 or bits == 24
+    if frames == 0 or rate == 0 or not known or frames > (size - place) // _LEAST_FRAME * _LARGEST_BLOCK:
+        return 0
+    store_i64(record + record_at.data, place)
+    store_i64(record + record_at.bytes, size - place)
+    store_i64(record + record_at.frames, frames)
+    store_i64(record + record_at.channels, (packed >> 41 & 7) + 1)
+    store_i64(record + record_at.bits, bits)
+    store_i64(record + record_at.rate, rate)
+    store_i64(record + record_at.block, block)
+    return FLAC
+
+
+@compiled(4)
+def scan_sounds(addresses, sizes, records, count):
+    """Fill SOUND[count] records for files of int64[count] `sizes` at int64[count] `addresses`; how many files are for us."""
+    known = 0
+    for k in range(count):
+        file, size, record = load_i64(addresses + 8 * k), load_i64(sizes + 8 * k), records + record_at.size * k
+        format = np.int64(0)
+        if size >= 12:
+            mark = _load_u32(file)
+            if mark == _RIFF and _load_u32(file + 8) == _WAVE:
+                format = _scan_wav(file, size, record)
+            elif mark == _FLAC_MARK:
+                format = _scan_flac(file, size, record)
+        store_i64(record + record_at.format, format)
+        store_i64(record + record_at.failed, 0)
+        known += 1 if format != 0 else 0
+    return known
+
+
+@inlined
+def _three_bytes(source):
+    """A sample of 24 bits in the upper part of 32."""
+    return np.int32((load_u8(source) | load_u8(source + 1) << 8 | load_u8(source + 2) << 16) << 8)
+
+
+@inlined
+def _shift_to(value, bits, kind):
+    """An integer of `bits` as one of the output's type."""
+    more = (16 if kind == INT16 else 32) - bits
+    return np.int64(value) << more if more >= 0 else np.int64(value) >> -more
+
+
+@inlined
+def _convert_wide(source, count, bits, out, kind):
+    """Samples of 8, 24 or 32 bits."""
+    if kind == FLOAT:
+        made = view_f32(out, count)
+        for k in range(count):
+            if bits == 8:
+                made[k] = _F((load_u8(source + k) ^ 0x80) - ((load_u8(source + k) ^ 0x80) >> 7 << 8)) * _F(2.0**-7)
+            elif bits == 24:
+                made[k] = _F(_three_bytes(source + 3 * k)) * _F(2.0**-31)
+            else:
+                made[k] = _F(load_i32(source + 4 * k)) * _F(2.0**-31)
+        return
+    shorts, ints = _view_i16(out, count), view_i32(out, count)
+    for k in range(count):
+        if bits == 8:
+            byte = load_u8(source + k) ^ 0x80
+            value = _shift_to(byte - (byte >> 7 << 8), 8, kind)
+        elif bits == 24:
+            value = _shift_to(_three_bytes(source + 3 * k), 32, kind)
+        else:
+            value = _shift_to(load_i32(source + 4 * k), 32, kind)
+        if kind == INT16:
+            shorts[k] = value
+        else:
+            ints[k] = value
+
+
+@inlined
+def _convert(source, count, bits, out, kind):
+    """Integers of a WAV file."""
+    if bits != 16:
+        _convert_wide(source, count, bits, out, kind)
+        return
+    stored = _view_i16(source, count)
+    if kind == FLOAT:
+        made = view_f32(out, count)
+        for k in range(count):
+            made[k] = _F(stored[k]) * _F(2.0**-15)
+    elif kind == INT16:
+        copy_bytes(out, source, 2 * count)
+    else:
+        ints = view_i32(out, count)
+        for k in range(count):
+            ints[k] = np.int32(stored[k]) << 16
+
+
+@step
+def sound_step(context, sample, thread):
+    """One file; see ``sound_tables``."""
+    record = load_i64(context + at.records) + record_at.size * sample
+    source = load_i64(load_i64(context + at.inputs) + 8 * sample) + load_i64(record + record_at.data)
+    out, kind = load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(context + at.kind)
+    count, format = load_i64(record + record_at.frames) * load_i64(record + record_at.channels), load_i64(record + record_at.format)
+    if format == PCM:
+        _convert(source, count, load_i64(record + record_at.bits), out, kind)
+    elif format == REAL:
+        if load_i64(record + record_at.bits) == 32:
+            copy_bytes(out, source, 4 * count)
+        else:
+            made, wide = view_f32(out, count), view_f64(source, count)
+            for k in range(count):
+                made[k] = _F(wide[k])
+    else:
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
+        store_i64(record + record_at.failed, decode_flac(source, record, out, kind, scratch))
+    return 0

@@ -1,0 +1,28 @@
+"""Tables of the compiled decoders of sound."""
+
+from __future__ import annotations
+
+from ...compiled.tables import INPUTS, OUTPUTS, Field, Table
+
+SOUND = Table(
+    "SOUND",
+    Field("format", "int64", "0: not for us; or one of the formats in ``sound_kernels``"),
+    Field("data", "int64", "offset of the samples, or of the first frame"),
+    Field("bytes", "int64", "bytes from there to the end of the samples, or of the file"),
+    Field("frames", "int64", "samples of each channel"),
+    Field("channels", "int64", "number of channels"),
+    Field("bits", "int64", "bits of a sample as it is stored"),
+    Field("rate", "int64", "samples per second"),
+    Field("block", "int64", "most samples of a FLAC frame"),
+    Field("failed", "int64", "1: it could not be decoded after all; written by the step"),
+)
+"""What a file says of itself: a record for each sample."""
+
+SOUNDS = Table(
+    "SOUNDS",
+    INPUTS,
+    OUTPUTS,
+    Field("records", "SOUND[samples]", "the files"),
+    Field("kind", "int64", "element type of the outputs: 0 INT16, 1 INT32, 2 FLOAT"),
+    Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
+)

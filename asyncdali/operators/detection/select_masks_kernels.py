@@ -1,0 +1,97 @@
+"""Masks and their polygons: which belong together, and copies of what is selected. A whole batch in one call."""
+
+from __future__ import annotations
+
+from ...compiled.intrinsics import copy_bytes, load_i32, load_i64, store_i32, store_i64
+from ...compiled.step import compiled, inlined
+from .select_masks_tables import SELECT_MASKS
+
+at = SELECT_MASKS.at
+TWICE, MISSING, OUT_OF_RANGE = 1, 2, 3
+"""Why a sample is refused: an id is there twice, an id has no polygon, vertices do not exist."""
+CAUSES, PLACES = 4, 1 << 31
+_EMPTY = -1
+
+
+@inlined
+def _slot(slots, mask, ids, id):
+    """The address of the slot of `id`, or of the empty one where it belongs."""
+    k = (id * 0x9E3779B1 >> 7) & mask
+    while load_i64(slots + 8 * k) != _EMPTY and load_i32(ids + 4 * load_i64(slots + 8 * k)) != id:
+        k = (k + 1) & mask
+    return slots + 8 * k
+
+
+@inlined
+def _refused(sample, place, cause):
+    return (sample * PLACES + place) * CAUSES + cause
+
+
+@compiled(1, brief=True)
+def choose(table):
+    """Find the polygons of the ids, in the order of the ids; `table` is a SELECT_MASKS.
+
+    Returns 0, or (PLACES * sample + number of the id or polygon) * CAUSES + the cause, of the first sample that is refused.
+    """
+    slots, mask, begins = load_i64(table + at.slots), load_i64(table + at.slot_mask), load_i64(table + at.begins)
+    for i in range(load_i64(table + at.samples)):
+        ids, id_count = load_i64(load_i64(table + at.ids) + 8 * i), load_i64(load_i64(table + at.id_counts) + 8 * i)
+        polygons, count = load_i64(load_i64(table + at.polygons) + 8 * i), load_i64(load_i64(table + at.polygon_counts) + 8 * i)
+        available = load_i64(load_i64(table + at.vertex_shapes) + 16 * i)
+        for k in range(mask + 1):
+            store_i64(slots + 8 * k, _EMPTY)
+        for k in range(id_count):
+            slot = _slot(slots, mask, ids, load_i32(ids + 4 * k))
+            if load_i64(slot) != _EMPTY:
+                return _refused(i, k, TWICE)
+            store_i64(slot, k)
+            store_i64(begins + 8 * k, 0)
+        total = 0
+        for k in range(count):
+            polygon = polygons + 12 * k
+            index = load_i64(_slot(slots, mask, ids, load_i32(polygon)))
+            if index != _EMPTY:
+                begin, end = load_i32(polygon + 4), load_i32(polygon + 8)
+                if begin < 0 or end < begin or end > available:
+                    return _refused(i, k, OUT_OF_RANGE)
+                store_i64(begins + 8 * index, load_i64(begins + 8 * index) + 1)
+                total += end - begin
+        kept = 0
+        for k in range(id_count):
+            own = load_i64(begins + 8 * k)
+            if own == 0:
+                return _refused(i, k, MISSING)
+            store_i64(begins + 8 * k, kept)
+            kept += own
+        rows = load_i64(table + at.chosen) + 16 * load_i64(load_i64(table + at.firsts) + 8 * i)
+        for k in range(count):
+            index = load_i64(_slot(slots, mask, ids, load_i32(polygons + 12 * k)))
+            if index != _EMPTY:
+                place = load_i64(begins + 8 * index)
+                store_i64(begins + 8 * index, place + 1)
+                store_i64(rows + 16 * place, k)
+                store_i64(rows + 16 * place + 8, index)
+        store_i64(load_i64(table + at.kept) + 8 * i, kept)
+        store_i64(load_i64(table + at.totals) + 8 * i, total)
+    return 0
+
+
+@compiled(1)
+def take(table):
+    """Write the polygons that :func:`choose` found, and their vertices one after another."""
+    for i in range(load_i64(table + at.samples)):
+        first = load_i64(load_i64(table + at.firsts) + 8 * i)
+        rows, made = load_i64(table + at.chosen) + 16 * first, load_i64(table + at.new_polygons) + 12 * first
+        polygons, vertices = load_i64(load_i64(table + at.polygons) + 8 * i), load_i64(load_i64(table + at.vertices) + 8 * i)
+        width = load_i64(load_i64(table + at.vertex_shapes) + 16 * i + 8) * load_i64(table + at.itemsize)
+        target, before = load_i64(load_i64(table + at.new_vertices) + 8 * i), 0
+        for k in range(load_i64(load_i64(table + at.kept) + 8 * i)):
+            polygon = polygons + 12 * load_i64(rows + 16 * k)
+            begin, end = load_i32(polygon + 4), load_i32(polygon + 8)
+            store_i32(made + 12 * k, load_i64(rows + 16 * k + 8) if load_i64(table + at.reindex) != 0 else load_i32(polygon))
+            store_i32(made + 12 * k + 4, before)
+            before += end - begin
+            store_i32(made + 12 * k + 8, before)
+            copy_bytes(target, vertices + width * begin, width * (end - begin))
+            target += width * (end - begin)
+    return 0
