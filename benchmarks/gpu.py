@@ -37,6 +37,28 @@ def training(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any
     return graph()
 
 
+def two_views(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
+    """decode(mixed), then twice: random_resized_crop 224 -> color_twist -> gaussian_blur -> mirror, normalise -> fp16 NCHW."""
+    fn, types = lib.fn, lib.types
+
+    @lib.pipeline_def(batch_size=BATCH, num_threads=threads, device_id=0, prefetch_queue_depth=depth, seed=7)
+    def graph() -> Any:
+        data, labels = fn.readers.file(file_root=photos, random_shuffle=True, name="Reader")
+        images = fn.decoders.image(data, device="mixed", **decoder)
+        views = []
+        for _ in range(2):
+            view = fn.random_resized_crop(images, size=[224, 224])
+            factors = {name: fn.random.uniform(range=(0.6, 1.4)) for name in ("brightness", "contrast", "saturation")}
+            view = fn.color_twist(view, hue=fn.random.uniform(range=(-36.0, 36.0)), **factors)
+            view = fn.gaussian_blur(view, sigma=fn.random.uniform(range=(0.1, 2.0)), window_size=23)
+            views.append(
+                fn.crop_mirror_normalize(view, mirror=fn.random.coin_flip(), mean=MEAN, std=STD, dtype=types.FLOAT16, output_layout="CHW")
+            )
+        return (*views, labels)
+
+    return graph()
+
+
 def rotated(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
     """The notebook's pipeline: decode(mixed) -> rotate by a random angle."""
     fn = lib.fn

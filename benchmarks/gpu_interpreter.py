@@ -29,8 +29,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .gpu import BATCH, decoded, rotated, training
+from .gpu import BATCH, decoded, rotated, training, two_views
 
+_PIPELINES = (decoded, training, rotated, two_views)
 _ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "Main")
 _STRETCHES = 5
 """Measured one after another: on a machine that others use, processor time itself scatters, and the least is nearest to the truth."""
@@ -159,11 +160,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=10)
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--pace", type=float, default=6.0, help="milliseconds that a batch takes on the engines")
-    parser.add_argument("--only", choices=("decoded", "training", "rotated"))
+    parser.add_argument("--only", choices=tuple(make.__name__ for make in _PIPELINES))
     parser.add_argument("--profile", type=int, default=0, metavar="LINES")
     parser.add_argument("--order", default="tottime", help="of the profile's lines")
     options = parser.parse_args()
-    makers = [make for make in (decoded, training, rotated) if options.only in (None, make.__name__)]
+    makers = [make for make in _PIPELINES if options.only in (None, make.__name__)]
     with tempfile.TemporaryDirectory() as folder:
         stub = use_stub(folder, options.pace)
         for make in makers:

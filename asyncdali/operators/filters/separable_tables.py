@@ -15,6 +15,17 @@ WINDOW = Table(
 WINDOWS = Table("WINDOWS", *(Field(axis, "WINDOW", f"along the {axis}", tuple(field.name for field in WINDOW.fields)) for axis in AXES))
 """The windows of a term of a sample."""
 
+GAUSSIANS = Table(
+    "GAUSSIANS",
+    Field("rows", "int64", "samples"),
+    Field("axes", "int64", "data axes of a sample"),
+    Field("sigmas", "float32[rows, axes]", "standard deviations; 0: it follows from the size. Result: the one used"),
+    Field("sizes", "int64[rows, axes]", "elements of the windows; 0: they follow from the deviation. Result: the number used"),
+    Field("described", "WINDOWS[rows]", "result: index of each window's first weight, and its size"),
+    Field("weights", "float32[]", "result of the second call: weights of all windows"),
+)
+"""Arguments and results of ``window_kernels``."""
+
 _SHARED = (
     INPUTS,
     OUTPUTS,

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled.memory import address_of
+from .separable_tables import WINDOW, WINDOWS
 
-@lru_cache(1024)
-def gaussian_window(sigma: float, size: int) -> np.ndarray:
-    """Normalised gaussian weights, float32[size]; shared, so read-only. `size` is odd."""
-    one, width = np.float32(1), np.float32(sigma)
-    distances = np.arange(-(size // 2), 0, dtype=np.float32)
-    # Rounded where DALI rounds, so that the weights are the same bits.
-    exponents = -(distances * distances) * (np.float32(0.5) / (width * width))
-    half = np.exp(exponents.astype(np.float64)).astype(np.float32)
-    total = half.cumsum(dtype=np.float32)[-1] * np.float32(2) + one if len(half) else one
-    side = half * (one / total)
-    window = np.concatenate([side, [one / total], side[::-1]])
-    window.flags.writeable = False
-    return window
+
+class Windows(NamedTuple):
+    """The windows of a batch.
+
+    weights    float32[]: of all windows, one after another
+    described  WINDOWS of each term of each sample, int64[samples * terms, words]: index of each window's first weight, and its size
+    """
+
+    weights: np.ndarray
+    described: np.ndarray
+
+    def on_host(self) -> np.ndarray:
+        """`described` with addresses in place of indices, for compiled steps."""
+        placed = self.described.copy()
+        firsts = placed[:, WINDOWS.word.depth_weights :: WINDOW.words]
+        firsts *= self.weights.itemsize
+        firsts += address_of(self.weights)
+        return placed
+
+    @property
+    def most(self) -> int:
+        """Elements of the largest window."""
+        return int(self.described[:, WINDOWS.word.depth_taps :: WINDOW.words].max(initial=1))
+
+
+def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
+    """Windows given as arrays: for each term of each sample three, along depth, height and width. Equal objects are kept once."""
+    distinct = {id(window): window for three in windows for window in three}
+    sizes = [len(window) for window in distinct.values()]
+    first = dict(zip(distinct, (np.cumsum(sizes) - sizes).tolist()))
+    described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64)
+    weights = np.concatenate(list(distinct.values())).astype(np.float32) if distinct else np.ones(1, np.float32)
+    return Windows(weights, described.reshape(-1, WINDOWS.words))
 
 
 @lru_cache(64)
