@@ -86,14 +86,15 @@ class GaussianBlur(SeparableFilter):
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
         count = arguments.count
-        given = arguments.vectors("sigma", axes.number), arguments.vectors("window_size", axes.number, np.int64)
-        sigmas, sizes = (np.array(values, order="C") for values in given)  # the kernel writes what it decides into copies
+        sigma, size = arguments.vectors("sigma", axes.number), arguments.vectors("window_size", axes.number, np.int64)
+        sigmas, sizes = np.array(sigma, order="C"), np.array(size, order="C")  # the kernel writes what it decides into copies
         described = np.empty((count, WINDOWS.words), np.int64)
         values = {"rows": count, "axes": axes.number, "sigmas": sigmas, "sizes": sizes, "described": described}
         table, keep = GAUSSIANS.make(**values, weights=0)
         total = self._window_kernels.lay_out_windows(address_of(table))
         if total < 0:
-            self._refuse(*divmod(-1 - total, axes.number), *given)
+            sample, axis = divmod(-1 - total, axes.number)
+            self._refuse(sample, axis, sigma, size)
         weights = np.empty(total, np.float32)
         table[GAUSSIANS.word.weights] = address_of(weights)
         self._window_kernels.fill_windows(address_of(table))

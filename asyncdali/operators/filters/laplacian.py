@@ -6,8 +6,8 @@ import numpy as np
 
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .gaussian_blur import SeparableFilter
-from .planes import DataAxes
 from .plane_tables import AXES
+from .planes import DataAxes
 from .windows import Windows, second_derivative_window, smoothing_window, together
 
 LARGEST = 31
