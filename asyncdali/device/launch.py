@@ -147,7 +147,7 @@ def _text(path: Path) -> str:
         beside = path.with_name(found[1])
         if beside.suffix == ".py":
             return _macros(beside)
-        return _text(beside if beside.exists() else HEADER)
+        return _text(beside if beside.exists() else HEADER.with_name(found[1]))
 
     return _INCLUDE.sub(header, path.read_text())
 

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
-from .strided_tables import PIECE, PIECE_HEAD, PIECES
+from .strided_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
 
-_SOURCE = Path(__file__).with_name("strided_kernels.cu")
+_SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__).with_name("move_kernels.cu")
 _HEAD = PIECE_HEAD.words
+_LINE, _LINES_AT_ONCE = 16, 4  # lines.cuh, move_kernels.cu
+_ROW = 64
+"""Bytes of a row from which on it is moved line by line."""
 
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -102,15 +106,31 @@ class Pieces:
 
     def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
         """One piece of all samples."""
+        from .move_kernels import plan_moves
+
         source, count = self._sources[k], len(self.output)
         shared = isinstance(source, np.ndarray)
-        types = _moved_types(self.output.dtype if isinstance(source, np.ndarray) else source.dtype, self.output.dtype)
-        largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
-        context = PIECE.entries(
-            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=0 if shared else self._inputs[k],
-            common=np.ascontiguousarray(source) if shared else 0, samples=count, number=k,
+        dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
+        types = _moved_types(dtype, self.output.dtype)
+        in_size, out_size = storage_dtype(dtype).itemsize, self.output.itemsize
+        moves = np.empty(count * (MOVE_HEAD.words + 3 * axes), np.int64)
+        table, keep = MOVING.make(
+            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=self._inputs[k], samples=count,
+            number=k, shared=shared, in_size=in_size, out_size=out_size, moves=moves,
+            left=0, runs=0, fills=0, dense=0, elements=0, width=0,
         )  # fmt: skip
-        return Launch(Kernel(_SOURCE, "piece", types), context, grid_of(largest, count))
+        plan_moves(address_of(table))
+        del keep
+        word = MOVING.word
+        left, runs, fills, dense, elements, width = table[word.left :].tolist()
+        moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
+        context = MOVE.entries(records=moves, common=np.ascontiguousarray(source) if shared else 0, samples=count)
+        entry, lines = "elements", -(-elements * out_size // _LINE) + 1
+        if dtype == self.output.dtype and (runs or fills) and width * out_size >= _ROW:
+            entry = "run" if runs else "fill"
+            lines = -(-lines // _LINES_AT_ONCE) if runs else lines
+        macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
+        return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
 
 
 def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
