@@ -22,6 +22,10 @@ from ..compiled.tables import Table
 
 BLOCK = 256
 """Threads of a block, unless a launch says otherwise."""
+LINE, LINES_AT_ONCE = 16, 4
+"""Bytes of a line, and lines that a thread moves at a time (lines.cuh)."""
+PACK = 4
+"""Neighbouring elements that a thread makes (kernel.cuh)."""
 _MAX_BLOCKS = 4096
 _TURNS = 2  # of a block's threads: what a block looks up first is used more than once
 _MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y

@@ -4,8 +4,6 @@
 #include "lines.cuh"
 #include "strided_tables.py"
 
-#define AT_ONCE 4  // lines that a thread has in flight
-
 struct Move {
     int64 source, target, rows;
     const int64 *extents, *strides, *targets;

@@ -10,14 +10,13 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, LINES_AT_ONCE, Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
 from .strided_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
 
 _SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__).with_name("move_kernels.cu")
 _HEAD = PIECE_HEAD.words
-_LINE, _LINES_AT_ONCE = 16, 4  # lines.cuh, move_kernels.cu
 _ROW = 64
 """Bytes of a row from which on it is moved line by line."""
 
@@ -125,10 +124,10 @@ class Pieces:
         left, runs, fills, dense, elements, width = table[word.left :].tolist()
         moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
         context = MOVE.entries(records=moves, common=np.ascontiguousarray(source) if shared else 0, samples=count)
-        entry, lines = "elements", -(-elements * out_size // _LINE) + 1
+        entry, lines = "elements", -(-elements * out_size // LINE) + 1
         if dtype == self.output.dtype and (runs or fills) and width * out_size >= _ROW:
             entry = "run" if runs else "fill"
-            lines = -(-lines // _LINES_AT_ONCE) if runs else lines
+            lines = -(-lines // LINES_AT_ONCE) if runs else lines
         macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
         return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
 

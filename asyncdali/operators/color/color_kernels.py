@@ -16,7 +16,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.intrinsics import address, c_function, load_f32, load_i64, local_array, store_f32
 from ...compiled.step import Compiled, compiled, step_variant
-from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, load_value, view
 from ..base import Step, context_table, no_explanation
 
@@ -95,7 +95,7 @@ def matrix_step(in_dtype: str, out_dtype: str) -> Compiled:
     return matrix
 
 
-@compiled(3)
+@compiled(3, brief=True)
 def turns(angles, out, count):
     """Cosine and sine by the C library, as DALI: float32[count] to float32[2, count]."""
     for i in range(count):
@@ -130,8 +130,10 @@ def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, cou
     table, keep = context_table((source.addresses, output.addresses, counts, factors))
     types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
 
+    each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # elements or pixels that a thread makes
+
     def launches() -> list[Launch]:
         context = (source.addresses, output.addresses, counts, factors, len(counts))
-        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]
 
     return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)
