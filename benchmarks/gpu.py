@@ -1,6 +1,12 @@
-"""``python -m benchmarks.gpu [photos]``: pipelines on a CUDA device, the time of their kernels, and DALI beside them where it is installed.
+"""``python -m benchmarks.gpu WHAT``: pipelines, operators and training on a CUDA device, beside DALI where it is installed.
 
-Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `photos` is a folder of folders of JPEGs (default: the project's photos).
+    pipelines   decode, training, rotate: sweeps of settings, memory, time of kernels
+    two-views   decode, then two augmented views of each picture
+    operators   single operators over small and large pictures, with the device's time and the part of the copy bandwidth
+    busy        training and two views while a thread of the process runs pure Python, by switch interval
+    train       torchvision's ResNet-18 and -50 fed by the torch iterator, beside one batch repeated
+
+Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `--photos` is a folder of folders of JPEGs (default: the project's photos).
 """
 
 from __future__ import annotations
@@ -176,15 +182,40 @@ def copy_bandwidth() -> float:
     return 20 * (1 << 30) / min(times) / 1e9
 
 
+def installed_dali() -> Any:
+    """DALI with what the benchmarks use of it, or None."""
+    try:
+        dali = importlib.import_module("nvidia.dali")
+        for part in ("fn", "types", "plugin.pytorch"):
+            importlib.import_module(f"nvidia.dali.{part}")
+    except ImportError:
+        return None
+    return dali
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("photos", nargs="?", default="../shared/data/photos")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "train"))
+    parser.add_argument("--photos", default="../shared/data/photos", help="a folder of folders of JPEGs")
     parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--dali-only", action="store_true")
+    parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
+    parser.add_argument("--only", default="", help="operators: names, separated by commas")
+    parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
     options = parser.parse_args()
-    if not options.dali_only:
-        ours(options.photos, options.iterations)
-    dalis(options.photos, options.iterations)
+    if options.what == "operators":
+        from . import gpu_operators
+
+        only = tuple(name.strip() for name in options.only.split(",") if name.strip())
+        gpu_operators.report(installed_dali(), options.iterations, only)
+    elif options.what == "pipelines":
+        if not options.dali_only:
+            ours(options.photos, options.iterations)
+        dalis(options.photos, options.iterations)
+    else:
+        from . import gpu_training
+
+        report = {"two-views": gpu_training.two_views_report, "busy": gpu_training.busy, "train": gpu_training.train}[options.what]
+        report(installed_dali(), options.photos, options.iterations, options.rounds)
 
 
 def ours(photos: str, iterations: int) -> None:
@@ -233,11 +264,8 @@ def ours(photos: str, iterations: int) -> None:
 def dalis(photos: str, iterations: int) -> None:
     """DALI's best over a sweep of its settings."""
     threads = len(os.sched_getaffinity(0))
-    try:
-        dali = importlib.import_module("nvidia.dali")
-        for part in ("fn", "types"):
-            importlib.import_module(f"nvidia.dali.{part}")
-    except ImportError:
+    dali = installed_dali()
+    if dali is None:
         print("DALI is not installed: no comparison")
         return
     for make in (decoded, training, rotated):

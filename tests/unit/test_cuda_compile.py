@@ -23,7 +23,8 @@ REQUIRED = os.environ.get("ASYNCDALI_NVRTC", "") == "required"
 """In CI: what cannot be compiled for want of a library is a failure there."""
 TYPES = [("uint8", "uint8"), ("int16", "float32"), ("float32", "int32")]
 WITH_HALVES = (
-    "normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu", "separable_kernels.cu", "filter_kernels.cu",
+    "normalize_kernels.cu", "crop_kernels.cu", "cast_kernels.cu", "strided_kernels.cu", "move_kernels.cu", "separable_kernels.cu",
+    "filter_kernels.cu",
 )  # fmt: skip
 HALVES = [("uint8", "float16"), ("float16", "float32"), ("float16", "int16")]
 
