@@ -49,7 +49,9 @@ def _cupy(stub: Any) -> Any:
     """What the driver uses of CuPy, over the stub."""
 
     def function(name: str, count: int, result: Any = ctypes.c_int64) -> Any:
-        return ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
+        # CuPy keeps the interpreter lock while it calls these.
+        kind = ctypes.PYFUNCTYPE if name in ("set_device", "query", "elapsed", "create", "destroy") else ctypes.CFUNCTYPE
+        return kind(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
 
     runtime = SimpleNamespace(
         setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
