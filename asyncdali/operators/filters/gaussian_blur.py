@@ -85,21 +85,24 @@ class GaussianBlur(SeparableFilter):
         window_kernels.fill_windows.compile()
 
     def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
-        count = arguments.count
-        sigma, size = arguments.vectors("sigma", axes.number), arguments.vectors("window_size", axes.number, np.int64)
-        sigmas, sizes = np.array(sigma, order="C"), np.array(size, order="C")  # the kernel writes what it decides into copies
-        described = np.empty((count, WINDOWS.words), np.int64)
-        values = {"rows": count, "axes": axes.number, "sigmas": sigmas, "sizes": sizes, "described": described}
-        table, keep = GAUSSIANS.make(**values, weights=0)
+        count, number = arguments.count, axes.number
+        sigma, size = arguments.per_axis("sigma", number), arguments.per_axis("window_size", number, np.int64)
+        sigmas, described = np.empty((count, number), np.float32), np.empty((count, WINDOWS.words), np.int64)
+        placed = np.empty_like(described)
+        table, keep = GAUSSIANS.make(
+            rows=count, axes=number, given_sigmas=sigma, sigmas_step_row=sigma.strides[0], sigmas_step_axis=sigma.strides[1],
+            given_sizes=size, sizes_step_row=size.strides[0], sizes_step_axis=size.strides[1], sigmas=sigmas, described=described,
+            most=1, weights=0, placed=placed,
+        )  # fmt: skip
         total = self._window_kernels.lay_out_windows(address_of(table))
         if total < 0:
-            sample, axis = divmod(-1 - total, axes.number)
+            sample, axis = divmod(-1 - total, number)
             self._refuse(sample, axis, sigma, size)
         weights = np.empty(total, np.float32)
         table[GAUSSIANS.word.weights] = address_of(weights)
         self._window_kernels.fill_windows(address_of(table))
         del keep
-        return Windows(weights, described), np.ones((count, 1), np.float32)
+        return Windows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
 
     def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
         """Raise the error for a pair of sigma and size that the kernel has refused."""

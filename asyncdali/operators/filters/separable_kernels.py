@@ -172,7 +172,7 @@ def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windo
     most = windows.most
     factors = np.ascontiguousarray(factors, np.float32)
     table, keep = SEPARABLE.make(
-        inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.on_host(), factors=factors, terms=terms,
+        inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
         scratch=0, most_taps=most,
     )  # fmt: skip
     scratch = _scratch(records, terms, most)

@@ -27,7 +27,7 @@ def separable_launches(
     count, terms = factors.shape
     if not count:
         return []
-    weights, described = windows
+    weights, described = windows.weights, windows.described
     names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype))))
     values: dict[str, Any] = {
         "inputs": source.addresses, "outputs": output.addresses, "records": records, "windows": described, "factors": factors,

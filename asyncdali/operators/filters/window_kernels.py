@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...compiled.intrinsics import load_f32, load_i64, store_f32, store_i64
+from ...compiled.intrinsics import larger, load_f32, load_i64, store_f32, store_i64
 from ...compiled.step import compiled
 from .plane_tables import AXES
 from .separable_tables import GAUSSIANS, WINDOW, WINDOWS
@@ -27,9 +27,9 @@ def lay_out_windows(table):
 
     Returns the number of weights, or -1 - k if the k-th pair (row, axis) of sigma and size is refused.
     """
-    axes, sigmas, sizes = load_i64(table + _at.axes), load_i64(table + _at.sigmas), load_i64(table + _at.sizes)
+    axes, sigmas = load_i64(table + _at.axes), load_i64(table + _at.sigmas)
     described = load_i64(table + _at.described)
-    total = 1  # the first weight is that of axes that are not there
+    total, most = 1, 1  # the first weight is that of axes that are not there
     for row in range(load_i64(table + _at.rows)):
         for axis in range(_AXES - axes):
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * axis
@@ -37,7 +37,12 @@ def lay_out_windows(table):
             store_i64(place + _window.taps, 1)
         for axis in range(axes):
             k = row * axes + axis
-            sigma, size = load_f32(sigmas + 4 * k), load_i64(sizes + 8 * k)
+            sigma = load_f32(
+                load_i64(table + _at.given_sigmas) + row * load_i64(table + _at.sigmas_step_row) + axis * load_i64(table + _at.sigmas_step_axis)
+            )
+            size = load_i64(
+                load_i64(table + _at.given_sizes) + row * load_i64(table + _at.sizes_step_row) + axis * load_i64(table + _at.sizes_step_axis)
+            )
             if not (sigma >= 0 and sigma < np.float32(np.inf)) or size < 0 or (sigma == 0 and size == 0):
                 return -1 - k
             if size == 0:
@@ -49,16 +54,18 @@ def lay_out_windows(table):
                 sigma = np.float32(((size - 1) // 2 - 1) * 0.3 + 0.8)
             place = described + _WINDOWS_BYTES * row + _WINDOW_BYTES * (_AXES - axes + axis)
             first = total
-            if axis > 0 and load_f32(sigmas + 4 * (k - 1)) == sigma and load_i64(sizes + 8 * (k - 1)) == size:
-                first = load_i64(place - _WINDOW_BYTES + _window.weights)
-            elif row > 0 and load_f32(sigmas + 4 * (k - axes)) == sigma and load_i64(sizes + 8 * (k - axes)) == size:
-                first = load_i64(place - _WINDOWS_BYTES + _window.weights)
+            before, above = place - _WINDOW_BYTES, place - _WINDOWS_BYTES
+            if axis > 0 and load_f32(sigmas + 4 * (k - 1)) == sigma and load_i64(before + _window.taps) == size:
+                first = load_i64(before + _window.weights)
+            elif row > 0 and load_f32(sigmas + 4 * (k - axes)) == sigma and load_i64(above + _window.taps) == size:
+                first = load_i64(above + _window.weights)
             else:
                 total += size
+            most = larger(most, size)
             store_f32(sigmas + 4 * k, sigma)
-            store_i64(sizes + 8 * k, size)
             store_i64(place + _window.weights, first)
             store_i64(place + _window.taps, size)
+    store_i64(table + _at.most, most)
     return total
 
 
@@ -68,6 +75,10 @@ def fill_windows(table):
     axes, sigmas = load_i64(table + _at.axes), load_i64(table + _at.sigmas)
     described, weights = load_i64(table + _at.described), load_i64(table + _at.weights)
     store_f32(weights, np.float32(1))
+    placed = load_i64(table + _at.placed)
+    for k in range(load_i64(table + _at.rows) * _AXES):
+        store_i64(placed + _WINDOW_BYTES * k + _window.weights, weights + 4 * load_i64(described + _WINDOW_BYTES * k + _window.weights))
+        store_i64(placed + _WINDOW_BYTES * k + _window.taps, load_i64(described + _WINDOW_BYTES * k + _window.taps))
     filled = 1
     for row in range(load_i64(table + _at.rows)):
         for axis in range(axes):

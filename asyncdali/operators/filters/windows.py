@@ -17,23 +17,14 @@ class Windows(NamedTuple):
 
     weights    float32[]: of all windows, one after another
     described  WINDOWS of each term of each sample, int64[samples * terms, words]: index of each window's first weight, and its size
+    placed     the same with addresses in place of indices, for compiled steps
+    most       elements of the largest window
     """
 
     weights: np.ndarray
     described: np.ndarray
-
-    def on_host(self) -> np.ndarray:
-        """`described` with addresses in place of indices, for compiled steps."""
-        placed = self.described.copy()
-        firsts = placed[:, WINDOWS.word.depth_weights :: WINDOW.words]
-        firsts *= self.weights.itemsize
-        firsts += address_of(self.weights)
-        return placed
-
-    @property
-    def most(self) -> int:
-        """Elements of the largest window."""
-        return int(self.described[:, WINDOWS.word.depth_taps :: WINDOW.words].max(initial=1))
+    placed: np.ndarray
+    most: int
 
 
 def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
@@ -42,8 +33,12 @@ def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
     sizes = [len(window) for window in distinct.values()]
     first = dict(zip(distinct, (np.cumsum(sizes) - sizes).tolist()))
     described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64)
+    described = described.reshape(-1, WINDOWS.words)
     weights = np.concatenate(list(distinct.values())).astype(np.float32) if distinct else np.ones(1, np.float32)
-    return Windows(weights, described.reshape(-1, WINDOWS.words))
+    placed = described.copy()
+    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] *= weights.itemsize
+    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] += address_of(weights)
+    return Windows(weights, described, placed, max(sizes, default=1))
 
 
 @lru_cache(64)
