@@ -110,7 +110,8 @@ class CupyDriver:
         import cupy
 
         self.connections = _widen_connections()
-        self._library = ctypes.CDLL("libcuda.so.1")
+        # Calls keep the interpreter lock: asking for a context takes less than to get the lock back.
+        self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation

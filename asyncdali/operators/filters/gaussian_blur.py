@@ -22,9 +22,10 @@ class SeparableFilter(Operator):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import separable_kernels
+        from . import plane_kernels, separable_kernels
 
         self._kernels = separable_kernels
+        plane_kernels.fill_planes.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
