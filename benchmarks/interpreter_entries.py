@@ -28,7 +28,9 @@ def available() -> bool:
     return bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
 
 
-def measure(pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False) -> dict[str, float]:
+def measure(
+    pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False
+) -> dict[str, float]:  # fmt: skip
     """Entries per iteration by the role of the thread, of a pipeline of ``benchmarks.gpu``."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/entries.so"

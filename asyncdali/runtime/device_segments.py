@@ -29,7 +29,6 @@ from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, SegmentRun
 
-
 _ANY_SIZE = 1 << 62
 
 

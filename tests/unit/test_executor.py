@@ -237,7 +237,7 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_a_bug_on_the_loops_thread_ends_all_waiting(depth, monkeypatch, caplog):
+def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     """With a depth of 1 it is met where an iteration is queued, else also where one ends."""
     pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=depth)
     pipeline.run()
@@ -252,7 +252,7 @@ def test_a_bug_on_the_loops_thread_ends_all_waiting(depth, monkeypatch, caplog):
     with pytest.raises(RuntimeError, match=r"executor failed") as caught:
         pipeline.run()
     assert isinstance(caught.value.__cause__, KeyError)
-    assert "unexpected error on the loop's thread" in caplog.text
+    assert "unexpected error in a decision of the executor" in caplog.text
     pipeline.close()
 
 

@@ -15,7 +15,15 @@ from numba import types
 from ...batch import Batch, storage_dtype
 from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.intrinsics import (
-    address, c_function, float_of_bits, larger, load_f32, load_i64, local_array, store_f32, store_i64,
+    address,
+    c_function,
+    float_of_bits,
+    larger,
+    load_f32,
+    load_i64,
+    local_array,
+    store_f32,
+    store_i64,
 )  # fmt: skip
 from ...compiled.step import Compiled, compiled, step_variant
 from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of

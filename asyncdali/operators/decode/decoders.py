@@ -407,4 +407,5 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        return random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
+        anchors, sizes = random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
+        return anchors, sizes

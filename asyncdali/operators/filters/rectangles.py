@@ -33,7 +33,7 @@ class RectangleOperator(PerFrame):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import rectangle_kernels, plane_kernels
+        from . import plane_kernels, rectangle_kernels
 
         self._kernels = rectangle_kernels
         plane_kernels.fill_planes.compile()

@@ -28,6 +28,9 @@ def lay_out_windows(table):
     Returns the number of weights, or -1 - k if the k-th pair (row, axis) of sigma and size is refused.
     """
     axes, sigmas = load_i64(table + _at.axes), load_i64(table + _at.sigmas)
+    given_sigmas, given_sizes = load_i64(table + _at.given_sigmas), load_i64(table + _at.given_sizes)
+    sigmas_row, sigmas_axis = load_i64(table + _at.sigmas_step_row), load_i64(table + _at.sigmas_step_axis)
+    sizes_row, sizes_axis = load_i64(table + _at.sizes_step_row), load_i64(table + _at.sizes_step_axis)
     described = load_i64(table + _at.described)
     total, most = 1, 1  # the first weight is that of axes that are not there
     for row in range(load_i64(table + _at.rows)):
@@ -37,12 +40,8 @@ def lay_out_windows(table):
             store_i64(place + _window.taps, 1)
         for axis in range(axes):
             k = row * axes + axis
-            sigma = load_f32(
-                load_i64(table + _at.given_sigmas) + row * load_i64(table + _at.sigmas_step_row) + axis * load_i64(table + _at.sigmas_step_axis)
-            )
-            size = load_i64(
-                load_i64(table + _at.given_sizes) + row * load_i64(table + _at.sizes_step_row) + axis * load_i64(table + _at.sizes_step_axis)
-            )
+            sigma = load_f32(given_sigmas + row * sigmas_row + axis * sigmas_axis)
+            size = load_i64(given_sizes + row * sizes_row + axis * sizes_axis)
             if not (sigma >= 0 and sigma < np.float32(np.inf)) or size < 0 or (sigma == 0 and size == 0):
                 return -1 - k
             if size == 0:
