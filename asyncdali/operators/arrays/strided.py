@@ -105,31 +105,49 @@ class Pieces:
 
     def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
         """One piece of all samples."""
-        from .move_kernels import plan_moves
-
-        source, count = self._sources[k], len(self.output)
-        shared = isinstance(source, np.ndarray)
+        source = self._sources[k]
+        shared = np.ascontiguousarray(source) if isinstance(source, np.ndarray) else None
         dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
-        types = _moved_types(dtype, self.output.dtype)
-        in_size, out_size = storage_dtype(dtype).itemsize, self.output.itemsize
-        moves = np.empty(count * (MOVE_HEAD.words + 3 * axes), np.int64)
-        table, keep = MOVING.make(
-            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=self._inputs[k], samples=count,
-            number=k, shared=shared, in_size=in_size, out_size=out_size, moves=moves,
-            left=0, runs=0, fills=0, dense=0, elements=0, width=0,
-        )  # fmt: skip
-        plan_moves(address_of(table))
-        del keep
-        word = MOVING.word
-        left, runs, fills, dense, elements, width = table[word.left :].tolist()
-        moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
-        context = MOVE.entries(records=moves, common=np.ascontiguousarray(source) if shared else 0, samples=count)
-        entry, lines = "elements", -(-elements * out_size // LINE) + 1
-        if dtype == self.output.dtype and (runs or fills) and width * out_size >= _ROW:
-            entry = "run" if runs else "fill"
-            lines = -(-lines // LINES_AT_ONCE) if runs else lines
-        macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
-        return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
+        sizes = storage_dtype(dtype).itemsize, self.output.itemsize
+        return move_launch(self._inputs[k], self.output.addresses, records, k, _moved_types(dtype, self.output.dtype), sizes, shared)
+
+
+def move_launch(
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    records: np.ndarray,
+    number: int,
+    types: tuple[tuple[str, str], tuple[str, str]],
+    sizes: tuple[int, int],
+    shared: np.ndarray | None = None,
+) -> Launch:
+    """The launch that moves piece `number` of every sample.
+
+    inputs, outputs   addresses of the samples, int64[samples]
+    records           int64[samples, pieces, words] as declared by PIECE_HEAD
+    types, sizes      element types of input and output as macros, and their bytes
+    shared            the array that takes the place of all inputs
+    """
+    from .move_kernels import plan_moves
+
+    count, pieces, words = records.shape
+    axes = (words - _HEAD) // 3
+    moves = np.empty(count * (MOVE_HEAD.words + 3 * axes), np.int64)
+    table, keep = MOVING.make(
+        outputs=outputs, pieces=pieces, axes=axes, records=records, inputs=inputs, samples=count, number=number,
+        shared=shared is not None, in_size=sizes[0], out_size=sizes[1], moves=moves, left=0, runs=0, fills=0, dense=0, elements=0, width=0,
+    )  # fmt: skip
+    plan_moves(address_of(table))
+    del keep
+    left, runs, fills, dense, elements, width = table[MOVING.word.left :].tolist()
+    moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
+    context = MOVE.entries(records=moves, common=0 if shared is None else shared, samples=count)
+    entry, lines = "elements", -(-elements * sizes[1] // LINE) + 1
+    if types[0][1] == types[1][1] and (runs or fills) and width * sizes[1] >= _ROW:
+        entry = "run" if runs else "fill"
+        lines = -(-lines // LINES_AT_ONCE) if runs else lines
+    macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
+    return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
 
 
 def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:
