@@ -19,11 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from .pictures import picture_folder
+
 BATCH = 256
 SWEEP = tuple((threads, depth) for threads in (10, 12, 14) for depth in (2, 4, 6, 8))
 """(threads, prefetch depth) of our default split."""
 LOADS, DEPTHS = (0.0, 0.65, 0.85, 1.0), (2, 4, 8)
 """Of DALI's sweep, in which threads are half and all."""
+_PHOTOS = "../shared/data/photos"
 MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
 
 
@@ -196,12 +199,13 @@ def installed_dali() -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "train"))
-    parser.add_argument("--photos", default="../shared/data/photos", help="a folder of folders of JPEGs")
+    parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
     parser.add_argument("--only", default="", help="operators: names, separated by commas")
     parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
     options = parser.parse_args()
+    options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
     if options.what == "operators":
         from . import gpu_operators
 
