@@ -59,8 +59,9 @@ def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> No
     pipe = _built(two_views, lib, photos, max(threads - 4, 1), 6)
     for _ in range(20):
         pipe.run()
-    report = pipe.statistics()
-    print("  " + "\n  ".join(str(report).splitlines()[:30]), flush=True)
+    for operator in pipe.statistics().operators:
+        planning = operator.planning_seconds / max(operator.iterations, 1) * 1e6
+        print(f"  {operator.operator:24} {operator.backend:6} planning {planning:7.0f} us per batch", flush=True)
     _close(pipe)
 
 
