@@ -179,7 +179,8 @@ class Batch:
 
     @property
     def ndim(self) -> int:
-        return self.shapes.shape[1]
+        ndim: int = self.shapes.shape[1]
+        return ndim
 
     @property
     def itemsize(self) -> int:
@@ -187,7 +188,8 @@ class Batch:
 
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
-        return np.multiply.reduce(self.shapes, 1) * self.itemsize  # every batch asks: half of the time that `prod` takes
+        sizes: np.ndarray = np.multiply.reduce(self.shapes, 1) * self.itemsize  # every batch asks: half of the time that `prod` takes
+        return sizes
 
     def checked_sizes(self, on_gpu: bool = False) -> np.ndarray:
         """:meth:`sizes`; TooLarge (a MemoryError) that names the sample if one has more bytes than a sample may have.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ._files import replace_file
@@ -101,8 +102,11 @@ def _is_graph(graph: dict[str, Any]) -> bool:
 
 
 def _is_ahead(ahead: Any) -> bool:
-    kinds = {"ended": lambda value: value in ("here", "ahead"), "resets": lambda value: 0 < value <= 1000,
-             "more": lambda value: -10_000 <= value <= 10_000}  # fmt: skip
+    kinds: dict[str, Callable[[Any], bool]] = {
+        "ended": lambda value: value in ("here", "ahead"),
+        "resets": lambda value: 0 < value <= 1000,
+        "more": lambda value: -10_000 <= value <= 10_000,
+    }
     types = {"ended": str, "resets": int, "more": int}
     if type(ahead) is not dict or not ahead.keys() <= kinds.keys():
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ._absent import refuser
 
@@ -38,13 +38,32 @@ class NewAxis:
 newaxis = NewAxis()
 
 
+class Language(Protocol):
+    """What the methods of nodes call. Nodes stand below the graph, so the graph provides this (`graph/language.py`)."""
+
+    def operation(self, name: str, *operands: Any) -> DataNode:
+        """An arithmetic operation, see `graph.arithmetic`."""
+
+    def subscript(self, node: DataNode, item: Any) -> DataNode:
+        """``node[item]``, see `graph.subscripts`."""
+
+    def here(self, node: DataNode) -> DataNode:
+        """The samples of `node` in the branch of an `if` that is being traced."""
+
+    def where_tests_work(self) -> str:
+        """What to tell a user who tested a node where that does not work."""
+
+    def call(self, name: str, node: DataNode, **arguments: Any) -> DataNode:
+        """``fn.name(node, **arguments)``."""
+
+
+language: Language = None  # type: ignore[assignment]
+"""Set when `asyncdali.graph` is imported, so before there is any node."""
+
+
 def _here(node: DataNode) -> DataNode:
     """In a branch of an `if` on nodes: the samples of that branch."""
-    if node.source.homes is None:
-        return node
-    from .graph.conditionals import here
-
-    return here(node)
+    return node if node.source.homes is None else language.here(node)
 
 
 class DataNode:
@@ -140,26 +159,20 @@ class DataNode:
 
     def shape(self, *, dtype: DALIDataType | None = None, device: str = "cpu") -> DataNode:
         """Shape of each sample: a 1-D tensor of length ndim, INT64 unless `dtype` says otherwise."""
-        from . import fn
-
-        return fn._shape(self, dtype=dtype, device=device)  # type: ignore[attr-defined]
+        return language.call("_shape", self, dtype=dtype, device=device)
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """A property of each sample as 1-D UINT8 (ASCII): ``"layout"`` or ``"source_info"``; empty when unset."""
-        from . import fn
-
-        return fn.get_property(self, key=key, device=device)
+        return language.call("get_property", self, key=key, device=device)
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
         """Where each sample came from (a file name, say), as 1-D UINT8; ``property("source_info")``."""
         return self.property("source_info", device=device)
 
     def __bool__(self) -> NoReturn:
-        from .graph import conditionals
-
         raise TypeError(
             '"DataNode" was used in a conditional context: it is a symbol for data that exists only when the pipeline runs. '
-            + conditionals.where_tests_work()
+            + language.where_tests_work()
         )
 
     __iter__ = None  # iter() raises TypeError, and a node does not pass for a collections.abc.Iterable
@@ -169,9 +182,7 @@ class DataNode:
 
     def __getitem__(self, item: Any) -> DataNode:
         """Integers, slices, nodes in their places, and ``newaxis``; see ``graph.subscripts``."""
-        from .graph.subscripts import subscript
-
-        return subscript(self, item)
+        return language.subscript(self, item)
 
     def __pos__(self) -> DataNode:
         return self
@@ -179,9 +190,7 @@ class DataNode:
 
 def _unary(name: str) -> Any:
     def operate(self: DataNode) -> DataNode:
-        from .graph.arithmetic import operation
-
-        return operation(name, self)
+        return language.operation(name, self)
 
     operate.__name__, operate.__qualname__ = f"__{name}__", f"DataNode.__{name}__"
     return operate
@@ -189,9 +198,7 @@ def _unary(name: str) -> Any:
 
 def _binary(method: str, name: str, reflected: bool = False) -> Any:
     def operate(self: DataNode, other: Any) -> DataNode:
-        from .graph.arithmetic import operation
-
-        return operation(name, other, self) if reflected else operation(name, self, other)
+        return language.operation(name, other, self) if reflected else language.operation(name, self, other)
 
     operate.__name__, operate.__qualname__ = f"__{method}__", f"DataNode.__{method}__"
     return operate

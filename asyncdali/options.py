@@ -78,11 +78,11 @@ class PipelineOptions:
 
     @property
     def cpu_queue_size(self) -> int:
-        return self.prefetch_queue_depth["cpu_size"] if self.exec_separated else self.prefetch_queue_depth
+        return int(self.prefetch_queue_depth["cpu_size"] if self.exec_separated else self.prefetch_queue_depth)
 
     @property
     def gpu_queue_size(self) -> int:
-        return self.prefetch_queue_depth["gpu_size"] if self.exec_separated else self.prefetch_queue_depth
+        return int(self.prefetch_queue_depth["gpu_size"] if self.exec_separated else self.prefetch_queue_depth)
 
     @property
     def depth(self) -> int:

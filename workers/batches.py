@@ -158,7 +158,7 @@ def _gathered(addresses: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, ow
 
 
 def _common_shape(parts: list[Part], shapes: np.ndarray) -> tuple[int, ...] | None:
-    shape = parts[0].shape
+    shape: tuple[int, ...] | None = parts[0].shape
     if shape is not None and all(part.shape == shape for part in parts):
         return shape
     if len(shapes) and (shapes == shapes[0]).all():

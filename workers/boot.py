@@ -56,7 +56,8 @@ def _read(memory: int, offset: int) -> dict[str, Any]:
     while at < end:
         parts.append(os.pread(memory, end - at, at))
         at += len(parts[-1])
-    return pickle.loads(b"".join(parts))
+    settings: dict[str, Any] = pickle.loads(b"".join(parts))
+    return settings
 
 
 def _take_descriptors(setup: Setup) -> Descriptors:

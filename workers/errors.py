@@ -155,7 +155,7 @@ def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> 
     try:
         cls = _combined_class(cast(Any, kind))
         error = _new(cls, kind, args)
-        kind.__init__(error, *args)  # type: ignore[misc]
+        kind.__init__(error, *args)
     except Exception:
         return WorkerCallbackError(message)
     error.message = message
@@ -164,9 +164,9 @@ def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> 
 
 def _new(cls: type[WorkerCallbackError], kind: type[BaseException], args: tuple[Any, ...]) -> WorkerCallbackError:
     try:
-        return kind.__new__(cls, *args)  # type: ignore[return-value]
+        return kind.__new__(cls, *args)
     except TypeError:  # built-in classes insist on the constructor of the first base
-        return BaseException.__new__(cls, *args)  # type: ignore[return-value]
+        return BaseException.__new__(cls, *args)
 
 
 @functools.lru_cache(256)

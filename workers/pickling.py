@@ -29,7 +29,7 @@ def dumps_by_value(value: Any) -> bytes:
     """The default pickler: cloudpickle, and whatever `pickle_by_value` marked."""
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, types.FunctionType) and obj in _by_value:
                 return self._dynamic_function_reduce(obj)

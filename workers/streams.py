@@ -163,7 +163,8 @@ class Stream:
         offset, size = self._block[STATE], self._block[STATE_SIZE]
         start = offset % 4096
         mapping = self._arena.at(offset - start, start + size)
-        return mapping.bytes[start : start + size].tobytes()
+        stored: bytes = mapping.bytes[start : start + size].tobytes()
+        return stored
 
     def snapshot(self) -> bytes:
         """The state after this pull, for the table: encoded for the user, and pickled for a replacement if that is another."""

@@ -136,6 +136,10 @@ class Table:
         place = self._columns[name]
         return place if place.stop - place.start > 1 else place.start
 
+    def span(self, first: str, last: str) -> slice:
+        """The words of a record from the field `first` to the field `last`, which is included."""
+        return slice(self._columns[first].start, self._columns[last].stop)
+
     # --------------------------------------------------------------------------------------------------------------- CUDA
 
     def defines(self) -> tuple[tuple[str, int], ...]:

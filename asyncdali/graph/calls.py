@@ -99,7 +99,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
         @property
         def device(self) -> str:
             """The device given, or "cpu"."""
-            return self._arguments.get("device", "cpu")
+            return str(self._arguments.get("device", "cpu"))
 
         @property
         def preserve(self) -> bool:

@@ -43,6 +43,6 @@ def row(table: np.ndarray, dtype: DALIDataType, index: DataNode | int, device: s
 
     if not isinstance(index, DataNode):
         return constant_node(np.array(table[index]), dtype, device=device)
-    made = node.make(REGISTRY["_table_row"].schema, (index,), {"table": table, "dtype": dtype, "device": device})
+    made: DataNode = node.make(REGISTRY["_table_row"].schema, (index,), {"table": table, "dtype": dtype, "device": device})
     made.dtype, made.ndim = dtype, table.ndim - 1
     return made

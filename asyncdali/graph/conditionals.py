@@ -191,7 +191,8 @@ class Conditionals:
 
     def logical_not(self, node: DataNode, home: Scope) -> DataNode:
         """Whether a number is zero."""
-        return self.raw("_conditional.not_", [self.bring(node, home)], {}, home)
+        opposite: DataNode = self.raw("_conditional.not_", [self.bring(node, home)], {}, home)
+        return opposite
 
     @contextmanager
     def within(self, scope: Scope) -> Iterator[None]:

@@ -18,7 +18,7 @@ def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", dev
 
     schema = REGISTRY[ArrayConstant.schema.name].schema
     arguments = {"value": values, "dtype": dtype, "layout": layout or None, "device": device, "name": name}
-    result = graph_node.make(schema, (), arguments)
+    result: DataNode = graph_node.make(schema, (), arguments)
     result.dtype, result.ndim, result.layout = dtype, values.ndim, layout or None
     return result
 

@@ -106,7 +106,7 @@ def _is_array(value: Any) -> bool:
 
 def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
     if arg.compiled and MARK in getattr(value, "__dict__", ()):
-        from .rewrite.convert import as_written
+        from .rewrite.code import as_written
 
         value = as_written(value)
     try:

@@ -136,7 +136,8 @@ def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], li
         index, output, device = reference
         if not 0 <= index < len(made):
             raise ValueError(f"operator {index} is used before it is defined")
-        return made[index].outputs[output]._on(device)
+        output_node: DataNode = made[index].outputs[output]
+        return output_node._on(device)
 
     try:
         for entry in document["operators"]:

@@ -43,7 +43,7 @@ def subscript(node: DataNode, selection: Any) -> DataNode:
         raise ValueError(f"at most {MAX_SUBSCRIPTS} indices are possible, got {count}")
     if node.ndim is not None and count > node.ndim:
         raise RuntimeError(f"Too many indices ({count}) for a {node.ndim}-D tensor")
-    result = make(_SCHEMA, [node], {"count": count, **arguments, **_new_axes(places, axes)})
+    result: DataNode = make(_SCHEMA, [node], {"count": count, **arguments, **_new_axes(places, axes)})
     result.dtype = node.dtype
     result.ndim = None if node.ndim is None else node.ndim - (count - surviving) + len(axes)
     return result

@@ -83,7 +83,7 @@ class DataNodeDebug(DataNode):
 
 def _takes_data(name: str) -> None:
     """Let a binary operator of nodes take tensor lists and lists of arrays."""
-    plain = getattr(DataNode, name)
+    plain: Callable[[DataNode, Any], DataNode] = getattr(DataNode, name)
 
     def operate(self: DataNodeDebug, other: Any) -> DataNode:
         return plain(self, self._home.as_node(other))

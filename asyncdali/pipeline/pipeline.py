@@ -104,13 +104,14 @@ class Pipeline(DaliNames):
     @property
     def max_batch_size(self) -> int | None:
         """Largest batch size."""
-        return self._max_batch_size
+        size: int | None = self._max_batch_size
+        return size
 
     @property
     def batch_size(self) -> int | None:
         """Deprecated name of :attr:`max_batch_size`."""
         warn("Pipeline.batch_size is called max_batch_size now", DeprecationWarning)
-        return self._max_batch_size
+        return self.max_batch_size
 
     num_threads = property(lambda self: self._num_threads, doc="CPU worker threads.")
     device_id = property(lambda self: self._device_id, doc="GPU number, or None.")
@@ -162,12 +163,14 @@ class Pipeline(DaliNames):
     @staticmethod
     def current() -> Pipeline | None:
         """The pipeline being defined on this thread. In a function that a pipeline calls while it runs: a stand-in with its properties."""
-        return context.current()
+        pipeline: Pipeline | None = context.current()
+        return pipeline
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
         """Make `pipeline` current on this thread; returns the previous one."""
-        return context.push(pipeline)
+        previous: Pipeline | None = context.push(pipeline)
+        return previous
 
     @staticmethod
     def pop_current() -> None:
@@ -594,7 +597,7 @@ class Pipeline(DaliNames):
     def epoch_size(self, name: str | None = None) -> int | dict[str, int]:
         """Padded epoch size of the reader `name`, or a dict of all readers' (builds). RuntimeError for an unknown name."""
         if name is not None:
-            return self.reader_meta(name)["epoch_size_padded"]
+            return int(self.reader_meta(name)["epoch_size_padded"])
         return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
@@ -741,7 +744,7 @@ class Pipeline(DaliNames):
         from .. import fn  # noqa: F401  registers the operators
         from ..graph import serialize
 
-        self._outputs, self._definition.instances = serialize.rebuild(document, self)  # type: ignore[assignment]
+        self._outputs, self._definition.instances = serialize.rebuild(document, self)
         self._access = access
 
     # --- checkpoints

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..tensors import TensorListCPU, TensorListGPU
     from .session import Session
 
 
-def take_next(session: Session, launch: Callable[[Session], None], stream: Any) -> Any:
+def take_next(session: Session, launch: Callable[[Session], None], stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
     """Queue one iteration (by `launch`), unless an interrupted or cancelled call has left one, and return the outputs of the oldest.
 
     There is nothing between the last instruction of ``session.fetch`` and the return at which an interrupt could come.

@@ -25,7 +25,9 @@ import numpy as np
 
 from ..batch import Batch
 from ..device.buffers import BlockOwner
-from .segment_counters import SAMPLED, Estimate, OperatorCounters, Recorder, SegmentCounters
+from .segment_counters import SAMPLED, Estimate, Recorder
+from .segment_counters import OperatorCounters as OperatorCounters
+from .segment_counters import SegmentCounters as SegmentCounters
 
 STAND_IN = "__input_"
 """How names of operators begin that stand for data, in debug mode: they are not counted."""
@@ -135,9 +137,9 @@ class PipelineCounters:
         for item in built.operators:
             if item.counters is None:
                 item.counters = OperatorCounters(item.planned, item.operator.counted)
-        built.counters = SegmentCounters(built, [item.counters for item in built.operators])
-        self.segments.append(built.counters)
-        return built.counters
+        counters = built.counters = SegmentCounters(built, [item.counters for item in built.operators])
+        self.segments.append(counters)
+        return counters
 
     def source(self, group: Any) -> SourceCounters:
         """Counters for a source (a ``sources.group.Group``)."""

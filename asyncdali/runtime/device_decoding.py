@@ -83,10 +83,10 @@ class SplitDecode:
             if isinstance(images.error, NvjpegError):
                 lane.decoder.gave_up(images.error)
 
-    def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
+    def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step | Batch]]:
         """The steps for the whole batch, when a decoder of the GPU could not."""
         self._plan.give_up()
-        return self._by_host(device)
+        return [*self._by_host(device)]
 
     def _by_host(self, device: CudaDevice) -> list[tuple[Any, Step]]:
         """The step for the samples that no decoder of the GPU takes, if there are any."""

@@ -27,7 +27,7 @@ from ..device.launch import Launch
 from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
-from .segments import BuiltOperator, BuiltSegment, SegmentRun
+from .segments import BuiltOperator, BuiltSegment, Fresh, SegmentRun, Slots, Steps
 
 _ANY_SIZE = 1 << 62
 
@@ -110,7 +110,7 @@ class DeviceSegmentRun(SegmentRun):
         else:
             self._to_device(batch)
 
-    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
+    def _place(self, fresh: Fresh) -> tuple[Slots, int]:
         return [], 0  # everything has its place
 
     def _to_device(self, batch: Batch) -> None:
@@ -128,9 +128,9 @@ class DeviceSegmentRun(SegmentRun):
 
     # --- queueing
 
-    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, timed: Timed) -> Iterator[Job]:
-        steps = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
-        by_host = [(built, step) for built, step in steps if step.launches is None and step.hardware is None]
+    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
+        compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
+        by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
         self._device.enter()  # this may be a worker thread, after an operator's work in Python
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._commands))
@@ -150,7 +150,7 @@ class DeviceSegmentRun(SegmentRun):
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         marks = [] if times is None else [times.mark(self._commands)]
-        keep: list[Any] = [self._uploads, self._downloads, steps]
+        keep: list[Any] = [self._uploads, self._downloads, compiled]
         for batch in self._by_host:
             host = Batch(batch.shapes, batch.dtype, batch.layout)
             host.place(batch.owner)
@@ -161,7 +161,7 @@ class DeviceSegmentRun(SegmentRun):
         launches: list[tuple[BuiltOperator | None, Launch]] = []
         for decode in self._decoded:
             launches += decode.gather(self._device, self._commands, self._passing, keep)
-        for built, step in steps:
+        for built, step in compiled:
             if step.launches is not None:
                 launches += [(built, launch) for launch in step.launches()]
         launches += self._gathered(keep)
@@ -189,7 +189,7 @@ class DeviceSegmentRun(SegmentRun):
     def _queue(self, keep: list[Any]) -> CudaEvent:
         """Tell the stream everything; gives the event behind it."""
         try:
-            event = self._device.events.last(self._commands)
+            event: CudaEvent = self._device.events.last(self._commands)
         except DriverError as error:
             self._stream.settle()
             raise (error if error.owner is None else self._wrap(error.owner, error)) from None

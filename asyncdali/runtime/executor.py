@@ -224,7 +224,7 @@ class Executor:
         self.gpu = gpu
         self.pool = BufferPool() if gpu is None else gpu.pinned
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
-        self.device: Device = HostDevice(self.allocate) if gpu is None else gpu
+        self.device: Device = HostDevice() if gpu is None else gpu
         self._waits = OrderedThread(f"{name}-device")
         self._loop: LoopThread | None = None
         self._workers = WorkerThreads(num_threads, name, affinity)
@@ -398,7 +398,7 @@ class Executor:
             record.done_at[run.segment.index] = record.finished_at = now()
         if self._scheduler.done(run.segment, record):
             if record.error is None:
-                record.outputs = [record.edges[edge] for edge in self.outputs]  # type: ignore[misc]
+                record.outputs = [record.edges[edge] for edge in self.outputs]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()

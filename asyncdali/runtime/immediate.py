@@ -18,7 +18,7 @@ import numpy as np
 from ..batch import Batch
 from ..data_node import DataNode
 from ..device.buffers import BufferPool
-from ..device.host import HostDevice
+from ..device.host import FUSES_BACKENDS
 from ..device.select import use_host_device
 from ..device.threads import WorkerState, WorkerThreads
 from ..errors import operator_error
@@ -140,7 +140,7 @@ class Immediate:
 
     def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
         self._engine = engine
-        self.plan = build_plan(outputs, instances, None, lambda k: seed, HostDevice.fuses_backends)
+        self.plan = build_plan(outputs, instances, None, lambda k: seed, FUSES_BACKENDS)
         if any(planned.backend != "cpu" for planned in self.plan.operators):
             use_host_device(engine.device_id, True)
         self._built: dict[int, BuiltOperator] = {}

@@ -119,7 +119,8 @@ def _driver() -> Callable[[int, int], int]:
     """Compiled code that takes part in a job; it needs Numba, so it is imported late."""
     from ..compiled.driver import run_job
 
-    return run_job
+    run: Callable[[int, int], int] = run_job
+    return run
 
 
 class CompiledSamples(Job):

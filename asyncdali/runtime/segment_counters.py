@@ -203,7 +203,7 @@ class SegmentCounters:
         it went to jobs. Returns how long it took, times the iterations that it stands for."""
         ended = now()
         weight = record.weight
-        took = (ended - began - away) * weight
+        took: int = (ended - began - away) * weight
         self.planning += took
         free = self._free
         self.passed(record.edges)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from asyncdali_workers.limits import TooLarge
@@ -91,6 +91,16 @@ class BuiltSegment:
             record.positions[built.planned.spec.name] = built.position
 
 
+Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"
+"""Operators of an iteration and what their plans gave: a step to run, or the finished batch."""
+
+Fresh: TypeAlias = list[tuple[int, Batch]]
+"""Edges and the batches made for them whose memory this iteration fills."""
+
+Slots: TypeAlias = list[tuple[int, int]]
+"""For each intermediate in scratch memory: the address of its table of addresses, and where it begins in a thread's scratch."""
+
+
 class SegmentRun:
     """Runs one segment for one iteration record."""
 
@@ -106,8 +116,8 @@ class SegmentRun:
 
     def phases(self) -> Iterator[Job]:
         """Yields the jobs of this run; raises the error of the iteration."""
-        steps: list[tuple[BuiltOperator, Step | Batch]] = []
-        fresh: list[tuple[int, Batch]] = []
+        steps: Steps = []
+        fresh: Fresh = []
         produced: dict[int, int] = {}
         counters = self.segment.counters
         lap = None if counters is None or not self.record.weight else counters.lap(self.record, self.started)
@@ -135,7 +145,7 @@ class SegmentRun:
         timed = Timed.NO if counters is None else Timed.YES if lap is None else lap.timed
         yield from self._pixels(steps, fresh, slots, scratch, timed)
 
-    def _pixels(self, steps: list, fresh: list[tuple[int, Batch]], slots: list, scratch: int, timed: Timed) -> Iterator[Job]:
+    def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
         """The outputs' contents: all steps as one job."""
         counters = self.segment.counters
         if steps:
@@ -153,7 +163,7 @@ class SegmentRun:
             if counters is not None:
                 counters.made(job, job.owners, self.record, job.count)
 
-    def _one(self, built: BuiltOperator, steps: list, fresh: list, produced: dict, lap: Lap | None) -> Iterator[Job]:
+    def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Iterator[Job]:
         """Prepare and plan one operator."""
         record, operator = self.record, built.operator
         edges = record.edges
@@ -212,7 +222,7 @@ class SegmentRun:
             self.record.edges[edge] = batch
         produced[id(built.operator)] = 0
 
-    def _place(self, fresh: list[tuple[int, Batch]]) -> tuple[list[tuple[int, int]], int]:
+    def _place(self, fresh: Fresh) -> tuple[Slots, int]:
         """Memory for the outputs: pooled if someone outside the segment reads them, else a slot in each thread's scratch."""
         kept: set[int] = set()
         for edge, batch in reversed(fresh):  # consumers first: what a kept batch is linked to is kept
@@ -220,7 +230,7 @@ class SegmentRun:
                 root = batch.alias_of or batch
                 kept.add(id(root))
                 kept.update(id(source.alias_of or source) for source in root.links)
-        slots: list[tuple[int, int]] = []
+        slots: Slots = []
         offset = 0
         for edge, batch in fresh:
             if batch.owner is not None or batch.alias_of is not None or batch.links:
@@ -242,7 +252,7 @@ class SegmentRun:
                 offset += -(-largest // 64) * 64
         return slots, offset
 
-    def _take_over(self, steps: list) -> None:
+    def _take_over(self, steps: Steps) -> None:
         """Samples that a branch left where they were, in memory of others: outputs get copies, made with the pixels and only of these."""
         for edge in self.segment.returned:
             batch = self.record.edges[edge]
@@ -276,7 +286,7 @@ class SegmentRun:
         """The branch of a conditional that an operator is in; None outside of branches."""
         edges = self.record.edges
         for edge in built.sources:
-            rows = edges[edge].rows  # type: ignore[union-attr]
+            rows: np.ndarray | None = edges[edge].rows
             if rows is not None:
                 return rows
         return None
@@ -285,11 +295,11 @@ class SegmentRun:
         for edge in built.inputs:
             batch = self.record.edges[edge]
             if batch is not None and batch.source_info and sample < len(batch.source_info):
-                return batch.source_info[sample]
+                return str(batch.source_info[sample])
         return None
 
 
-def _samples(fresh: list[tuple[int, Batch]], record: Any) -> int:
+def _samples(fresh: Fresh, record: Any) -> int:
     """Samples of the job: a sub-batch has as many as the batch it is part of."""
     return max((len(batch) if batch.rows is None else len(batch.rows) for _, batch in fresh), default=record.batch_size)
 

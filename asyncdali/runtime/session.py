@@ -19,7 +19,7 @@ from .. import checkpoint as checkpoints
 from ..access import Access
 from ..batch import Batch
 from ..data_node import DataNode
-from ..device.host import HostDevice
+from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
@@ -81,7 +81,7 @@ class Session:
         self.depth = options.depth
         self._check_scope(outputs, instances, pipeline)
         # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
-        fuse = HostDevice.fuses_backends and options.stream_policy is not StreamPolicy.PER_OPERATOR
+        fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = _Seeds(options.seed)
         self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
@@ -282,7 +282,7 @@ class Session:
         """The iteration to be returned next, when it is finished."""
         if not self.in_flight:
             raise self.nothing_left()
-        record = self.in_flight[0]
+        record: Record = self.in_flight[0]
         if record.weight and not record.arrived:
             self.arrives()
         record.wait()

@@ -40,13 +40,13 @@ class HostMemory:
     @staticmethod
     def address(array: Any) -> int:
         """Address of the first element."""
-        return array.ctypes.data
+        return int(array.ctypes.data)
 
     def to_host(self, array: Any) -> np.ndarray:
         """A copy in host memory, complete on return."""
         if self._allocate is None:
             return np.array(array)
-        copy = self._allocate(array.nbytes)[: array.nbytes].view(array.dtype).reshape(array.shape)
+        copy: np.ndarray = self._allocate(array.nbytes)[: array.nbytes].view(array.dtype).reshape(array.shape)
         np.copyto(copy, array)
         return copy
 

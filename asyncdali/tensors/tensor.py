@@ -75,7 +75,7 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return self._memory.address(self._array)
+        return int(self._memory.address(self._array))
 
     def squeeze(self, dim: int | None = None) -> bool:
         """Remove dimensions of extent 1 (all, or only `dim`) and their axis names, in place; tells whether the shape changed.

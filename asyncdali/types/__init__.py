@@ -14,7 +14,9 @@ from .constant import ConstantNode as ConstantNode
 from .constant_values import constant_array as constant_array
 from .conversions import to_dali_type as to_dali_type
 from .conversions import to_numpy_type as to_numpy_type
-from .enums import DALIDataType, DALIImageType, DALIInterpType
+from .enums import DALIDataType as DALIDataType
+from .enums import DALIImageType as DALIImageType
+from .enums import DALIInterpType as DALIInterpType
 from .enums import OperatorConcurrency as OperatorConcurrency
 from .enums import PipelineAPIType as PipelineAPIType
 from .enums import StreamPolicy as StreamPolicy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from .constant_values import array_value, constant_array, constant_shape
 from .conversions import given_dtype
 from .enums import ENUM_CLASSES, ENUMERATIONS
 from .scalar import ScalarConstant
+
+make_node: Callable[..., Any] | None = None
+"""`graph.constants.constant_node`, set when the graph is imported: constants stand below the graph."""
 
 _NODE_ARGUMENTS = frozenset({"name", "preserve", "bytes_per_sample_hint"})
 
@@ -53,6 +58,7 @@ def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout:
     axes = "" if layout is None else str(layout)
     if axes and len(axes) != values.ndim:
         raise RuntimeError(f'Constant: The requested layout "{axes}" has {len(axes)} dimensions, the requested output shape {values.shape}')
-    from ..graph.constants import constant_node
-
-    return constant_node(values, kind, axes, "gpu" if device in ("gpu", "mixed") else "cpu", name=kwargs.get("name"))
+    if make_node is None:  # no graph has been defined yet in this process: importing the graph sets it
+        importlib.import_module("asyncdali.graph")
+    assert make_node is not None
+    return make_node(values, kind, axes, "gpu" if device in ("gpu", "mixed") else "cpu", name=kwargs.get("name"))

@@ -47,7 +47,7 @@ def array_value(value: Any) -> np.ndarray | None:
     if isinstance(value, (bool, int, float, list, tuple, ScalarConstant)):
         return None
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
+        return np.asarray(value.detach().cpu().numpy())
     if type(value).__module__.partition(".")[0] == "cupy" and hasattr(value, "get"):
         return np.asarray(value.get())
     return np.asarray(value) if hasattr(value, "__array__") else None

@@ -15,7 +15,8 @@ def saturated(values: np.ndarray, kind: DALIDataType) -> np.ndarray:
         return values
     if target == np.bool_:
         # Floats are rounded for BOOL too: 0.4 is false, NaN is not zero.
-        return ~(np.abs(values) < 0.5) if values.dtype.kind == "f" else values != 0
+        truth: np.ndarray = ~(np.abs(values) < 0.5) if values.dtype.kind == "f" else values != 0
+        return truth
     if target.kind == "f":
         with np.errstate(over="ignore"):
             # DALI reaches FLOAT16 through FLOAT, which decides how ties round.
@@ -25,7 +26,8 @@ def saturated(values: np.ndarray, kind: DALIDataType) -> np.ndarray:
     if values.dtype.kind == "b":
         return values.astype(target)
     source, limits = np.iinfo(values.dtype), np.iinfo(target)
-    return np.clip(values, max(source.min, limits.min), min(source.max, limits.max)).astype(target)
+    clipped: np.ndarray = np.clip(values, max(source.min, limits.min), min(source.max, limits.max)).astype(target)
+    return clipped
 
 
 def _rounded(values: np.ndarray, target: np.dtype) -> np.ndarray:

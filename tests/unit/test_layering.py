@@ -23,10 +23,10 @@ ALLOWED = {
     "batch": {"compiled.memory", "types", "workers"},
     "checkpoint": {"_files"},
     "compiled": {"_notices", "_version"},
-    "types": {"_absent", "workers", "graph.constants"},  # types.Constant may make a node
+    "types": {"_absent", "workers"},
     "tensors": {"_absent", "batch", "types", "workers"},
     "options": {"types", "_notices"},
-    "data_node": {"_absent", "fn", "types", "graph.arithmetic", "graph.conditionals", "graph.subscripts"},  # nodes build operators
+    "data_node": {"_absent", "types"},
     "device": {"_files", "batch", "compiled", "errors", "types", "workers", "_notices"},
     "operators": {"access", "batch", "compiled", "device", "errors", "tensors.data", "types", "workers", "_notices"},
     "readers": {
@@ -36,7 +36,7 @@ ALLOWED = {
         "operators.decode.npy_header_kernels", "operators.decode.npy_header_tables", "operators.decode.npy_headers",
         "operators.decode.video_formats", "operators.decode.video_padding", "types", "_notices",
     },
-    "graph": {"batch", "data_node", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
+    "graph": {"batch", "data_node", "fn", "errors", "operators", "operators.base", "operators.arrays.constant", "types", "_notices"},
     "sources": {"batch", "data_node", "errors", "operators.base", "tensors", "types", "workers", "_descriptors", "_notices"},
     "pickling": {"workers"},
     "external_source": {"operators.base", "data_node", "graph.node", "sources", "types"},
@@ -137,6 +137,41 @@ def test_every_unit_is_placed():
     assert units <= ALLOWED.keys() | LEAVES, sorted(units - ALLOWED.keys() - LEAVES)
 
 
+def circles(graph):
+    """Strongly connected parts of more than one module: each module of a part imports, in the end, every other one (Tarjan)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(name):
+        number[name] = low[name] = len(number)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == number[name]:
+            part = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for name in sorted(graph):
+        if name not in number:
+            visit(name)
+    return found
+
+
+def test_the_search_finds_circles():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
+
+
+def test_no_circle_of_more_than_three_modules():
+    """Lazy imports count: they hide a circle, they do not open it."""
+    names = {".".join(name_of(path)): path for path in modules()}
+    graph = {name: {".".join(target) for target in imported(path)} & names.keys() - {name} for name, path in names.items()}
+    assert not [circle for circle in circles(graph) if len(circle) > 3]
+
+
 def test_nothing_imports_the_pipeline():
     for path in modules():
         unit = name_of(path)[0]
@@ -148,6 +183,14 @@ def test_every_folder_is_packaged():
     text = (ROOT / "pyproject.toml").read_text()
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in modules()}
     assert not {name for name in folders if f'"{name}"' not in text}
+
+
+def test_every_folder_says_what_lives_there():
+    folders = {path.parent for path in modules()}
+    silent = [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()]
+    assert not silent, sorted(silent)
+    for folder in folders:
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
 
 
 def test_workers_import_nothing_of_ours():

@@ -318,7 +318,7 @@ def test_array_likes():
 def nodes(monkeypatch):
     """A stand-in for the graph: what `constant_node` was asked for."""
     asked = lambda values, dtype, layout, device, name=None: (values.tolist(), dtype, layout, device, name)  # noqa: E731
-    monkeypatch.setattr("asyncdali.graph.constants.constant_node", asked)
+    monkeypatch.setattr("asyncdali.types.constant.make_node", asked)
 
 
 def test_constant_nodes(nodes):

@@ -54,7 +54,7 @@ class DeviceArray:
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
         """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data, the host does not."""
         if stream != -1:
-            handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)  # type: ignore[arg-type]
+            handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)
             self.memory.order(self, handle)
         with self.memory.device.entered():
             return self.memory.device.driver.export(self, {name: value for name, value in options.items() if value is not None})

@@ -1,4 +1,4 @@
-"""The CUDA device: streams, events, memory, launches. The executor knows it through :class:`asyncdali.device.base.Device`."""
+"""The CUDA device: streams, events, memory, launches. What it shares with the host device is in `asyncdali.device.base`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.memory import address_of
-from ..base import Device, Event, Stream
 from ..launch import Code, Kernel, Launch, LaunchPerSample, Scratch
 from ..threads import OrderedThread, WorkerState
 from .arrays import CudaMemory, buffers_of
@@ -38,7 +37,7 @@ MAX_KEPT = 16
 """Iterations' worth of work that a stream may be behind the host before its thread waits."""
 
 
-class CudaStream(Stream):
+class CudaStream:
     """A stream of the device, and the thread that queues work on it.
 
     `submit` runs a call on that thread, in order; the call queues device work on :attr:`handle`.
@@ -55,12 +54,10 @@ class CudaStream(Stream):
     def submit(self, work: Callable[[WorkerState], Any]) -> None:
         self._thread.submit(work)
 
-    def record(self) -> CudaEvent:
-        return self.device.events.record(self.handle)
-
-    def wait(self, event: Event) -> None:
+    def wait(self, event: CudaEvent) -> None:
+        """Work queued from now on starts after `event`."""
         commands = self.commands()
-        commands.wait(event)  # type: ignore[arg-type]
+        commands.wait(event)
         commands.perform()
 
     def commands(self) -> Commands:
@@ -109,14 +106,11 @@ class CudaStream(Stream):
         return ended
 
 
-class CudaDevice(Device):
+class CudaDevice:
     """One GPU, for one pipeline.
 
     pool      device memory;  staging  pinned memory of any size;  pinned  pinned memory for batches that CPU operators make
     """
-
-    name = "cuda"
-    fuses_backends = False
 
     def __init__(self, driver: Driver, index: int):
         count = driver.device_count()
@@ -160,20 +154,9 @@ class CudaDevice(Device):
         """That many iterations will be in flight: memory for one more of each kind is taken at once, rather than as it comes."""
         self.pool.ahead = self.pinned.ahead = self.staging.ahead = depth + 2
 
-    def allocate(self, size: int) -> Any:
-        return self.memory.empty(size)
-
     def stream(self, name: str) -> CudaStream:
         self.enter()
         return CudaStream(self, name)
-
-    def copy(self, destination: Any, source: Any, stream: Stream | None = None) -> None:
-        handle = None if stream is None else stream.handle
-        self.memory.copy(self.memory.address(destination), self.memory.address(source), source.nbytes, handle, stream is None)
-
-    def launch(self, stream: Stream, work: Callable[[Any], Any]) -> Event:
-        work(None)
-        return stream.record()
 
     def complete(self, batches: Sequence[Batch]) -> None:
         """Wait (the interpreter lock released) until the GPU has made `batches`; raises what went wrong there."""

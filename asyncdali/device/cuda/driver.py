@@ -134,7 +134,7 @@ class CupyDriver:
         """Number of devices; 0 without one. OutdatedDriver if the driver is too old for CuPy."""
         runtime = self._runtime
         try:
-            return runtime.getDeviceCount()
+            return int(runtime.getDeviceCount())
         except runtime.CUDARuntimeError as error:
             if error.status == _NO_DEVICE:
                 return 0
@@ -152,7 +152,7 @@ class CupyDriver:
 
     def _allocated(self, what: str, call: Any, *args: Any) -> int:
         try:
-            return call(*args)
+            return int(call(*args))
         except self._runtime.CUDARuntimeError as error:
             if error.status == self._out_of_memory:
                 raise DeviceMemoryError(f"no {args[0]} bytes of {what} could be had: {error}") from None
@@ -165,21 +165,21 @@ class CupyDriver:
         return self._allocated("pinned memory", self._runtime.hostAlloc, size, 0)
 
     def stream_create(self) -> int:
-        return self._runtime.streamCreateWithFlags(_NON_BLOCKING)
+        return int(self._runtime.streamCreateWithFlags(_NON_BLOCKING))
 
     def event_create(self) -> int:
-        return self._runtime.eventCreateWithFlags(_EVENT_FLAGS)
+        return int(self._runtime.eventCreateWithFlags(_EVENT_FLAGS))
 
     def event_done(self, event: int) -> bool:
-        return self._runtime.eventQuery(event) == 0
+        return bool(self._runtime.eventQuery(event) == 0)
 
     def timer_create(self) -> int:
         """An event whose time is taken, for :meth:`elapsed`."""
-        return self._runtime.eventCreateWithFlags(_TIMER_FLAGS)
+        return int(self._runtime.eventCreateWithFlags(_TIMER_FLAGS))
 
     def elapsed(self, begin: int, end: int) -> float:
         """Milliseconds of the device between two timers that it has passed."""
-        return self._runtime.eventElapsedTime(begin, end)
+        return float(self._runtime.eventElapsedTime(begin, end))
 
     @functools.cached_property
     def _calls(self) -> np.ndarray:
@@ -257,9 +257,12 @@ class CupyDriver:
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
         """Within it CuPy works on the stream."""
         kind = self._cupy.cuda.Stream
+        within: AbstractContextManager[Any]
         if hasattr(kind, "from_external"):
-            return kind.from_external(_Handle(stream))
-        return self._cupy.cuda.ExternalStream(stream, device)
+            within = kind.from_external(_Handle(stream))
+        else:
+            within = self._cupy.cuda.ExternalStream(stream, device)
+        return within
 
 
 class _Handle:

@@ -14,12 +14,12 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...batch import AddressView
-from ..base import Event
 from ..buffers import BlockOwner, BufferPool, largest_for, more_ahead, roomy_class, size_class
 from .commands import Commands
 from .driver import DeviceMemoryError, Driver
@@ -30,7 +30,7 @@ LEGACY_STREAM = 0
 """The default stream, on which frameworks work unless told otherwise: memory that a user saw is not reused before it."""
 
 
-class CudaEvent(Event):
+class CudaEvent:
     """A point in a stream. Handles are reused."""
 
     __slots__ = ("_events", "_over", "handle")
@@ -40,12 +40,15 @@ class CudaEvent(Event):
         self._over = False
         self.handle = handle
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the work before it is done; the driver cannot stop waiting, so `timeout` is not observed."""
+    def wait(self) -> None:
+        """Block (interpreter lock released) until the work before it is done."""
         self._events.driver.use(self._events.device)
         self._events.driver.event_synchronize(self.handle)
         self._over = True
-        return True
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Make `call` at once: the driver calls nobody back."""
+        call()
 
     def done(self) -> bool:
         if not self._over:  # what is over remains so

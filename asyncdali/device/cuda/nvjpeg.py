@@ -18,7 +18,6 @@ import numpy as np
 
 from ..._notices import warn
 from ...compiled.memory import address_of
-from ..base import Event
 from ..threads import OrderedThread
 from . import nvjpeg_library as nvjpeg
 from .commands import Commands
@@ -54,7 +53,7 @@ class Files(NamedTuple):
 Targets: TypeAlias = "tuple[DeviceBuffer, CudaEvent]"
 
 
-class DecodedImages(Event):
+class DecodedImages:
     """What :meth:`BatchDecoder.start` will have made.
 
     images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event behind the work
@@ -73,12 +72,10 @@ class DecodedImages(Event):
         self.then: Callable[[], None] | None = None
         """Called once the work is queued, or has failed."""
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self) -> None:
         """Block until the work is queued on the device (or has failed)."""
-        passed = self._gate.acquire(timeout=-1 if timeout is None else timeout)
-        if passed:
-            self._gate.release()
-        return passed
+        self._gate.acquire()
+        self._gate.release()
 
     def done(self) -> bool:
         return self._over
@@ -104,15 +101,16 @@ class DecodedImages(Event):
             call()
 
 
-class AllDecoded(Event):
+class AllDecoded:
     """When several lanes are through."""
 
     def __init__(self, images: Sequence[DecodedImages]):
         self._images = images
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the work of all is queued on the device (or has failed); `timeout` is each one's."""
-        return all(images.wait(timeout) for images in self._images)
+    def wait(self) -> None:
+        """Block until the work of all is queued on the device (or has failed)."""
+        for images in self._images:
+            images.wait()
 
     def done(self) -> bool:
         return all(images.done() for images in self._images)

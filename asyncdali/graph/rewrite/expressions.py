@@ -65,7 +65,7 @@ class _Logical(_Expression):
         other = Leaf(self.sides[1 if self.name == "and" else 0])
         if leaf.writes:
             pair = (leaf, other) if self.name == "and" else (other, leaf)
-            write_merged(scopes, Fork(self.outer, self.predicate, self.sides, pair), lambda item: True)  # type: ignore[arg-type]
+            write_merged(scopes, Fork(self.outer, self.predicate, self.sides, pair), lambda item: True)
         return scopes.merge(values, self.sides, self.predicate, self.outer, f"the result of `{self.name}`")
 
 
@@ -134,7 +134,7 @@ class _Choice(_Expression):
         ends = (first, self.end_side(second))
         self.close()
         if first.writes or ends[1].writes:
-            write_merged(self.scopes, Fork(self.outer, self.predicate, self.sides, ends), lambda item: True)  # type: ignore[arg-type]
+            write_merged(self.scopes, Fork(self.outer, self.predicate, self.sides, ends), lambda item: True)
         values = (first.value, ends[1].value)
         return self.scopes.merge(values, self.sides, self.predicate, self.outer, "the result of `... if ... else ...`")
 

@@ -225,4 +225,5 @@ def _mask(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: 
         return scopes.logical_not(predicate, tree.scope)
     if true.all and false.none:
         return scopes.logical_not(scopes.logical_not(predicate, tree.scope), tree.scope)
-    return scopes.merge((true.mask(), false.mask()), tree.regions, predicate, tree.scope, "a condition")
+    mask: DataNode = scopes.merge((true.mask(), false.mask()), tree.regions, predicate, tree.scope, "a condition")
+    return mask

@@ -55,7 +55,8 @@ class Call(Open):
         return Body(self, names, live, global_names, line)
 
     def _innermost(self) -> Open:
-        return self.scopes.open[-1]
+        innermost: Open = self.scopes.open[-1]
+        return innermost
 
     def _above(self) -> list[Open]:
         """What is open inside this call, innermost last."""

@@ -49,7 +49,7 @@ def mangled(name: str, class_name: str | None) -> str:
     return f"_{stripped}{name}" if stripped else name
 
 
-def as_index(node: Any) -> ast.expr:
+def as_index(node: ast.expr) -> ast.expr:
     """What is between brackets, as an expression."""
     if isinstance(node, ast.Slice):
         parts = [part or ast.Constant(None) for part in (node.lower, node.upper, node.step)]

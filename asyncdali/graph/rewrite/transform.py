@@ -118,7 +118,8 @@ class Rewriter:
     def statement(self, node: Any) -> list[ast.stmt]:
         special = getattr(self, f"_{type(node).__name__.lower()}", None)
         if special is not None:
-            return special(node)
+            statements: list[ast.stmt] = special(node)
+            return statements
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return self._inner_function(node)
         if isinstance(node, ast.ClassDef):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ...types.conversions import STORAGE
@@ -23,10 +24,10 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )
+from .lookup_tables import LOOKUP, ONE_HOT, ONE_HOT_RECORD
 from .strided import fill_values, sized_name
 
 _INTEGERS = (
@@ -34,6 +35,7 @@ _INTEGERS = (
     DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64,
 )  # fmt: skip
 _LARGEST_KEY = 65535
+word = ONE_HOT_RECORD.word
 _SOURCE = Path(__file__).with_name("lookup_kernels.cu")
 
 
@@ -94,11 +96,18 @@ class LookupTable(Operator):
             raise ValueError(f"an input of type {source.dtype.name} is not supported; integers are")
         output = Batch(source.shapes, self._dtype, source.layout, device=source.device, source_info=source.source_info)
         counts = source.shapes.prod(axis=1, dtype=np.int64)
-        values = (source.addresses, output.addresses, counts, self._table, len(self._table) - 1)
-        table, keep = context_table(values)
+        entries = LOOKUP.entries(
+            inputs=source.addresses,
+            outputs=output.addresses,
+            counts=counts,
+            table=self._table,
+            length=len(self._table) - 1,
+            samples=len(counts),
+        )
+        table, keep = laid_out(entries)
         step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
         largest = int(counts.max(initial=0))
-        step.launches = lambda: [_launch("lookup", source, output, (*values, len(counts)), -(-largest // 4))]
+        step.launches = lambda: [_launch("lookup", source, output, entries, -(-largest // 4))]
         return Planned([output], [step])
 
 
@@ -157,15 +166,18 @@ class OneHot(Operator):
             raise ValueError(f"`axis_name` needs an input with a layout of {ndim} letters, got {layout!r}")
         layout = "" if self._name is None else layout[:axis] + self._name + layout[axis:]
         output = Batch(np.insert(shapes, axis, self._classes, axis=1), self._dtype, layout, device=source.device)
-        records = np.empty((len(source), 3), np.int64)
-        records[:, 0], records[:, 1], records[:, 2] = shapes[:, :axis].prod(axis=1), self._classes, shapes[:, axis:].prod(axis=1)
+        records = ONE_HOT_RECORD.zeros(len(source))
+        records[:, word.outer], records[:, word.classes] = shapes[:, :axis].prod(axis=1), self._classes
+        records[:, word.inner] = shapes[:, axis:].prod(axis=1)
         if (output.sizes() > 2**40).any():
             raise SampleError(int(np.argmax(output.sizes())), f"{self._classes} classes make more than 2^40 bytes per sample")
-        values = (source.addresses, output.addresses, records, self._values)
-        table, keep = context_table(values)
+        entries = ONE_HOT.entries(
+            inputs=source.addresses, outputs=output.addresses, records=records, values=self._values, samples=len(records)
+        )
+        table, keep = laid_out(entries)
         step = Step(self._step(source.dtype).address, table, no_explanation, keep=keep)
         largest = int(records.prod(axis=1).max(initial=0))
-        step.launches = lambda: [_launch("one_hot", source, output, (*values, len(records)), largest)]
+        step.launches = lambda: [_launch("one_hot", source, output, entries, largest)]
         return Planned([output], [step])
 
 

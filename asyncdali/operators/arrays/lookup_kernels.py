@@ -10,24 +10,24 @@ from ...compiled.byte_vectors import has_byte_tables, translator
 from ...compiled.intrinsics import address, load_i64, local_array, view_i64, view_u8
 from ...compiled.step import Compiled, step_variant
 from .convert_kernels import load_value, view
+from .lookup_tables import LOOKUP, ONE_HOT, ONE_HOT_RECORD
+
+at, one_hot_at, word = LOOKUP.at, ONE_HOT.at, ONE_HOT_RECORD.word
 
 
 @cache
 def lookup_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """``out = table[in]``.
-
-    Context: input addresses, output addresses, counts int64[samples], table, its length; the entry after the last is the default.
-    """
+    """``out = table[in]``; the table is LOOKUP."""
     view_in, view_out = view(in_dtype), view(out_dtype)
     if in_dtype == out_dtype == "uint8" and has_byte_tables():
         return _lookup_of_bytes()
 
     @step_variant("lookup", in_dtype, out_dtype)
     def lookup(context, sample, thread):
-        count, length = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 32)
-        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
-        table = view_out(load_i64(context + 24), length + 1)
+        count, length = load_i64(load_i64(context + at.counts) + 8 * sample), load_i64(context + at.length)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        table = view_out(load_i64(context + at.table), length + 1)
         for i in range(count):
             # What is negative is large without a sign.
             key = np.uint64(np.int64(source[i]))
@@ -42,11 +42,12 @@ def _lookup_of_bytes() -> Compiled:
 
     @step_variant("lookup of bytes")
     def lookup(context, sample, thread):
-        count, length = load_i64(load_i64(context + 16) + 8 * sample), load_i64(context + 32)
-        given, table = view_u8(load_i64(context + 24), length + 1), new_table()
+        count, length = load_i64(load_i64(context + at.counts) + 8 * sample), load_i64(context + at.length)
+        given, table = view_u8(load_i64(context + at.table), length + 1), new_table()
         for k in range(256):
             table[k] = given[k if k < length else length]
-        translate(load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample), address(table), count)
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        translate(source, out, address(table), count)
         return 0
 
     return lookup
@@ -54,20 +55,16 @@ def _lookup_of_bytes() -> Compiled:
 
 @cache
 def one_hot_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """A new axis of zeros with one one.
-
-    Context: input addresses, output addresses, records int64[samples, 3] (elements before the new axis, its extent, elements after), the
-    values off and on.
-    """
+    """A new axis of zeros with a single one; the table is ONE_HOT."""
     view_in, view_out, value = view(in_dtype), view(out_dtype), load_value(in_dtype)
 
     @step_variant("one_hot", in_dtype, out_dtype)
     def one_hot(context, sample, thread):
-        r = view_i64(load_i64(context + 16) + 24 * sample, 3)
-        outer, classes, inner = r[0], r[1], r[2]
-        source = view_in(load_i64(load_i64(context) + 8 * sample), outer * inner)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), outer * classes * inner)
-        values = view_out(load_i64(context + 24), 2)
+        record = view_i64(load_i64(context + one_hot_at.records) + word.size * sample, word.words)
+        outer, classes, inner = record[word.outer], record[word.classes], record[word.inner]
+        source = view_in(load_i64(load_i64(context + one_hot_at.inputs) + 8 * sample), outer * inner)
+        out = view_out(load_i64(load_i64(context + one_hot_at.outputs) + 8 * sample), outer * classes * inner)
+        values = view_out(load_i64(context + one_hot_at.values), 2)
         off, on = values[0], values[1]
         for i in range(outer * classes * inner):
             out[i] = off

@@ -76,7 +76,7 @@ class Debayer(PerFrame):
         self._refuse(((blue != 0) & (blue != 1)).any(axis=1), "`blue_position` must be two of 0 and 1, got", blue)
         records = DEBAYER_RECORD.zeros(len(source))
         records[:, DEBAYER_RECORD.columns("frames")] = source.shapes[:, :first].prod(axis=1)
-        records[:, DEBAYER_RECORD.word.height : DEBAYER_RECORD.word.width + 1] = extents
+        records[:, DEBAYER_RECORD.span("height", "width")] = extents
         records[:, DEBAYER_RECORD.columns("blue")] = blue
         channels = np.full((len(source), 1), 1 if ALGORITHMS[self._algorithm] == "gray_ocv" else 3)
         output = like(source, np.concatenate([source.shapes[:, : first + 2], channels], axis=1), layout[: first + 2] + "C")

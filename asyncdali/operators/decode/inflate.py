@@ -71,7 +71,7 @@ class Inflate(Operator):
         records[:, word.first] = np.cumsum(records[:, word.chunks]) - records[:, word.chunks]
         records[:, word.bytes] = shapes.prod(axis=1) * storage_dtype(dtype).itemsize
         if self._chunked:
-            shapes = np.concatenate([records[:, word.chunks : word.chunks + 1], shapes], axis=1)
+            shapes = np.concatenate([records[:, word.chunks, None], shapes], axis=1)
             layout = self.spec.constant("sequence_axis_name") + layout if layout or shapes.shape[1] == 1 else ""
         output = Batch(shapes, dtype, layout, source_info=source.source_info)
         rows = np.concatenate([*chunks, INFLATE_CHUNK.zeros(0)])

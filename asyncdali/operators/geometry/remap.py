@@ -58,7 +58,7 @@ class Remap(Operator):
             allowed = ", ".join(kind.name for kind in _TYPES)
             raise ValueError(f"{self.schema.name} works on {allowed}; the image is {source.dtype.name}")
         records, word = REMAP_RECORD.ones(len(source)), REMAP_RECORD.word
-        records[:, (word.frames if "F" in layout else word.height) : word.channels + 1] = source.shapes
+        records[:, REMAP_RECORD.span("frames" if "F" in layout else "height", "channels")] = source.shapes
         for name, batch in (("mapx", inputs[1]), ("mapy", inputs[2])):
             step = _map_step(name, batch, records, "F" in layout)
             records[:, word.step_x if name == "mapx" else word.step_y] = step
@@ -76,12 +76,12 @@ def _map_step(name: str, batch: Batch, records: np.ndarray, frames: bool) -> np.
     allowed = ("HW", "FHW" if frames else "HWC", "HWC", "FHWC") if frames else ("HW", "HWC")
     layout = input_layout(batch, allowed, 1 if name == "mapx" else 2)
     first = layout.index("H")
-    wrong = (batch.shapes[:, first : first + 2] != records[:, word.height : word.width + 1]).any(axis=1)
+    wrong = (batch.shapes[:, first : first + 2] != records[:, REMAP_RECORD.span("height", "width")]).any(axis=1)
     wrong |= (batch.shapes[:, first + 2 :] != 1).any(axis=1)
     counts = batch.shapes[:, 0] if first else np.ones(len(batch), np.int64)
     wrong |= (counts != 1) & (counts != records[:, word.frames])
     if wrong.any():
         i = int(np.argmax(wrong))
-        image = records[i, word.frames : word.width + 1] if frames else records[i, word.height : word.width + 1]
+        image = records[i, REMAP_RECORD.span("frames" if frames else "height", "width")]
         raise SampleError(i, f"`{name}` has the shape {batch.shapes[i].tolist()}; the image has {image.tolist()}")
     return np.where(counts == 1, 0, records[:, word.height] * records[:, word.width])

@@ -64,7 +64,7 @@ class Jitter(StreamOperator):
             raise ValueError(f"jitter works on {' and '.join(kind.name for kind in _TYPES)}; the input is {source.dtype.name}")
         output = like(source, layout=layout)
         records, word = JITTER_RECORD.zeros(len(source)), JITTER_RECORD.word
-        records[:, word.height : word.channels + 1] = source.shapes
+        records[:, JITTER_RECORD.span("height", "channels")] = source.shapes
         records[:, word.mask] = arguments.scalars("mask", np.int64) != 0
         pixels, channels = source.shapes[:, :2].prod(axis=1), source.shapes[:, 2]
         even = source.dtype == DALIDataType.FLOAT or bool((pixels % 4 == 0).all())

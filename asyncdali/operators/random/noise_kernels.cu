@@ -1,21 +1,21 @@
-// noise.gaussian, noise.shot and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The tables are those of
-// noise_kernels.py, then (11) samples.
+// noise.gaussian, noise.shot and noise.salt_and_pepper: draws are addressed by the place of an element in its sample. The table is NOISE.
 // Macros: IN, OUT element types (the same).
 #include "poisson.cuh"
+#include "noise_tables.py"
 
 DEVICE Counter counter_of(const int64 *context, int64 sample) {
-    return Counter{(uint64)context[4], (uint64)context[5] + 65537u * (uint64)sample, (uint64)context[6]};
+    return Counter{(uint64)context[NOISE_STREAM_KEY], (uint64)context[NOISE_STREAM_HI] + 65537u * (uint64)sample, (uint64)context[NOISE_STREAM_LO]};
 }
 
-DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[7] + 257u * (uint64)i; }
+DEVICE uint64 offset_of(const int64 *context, int64 i) { return (uint64)context[NOISE_STREAM_PHASE] + 257u * (uint64)i; }
 
 KERNEL gaussian(const int64 *context) {
-    FOR_SAMPLES(sample, context[11]) {
+    FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
-        const float32 mean = array<float32>(context, 3)[2 * sample], deviation = array<float32>(context, 3)[2 * sample + 1];
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
+        const float32 mean = array<float32>(context, NOISE_PARAMETERS)[2 * sample], deviation = array<float32>(context, NOISE_PARAMETERS)[2 * sample + 1];
+        const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
+        FOR_ITEMS(i, array<int64>(context, NOISE_COUNTS)[sample]) {
             if constexpr (sizeof(IN) >= 4 && !Kind<IN>::is_float)
                 out[i] = convert<OUT>((float64)source[i] + fma(normal64(counter, offset_of(context, i)), (float64)deviation, (float64)mean));
             else
@@ -25,12 +25,12 @@ KERNEL gaussian(const int64 *context) {
 }
 
 KERNEL shot(const int64 *context) {
-    FOR_SAMPLES(sample, context[11]) {
+    FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
-        const float32 factor = array<float32>(context, 3)[sample], inverse = 1.0f / factor;
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
+        const float32 factor = array<float32>(context, NOISE_PARAMETERS)[sample], inverse = 1.0f / factor;
+        const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
+        FOR_ITEMS(i, array<int64>(context, NOISE_COUNTS)[sample]) {
             float32 events = 0;
             if (factor != 0) {
                 const float32 mean = (float32)source[i] * inverse;
@@ -43,14 +43,14 @@ KERNEL shot(const int64 *context) {
 }
 
 KERNEL salt_and_pepper(const int64 *context) {
-    FOR_SAMPLES(sample, context[11]) {
+    FOR_SAMPLES(sample, context[NOISE_SAMPLES]) {
         const Counter counter = counter_of(context, sample);
-        const float32 chance = array<float32>(context, 3)[2 * sample], salt_chance = array<float32>(context, 3)[2 * sample + 1];
-        const IN salt = array<IN>(context, 8)[2 * sample], pepper = array<IN>(context, 8)[2 * sample + 1];
-        const int64 together = array<int64>(context, 9)[sample], inner = array<int64>(context, 10)[sample];
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        FOR_ITEMS(pixel, array<int64>(context, 2)[sample] ? array<int64>(context, 2)[sample] / together : 0) {
+        const float32 chance = array<float32>(context, NOISE_PARAMETERS)[2 * sample], salt_chance = array<float32>(context, NOISE_PARAMETERS)[2 * sample + 1];
+        const IN salt = array<IN>(context, NOISE_FLAVOURS)[2 * sample], pepper = array<IN>(context, NOISE_FLAVOURS)[2 * sample + 1];
+        const int64 together = array<int64>(context, NOISE_TOGETHER)[sample], inner = array<int64>(context, NOISE_INNER)[sample];
+        const IN *source = at<const IN>(address(context, NOISE_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, NOISE_OUTPUTS, sample));
+        FOR_ITEMS(pixel, array<int64>(context, NOISE_COUNTS)[sample] ? array<int64>(context, NOISE_COUNTS)[sample] / together : 0) {
             const uint64 offset = offset_of(context, pixel);
             const float32 draw = (float32)picked(words_of(counter, offset >> 2), (uint32)offset & 3) * TWO_TO_MINUS_32;
             const int64 first = pixel / inner * inner * together + pixel % inner;

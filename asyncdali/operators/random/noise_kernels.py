@@ -12,10 +12,12 @@ from ...compiled.c_library import same_as_platform
 from ...compiled.intrinsics import address, fma32, fma64, load_f32, load_i64, local_array, smaller, view_f64
 from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled, inlined, step_variant
+from ...compiled.tables import laid_out
 from ...compiled.vectors import lanes
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
 from ..base import Step, no_explanation
+from .noise_tables import NOISE
 from .philox_vectors import ELEMENTS, blocks_of, normals_32, words_32
 from .random_distributions_kernels import (
     FACTORIALS,
@@ -30,11 +32,7 @@ from .random_distributions_kernels import (
 from .random_streams import KINDS, StreamPosition
 from .random_streams_kernels import cast_bound, normal32, normal64, open_stream, store_value, word
 
-# Context: input and output addresses, elements int64[samples], parameters float32[samples, 2] (or 1); key, hi, lo and phase of the stream;
-# of salt_and_pepper also flavours (element type)[samples, 2], elements that change together int64[samples], elements from one of these to
-# the next int64[samples].
-(_INPUTS, _OUTPUTS, _COUNTS, _PARAMETERS, _KEY, _HI, _LO, _PHASE, _FLAVOURS, _TOGETHER, _INNER) = range(0, 11 * 8, 8)
-
+at = NOISE.at
 _SOURCE = Path(__file__).with_name("noise_kernels.cu")
 _U = np.uint64
 _SAMPLE_STRIDE, _ELEMENT_STRIDE = _U(65537), _U(257)
@@ -66,13 +64,14 @@ def gaussian_step(dtype: str) -> Compiled:
 
     @step_variant(dtype, vectors)
     def gaussian(context, sample, thread):
-        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
-        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
-        parameters = load_i64(context + _PARAMETERS) + 8 * sample
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        source = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        parameters = load_i64(context + at.parameters) + 8 * sample
         mean, deviation = load_f32(parameters), load_f32(parameters + 4)
-        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
-        offset = _U(load_i64(context + _PHASE))
+        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
+        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
+        offset = _U(load_i64(context + at.stream_phase))
         begin, numbers = 0, _new_numbers()
         if vectors:
             # Elements before the first one that begins a block, then whole rows of elements.
@@ -184,12 +183,13 @@ def shot_step(dtype: str) -> Compiled:
 
     @step_variant(dtype)
     def shot(context, sample, thread):
-        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
-        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
-        factor = load_f32(load_i64(context + _PARAMETERS) + 4 * sample)
-        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
-        offset = _U(load_i64(context + _PHASE))
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        source = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        factor = load_f32(load_i64(context + at.parameters) + 4 * sample)
+        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
+        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
+        offset = _U(load_i64(context + at.stream_phase))
         inverse = np.float32(np.float32(1) / factor)
         stream, limits, own, made, factorials = new_stream(), _new_limits(), _new_reals(), _new_reals(), _new_factorials()
         constants = _new_constants()
@@ -255,15 +255,16 @@ def salt_and_pepper_step(dtype: str) -> Compiled:
 
     @step_variant(dtype)
     def salt_and_pepper(context, sample, thread):
-        count = load_i64(load_i64(context + _COUNTS) + 8 * sample)
-        source = elements(load_i64(load_i64(context + _INPUTS) + 8 * sample), count)
-        out = elements(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), count)
-        parameters = load_i64(context + _PARAMETERS) + 8 * sample
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        source = elements(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = elements(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
+        parameters = load_i64(context + at.parameters) + 8 * sample
         chance, salt_chance = load_f32(parameters), load_f32(parameters + 4)
-        key, hi, lo = _U(load_i64(context + _KEY)), _U(load_i64(context + _HI)) + _SAMPLE_STRIDE * _U(sample), _U(load_i64(context + _LO))
-        flavours = elements(load_i64(context + _FLAVOURS) + 2 * itemsize * sample, 2)
-        together, inner = load_i64(load_i64(context + _TOGETHER) + 8 * sample), load_i64(load_i64(context + _INNER) + 8 * sample)
-        offset = _U(load_i64(context + _PHASE))
+        key, lo = _U(load_i64(context + at.stream_key)), _U(load_i64(context + at.stream_lo))
+        hi = _U(load_i64(context + at.stream_hi)) + _SAMPLE_STRIDE * _U(sample)
+        flavours = elements(load_i64(context + at.flavours) + 2 * itemsize * sample, 2)
+        together, inner = load_i64(load_i64(context + at.together) + 8 * sample), load_i64(load_i64(context + at.inner) + 8 * sample)
+        offset = _U(load_i64(context + at.stream_phase))
         if count == 0:
             return 0
         pixels, words = count // together, _new_words()
@@ -304,24 +305,42 @@ def cast_values(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def make_step(
-    kernel: Compiled, source: Batch, output: Batch, position: StreamPosition, parameters: np.ndarray, *tables: np.ndarray, cuda: str = ""
+    kernel: Compiled,
+    source: Batch,
+    output: Batch,
+    position: StreamPosition,
+    parameters: np.ndarray,
+    flavours: Entry = 0,
+    together: Entry = 0,
+    inner: Entry = 0,
+    *,
+    cuda: str,
 ) -> Step:
-    """The step for a batch whose draws begin at `position`; parameters float32[samples, n], tables: see the context table.
+    """The step for a batch whose draws begin at `position`; parameters float32[samples, n] and the others as in the table NOISE.
 
-    cuda  the kernel of ``noise_kernels.cu``, if there is one
+    cuda  the kernel of ``noise_kernels.cu``
     """
-    counts, parameters = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64), np.ascontiguousarray(parameters, np.float32)
-    arrays = (source.addresses, output.addresses, counts, parameters)
-    words = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64)
-    context = np.array([*(address_of(array) for array in arrays), *words.tolist(), *(address_of(array) for array in tables)], np.int64)
-    step = Step(kernel.address, context, no_explanation, keep=(*arrays, *tables))
+    counts = np.ascontiguousarray(source.shapes.prod(axis=1), np.int64)
+    key, hi, lo, phase = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
+    entries = NOISE.entries(
+        inputs=source.addresses,
+        outputs=output.addresses,
+        counts=counts,
+        parameters=np.ascontiguousarray(parameters, np.float32),
+        stream_key=key,
+        stream_hi=hi,
+        stream_lo=lo,
+        stream_phase=phase,
+        flavours=flavours,
+        together=together,
+        inner=inner,
+        samples=len(counts),
+    )
+    table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
         name = element_type(storage_dtype(source.dtype))
-        entries: tuple[Entry, ...] = (*arrays, *words.tolist(), *(tables or (0, 0, 0)), len(counts))
         grid = grid_of(int(counts.max(initial=0)), len(counts))
         return [Launch(Kernel(_SOURCE, cuda, (("IN", name), ("OUT", name))), entries, grid)]
 
-    if cuda:
-        step.launches = launches
-    return step
+    return Step(kernel.address, table, no_explanation, keep=keep, launches=launches)

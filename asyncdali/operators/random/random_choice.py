@@ -8,6 +8,7 @@ from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
 from ..base import Arg, Arguments, Environment, Iteration, Planned, SampleError, Schema, Spec, register
 from .random import StreamOperator
+from .random_choice_tables import CHOICE
 
 SUM_TOLERANCE = 1e-4
 """How far from 1 the sum of probabilities may be."""
@@ -63,16 +64,25 @@ class Choice(StreamOperator):
         result.reserve(self.environment.allocate)
         sizes = np.ascontiguousarray(source.shapes[:, 1:].prod(axis=1) * source.itemsize, np.int64)
         addresses, position = np.ascontiguousarray(source.addresses), iteration.position
-        numbers = [position.key, position.hi, position.lo, position.phase]
-        table = np.array(
-            [
-                *np.array(numbers, np.uint64).view(np.int64).tolist(), len(source), int(source.dtype) if scalar else -1, address_of(picks),
-                address_of(populations), address_of(addresses), address_of(sizes), source.ndim > 1,
-                0 if cumulated is None else address_of(cumulated), address_of(firsts), 0 if not len(source) else int(result.addresses[0]),
-            ],
-            np.int64,
-        )  # fmt: skip
+        key, hi, lo, phase = np.array([position.key, position.hi, position.lo, position.phase], np.uint64).view(np.int64).tolist()
+        table, keep = CHOICE.make(
+            stream_key=key,
+            stream_hi=hi,
+            stream_lo=lo,
+            stream_phase=phase,
+            samples=len(source),
+            kind=int(source.dtype) if scalar else -1,
+            picks=picks,
+            populations=populations,
+            inputs=addresses,
+            sizes=sizes,
+            shared=source.ndim > 1,
+            cumulated=0 if cumulated is None else cumulated,
+            firsts=firsts,
+            output=0 if not len(source) else int(result.addresses[0]),
+        )
         self._kernel(address_of(table))
+        del keep
         return Planned([result])
 
     @staticmethod

@@ -12,6 +12,7 @@ from numba import types
 
 from ...compiled.intrinsics import c_function, copy_bytes, load_f64, load_i64, local_array, store_f32, store_f64, store_i64
 from ...compiled.step import compiled, inlined
+from .random_choice_tables import CHOICE
 from .random_streams_kernels import STREAM_FIELDS, below, canonical32, next_word, open_stream, parameter, store_value
 
 _U = np.uint64
@@ -179,28 +180,28 @@ def _pick(stream, cumulated, weights, population):
     return low
 
 
-# Table of draw_choices: 0 key, 1 hi, 2 lo, 3 phase, 4 samples, 5 kind of scalar inputs (-1: the inputs are lists), 6 picks int64[samples],
-# 7 populations int64[samples], 8 input addresses int64[samples], 9 bytes of one element int64[samples], 10 whether all picks share one
-# stream, 11 cumulated weights float64 (0: none), 12 first weight of each sample int64[samples + 1], 13 output.
+choice = CHOICE.at
 
 
 @compiled(1)
 def draw_choices(table):
-    """random.choice."""
+    """random.choice; the table is CHOICE."""
     stream = new_stream()
-    sample_hi = _U(load_i64(table + 8))
-    key, lo, phase = _U(load_i64(table)), _U(load_i64(table + 16)), _U(load_i64(table + 24))
-    kind, shared, out = load_i64(table + 40), load_i64(table + 80), load_i64(table + 104)
-    for i in range(load_i64(table + 32)):
-        population, size = load_i64(load_i64(table + 56) + 8 * i), load_i64(load_i64(table + 72) + 8 * i)
-        source = load_i64(load_i64(table + 64) + 8 * i)
-        cumulated, weights = load_i64(table + 88), 0
+    sample_hi = _U(load_i64(table + choice.stream_hi))
+    key, lo = _U(load_i64(table + choice.stream_key)), _U(load_i64(table + choice.stream_lo))
+    phase = _U(load_i64(table + choice.stream_phase))
+    kind, shared, out = load_i64(table + choice.kind), load_i64(table + choice.shared), load_i64(table + choice.output)
+    for i in range(load_i64(table + choice.samples)):
+        population = load_i64(load_i64(table + choice.populations) + 8 * i)
+        size = load_i64(load_i64(table + choice.sizes) + 8 * i)
+        source = load_i64(load_i64(table + choice.inputs) + 8 * i)
+        cumulated, weights = load_i64(table + choice.cumulated), 0
         if cumulated != 0:
-            first = load_i64(load_i64(table + 96) + 8 * i)
-            weights = load_i64(load_i64(table + 96) + 8 * i + 8) - first
+            first = load_i64(load_i64(table + choice.firsts) + 8 * i)
+            weights = load_i64(load_i64(table + choice.firsts) + 8 * (i + 1)) - first
             cumulated += 8 * first
         open_stream(stream, key, sample_hi, lo, phase)
-        for e in range(load_i64(load_i64(table + 48) + 8 * i)):
+        for e in range(load_i64(load_i64(table + choice.picks) + 8 * i)):
             if shared == 0:
                 open_stream(stream, key, sample_hi, lo, phase + _ELEMENT_STRIDE * _U(e))
             index = _pick(stream, cumulated, weights, population)

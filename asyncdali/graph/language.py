@@ -1,0 +1,36 @@
+"""What nodes can do: the functions behind the methods of `DataNode`, handed to `data_node` and `types` when this room is imported.
+
+Nodes and constants stand below the graph, which makes them. So they do not import the graph; the graph tells them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import data_node
+from ..types import constant
+from . import arithmetic, conditionals, subscripts
+from .constants import constant_node
+
+if TYPE_CHECKING:
+    from ..data_node import DataNode
+
+
+class GraphLanguage:
+    """See `data_node.Language`, which this is one of."""
+
+    operation = staticmethod(arithmetic.operation)
+    subscript = staticmethod(subscripts.subscript)
+    here = staticmethod(conditionals.here)
+    where_tests_work = staticmethod(conditionals.where_tests_work)
+
+    @staticmethod
+    def call(name: str, node: DataNode, **arguments: Any) -> DataNode:
+        from .. import fn
+
+        made: DataNode = getattr(fn, name)(node, **arguments)
+        return made
+
+
+data_node.language = GraphLanguage()
+constant.make_node = constant_node

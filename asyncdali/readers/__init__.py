@@ -1,0 +1,12 @@
+"""Readers: operators that read a data set's files, and what they share.
+
+    base.py, order.py         a reader's arguments, position, shards and shuffling
+    listing.py, listed.py, files.py, contents.py    data sets of files
+    containers.py, mapping.py, indices.py           data sets of records in large files
+    batch_files.py            files that Python reads (fits, nemo_asr, sequence, video)
+    remote.py, requests.py, ahead.py                URLs
+    entries.py, digest.py     which files an index may name; whether they are those of a checkpoint
+    file.py, tfrecord.py, ... one module per reader; `*_kernels.py` is its compiled part, `*_tables.py` that part's tables
+
+May import: operators' base, random streams and file formats, batches, compiled code, types and errors.
+"""

@@ -1,0 +1,12 @@
+"""Running a built graph.
+
+    session.py, producer.py, claims.py    iterations as `run()` queues and takes them
+    executor.py, loop.py, turns.py        the scheduler: which segment of which iteration may start
+    segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, make
+    jobs.py                               work for threads
+    branches.py                           sub-batches of conditionals
+    immediate.py                          operators one by one, for debug mode
+    counters.py, statistics.py, memory.py what is counted meanwhile
+
+May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
+"""
