@@ -141,11 +141,11 @@ class Kernels:
             self._kernels[function.ptr] = kernel.entry, function
             return function
 
-        def noted(commands: np.ndarray) -> None:
+        def noted(commands: np.ndarray, brief: bool = False) -> None:
             for _, words in listed(commands):
                 if words[word.kind] == LAUNCH:
                     self._last[self._kernels[words[word.function]][0]] = words[word.stream], np.array(words, np.int64)
-            perform(commands)
+            perform(commands, brief)
 
         driver.load, driver.perform = named, noted
         self._perform = perform

@@ -96,11 +96,11 @@ class LastLaunches:
         self._words: list[list[int]] = []
         word = LAUNCH_COMMAND.word
 
-        def noted(commands: np.ndarray) -> None:
+        def noted(commands: np.ndarray, brief: bool = False) -> None:
             launches = [words for _, words in listed(commands) if words[word.kind] == LAUNCH]
             if launches:
                 self._words, self._stream = launches, launches[0][word.stream]
-            self.perform(commands)
+            self.perform(commands, brief)
 
         driver.perform = noted
 

@@ -9,6 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+extern "C" {  // of Python's library; the lock is held
+void *PyEval_GetFrame();
+void *PyFrame_GetCode(void *);
+int PyFrame_GetLineNumber(void *);
+void *PyObject_GetAttrString(void *, const char *);
+const char *PyUnicode_AsUTF8(void *);
+}
+
 static const int THREADS = 512;
 struct Thread { std::atomic<long> id, entries; };
 static Thread threads[THREADS];
@@ -27,7 +35,10 @@ static void count(void *caller) {
         std::memset(&info, 0, sizeof info);
         dladdr(caller, &info);
         const char *file = info.dli_fname ? std::strrchr(info.dli_fname, '/') : nullptr;
-        std::fprintf(stderr, "ENTRY %ld %s %s\n", (long)own->id, file ? file + 1 : "?", info.dli_sname ? info.dli_sname : "?");
+        void *frame = PyEval_GetFrame(), *name = frame ? PyObject_GetAttrString(PyFrame_GetCode(frame), "co_filename") : nullptr;
+        std::fprintf(
+            stderr, "ENTRY %ld %s %s:%d\n", (long)own->id, file ? file + 1 : "?", name ? PyUnicode_AsUTF8(name) : "?",
+            frame ? PyFrame_GetLineNumber(frame) : 0);
     }
 }
 

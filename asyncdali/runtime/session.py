@@ -180,9 +180,10 @@ class Session:
 
     def _make_operators(self, environment: Environment) -> dict[int, BuiltOperator]:
         """The plan's operators by id; all kernels whose types are known are compiled (or loaded) here, on the building thread."""
-        from ..compiled import driver
+        from ..compiled import driver, volumes
 
         driver.run_job.compile()
+        volumes.volume.compile()
         built: dict[int, BuiltOperator] = {}
         dtypes: dict[int, Any] = {}
         for planned in self.plan.operators:

@@ -386,8 +386,9 @@ def crop_windows(
         raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
     sizes = np.array((heights, widths), np.int64)
     samples = sizes.shape[1]
-    if samples and sizes.max() > 0x7FFFFFFF:
-        raise ValueError(f"the image is {sizes.max()} pixels long; at most {0x7FFFFFFF} are possible")
+    longest = max(int(sizes[0].max()), int(sizes[1].max())) if samples else 0
+    if longest > 0x7FFFFFFF:
+        raise ValueError(f"the image is {longest} pixels long; at most {0x7FFFFFFF} are possible")
     windows = np.empty((2, samples, 2), np.int32)
     size_at, window_at = address_of(sizes), address_of(windows)
     load_kernels().draw_windows(
