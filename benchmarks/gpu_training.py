@@ -17,7 +17,7 @@ from .gpu import BATCH, speed, training, two_views
 
 _DALI_LOADS = (0.65, 0.8)
 _INTERVALS = (0.005, 0.001, 0.0002)
-_LANES: tuple[dict[str, Any], ...] = ({}, {"decoder": "hardware"}, {"decoder": "hybrid"})
+_LANES: tuple[dict[str, Any], ...] = ({}, {"decoder": "hardware"}, {"decoder": "all"})
 
 
 def _built(make: Callable[..., Any], lib: Any, photos: str, threads: int, depth: int, **decoder: Any) -> Any:

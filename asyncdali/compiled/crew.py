@@ -116,7 +116,8 @@ def serve(crew, thread):
             _signal(crew + _wake)
         if call != 0:
             return job | CALL
-        call2(load_i64(crew + crew_at.run), job, thread)
+        if not stopped:  # it may lack memory for that
+            call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):
             _unlock(crew + _mutex)
@@ -132,7 +133,8 @@ def take_part(crew, job, thread):
         return 0
     store_i64(job + job_at.crew_active, load_i64(job + job_at.crew_active) + 1)
     _unlock(crew + _mutex)
-    call2(load_i64(crew + crew_at.run), job, thread)
+    if load_i64(load_i64(job + job_at.flags) + flag.stop) == 0:
+        call2(load_i64(crew + crew_at.run), job, thread)
     _lock(crew + _mutex)
     last = _leave(crew, job)
     _unlock(crew + _mutex)

@@ -162,7 +162,8 @@ def _volume(shapes: np.ndarray) -> int:
     from ..compiled.volumes import volume
 
     shapes = np.ascontiguousarray(shapes, np.int64)
-    return volume(address_of(shapes), len(shapes), shapes.shape[1])
+    elements: int = volume(address_of(shapes), len(shapes), shapes.shape[1])
+    return elements
 
 
 class SegmentCounters:

@@ -46,7 +46,8 @@ DECODER_ARGS = (
         "str",
         "",
         'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
-        '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
+        '"" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which takes '
+        'from a training step), or "dynamic" (engines and CPU, by load: no two runs are alike).',
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "GPU buffer presizing (GPU decoders; no effect here)."),
