@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -85,8 +86,13 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
 
 
+@functools.cache
 def imported(path):
     """Modules of the package that a file imports (as tuples, relative to the package), type-checking blocks left out."""
+    return tuple(_imported(path))
+
+
+def _imported(path):
     own = path.relative_to(PACKAGE).parts[:-1]
     tree = ast.parse(path.read_text())
     skipped = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)

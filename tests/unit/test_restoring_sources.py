@@ -54,11 +54,16 @@ def short(info):
 PARALLEL = [False, pytest.param(True, id="parallel")]
 
 
+def slowly(value):
+    """A value between others, for the long run."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 # ----------------------------------------------------------------------------------------------------------- ends of epochs
 
 
 @pytest.mark.parametrize("parallel", PARALLEL)
-@pytest.mark.parametrize("depth", [1, 2, 5])
+@pytest.mark.parametrize("depth", [1, slowly(2), 5])
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_batch_that_the_end_of_the_epoch_dropped(parallel, depth, every):
     def sources():
@@ -84,7 +89,7 @@ def test_a_batch_that_the_end_of_the_epoch_dropped(parallel, depth, every):
 
 @pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("every", [1, 4])
-@pytest.mark.parametrize("ends", [1, 2, 3])
+@pytest.mark.parametrize("ends", [1, slowly(2), 3])
 def test_a_stream_that_has_ended_for_good(parallel, every, ends):
     def sources():
         return [{"source": Counted(3), "parallel": parallel, "snapshot_every": every}]
@@ -131,7 +136,7 @@ def test_a_reset_ahead_of_the_last_batches(depth):
 
 @pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("kind", [Rewinding, SelfRewinding, Counted, Numbers])
-@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("every", [1, slowly(2)])
 def test_an_iterator_that_begins_again_in_iter(parallel, kind, every):
     def sources():
         return [{"source": kind(4), "parallel": parallel, "snapshot_every": every, "cycle": "raise" if kind is not SelfRewinding else None}]
@@ -185,7 +190,7 @@ def test_a_source_that_became_shorter(parallel):
 @pytest.mark.parametrize("parallel", PARALLEL)
 @pytest.mark.parametrize("generator", [False, True])
 @pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("every", [slowly(1), 3])
 def test_an_error_of_a_source_with_a_state(parallel, generator, depth, every):
     """It fails once, at its fourth batch; where its iterator is a generator, that is its end."""
 

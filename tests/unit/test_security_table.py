@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def _writes(call: ast.Call) -> bool:
     return bool(set(str(text)) & set("wax+"))
 
 
+@functools.cache
 def found() -> dict[str, set[str]]:
     """Modules by row."""
     rows: dict[str, set[str]] = {}
