@@ -107,7 +107,8 @@ def test_a_kernel_that_does_not_compile(cuda):
     pipe = flipped()
     pipe.build()
     cuda.load = failing
-    with pytest.raises(RuntimeError, match=r"(?s)GPU operator `asyncdali.fn.flip`.*test_cuda_errors.py.*kernel elements of .*no such thing"):
+    said = r"(?s)GPU operator `asyncdali.fn.flip`.*test_cuda_errors.py.*kernel elements of .*no such thing"
+    with pytest.raises(RuntimeError, match=said):
         pipe.run()
     cuda.load = load
     while True:  # what was in flight meanwhile
