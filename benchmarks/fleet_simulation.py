@@ -47,7 +47,7 @@ class Setting:
     """Samples of a request."""
     threads: int = 4
     """Cores of an actor."""
-    lookahead: int = 16
+    lookahead: int = 8
     """Steps asked for ahead."""
     hedge_after: float = 3.0
     """Multiple of the median answer time after which a second actor is asked; 0: never."""
@@ -72,7 +72,7 @@ class Setting:
     actor_link: float = 10e9 / 8
     step: float = 0.0
     """Time of a training step; 0: training takes whatever comes, so the actors are the limit."""
-    steps: int = 300
+    steps: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -345,12 +345,6 @@ class Simulation:
         )
 
 
-def batch_for(actors: int, ranks: int, lookahead: int, request: int, each: float) -> int:
-    """The smallest batch with which `each` requests per actor are on their way."""
-    unit = ranks * request
-    return unit * max(1, round(each * actors * request / lookahead / unit))
-
-
 def service_times() -> np.ndarray:
     """Seconds of one core per sample of the training pipeline, as measured by ``--measure``; float64[n]."""
     return np.array(json.loads(SERVICE_TIMES.read_text())["seconds"])
@@ -392,7 +386,7 @@ def table(sizes: Sequence[tuple[int, int]], service: np.ndarray, steps: int) -> 
     rows = []
     for name, faults in FAULTS:
         for actors, ranks in sizes:
-            setting = Setting(actors, ranks, batch_for(actors, ranks, 16, 32, 8.0), steps=steps)
+            setting = Setting(actors, ranks, 256 * ranks, steps=steps)
             setting = replace(setting, **faults)  # type: ignore[arg-type]
             rows.append((name, setting, Simulation(setting, service).run()))
     return rows
@@ -421,7 +415,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of class folders with JPEGs, for --measure")
     parser.add_argument("--actors", type=int, help="one size only, with --ranks")
     parser.add_argument("--ranks", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=100)
     options = parser.parse_args(argv)
     if options.measure:
         SERVICE_TIMES.write_text(json.dumps(measure(options.data)) + "\n")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.fleet_simulation import FAULTS, Setting, Simulation, batch_for, printed, service_times, table
+from benchmarks.fleet_simulation import FAULTS, Setting, Simulation, printed, service_times, table
 
 EVEN = np.full(10, 0.004)
 """Every sample takes 4 ms of one core: a request of 32 takes 32 ms of an actor with four."""
@@ -40,7 +40,7 @@ def test_the_same_seed_gives_the_same_run():
 
 
 def test_hedging_takes_the_weight_off_slow_actors():
-    setting = Setting(100, 8, batch_for(100, 8, 16, 32, 8.0), steps=100, stragglers=0.02)
+    setting = Setting(100, 8, 1536, steps=100, lookahead=16, stragglers=0.02)
     hedged = Simulation(setting, EVEN).run()
     alone = Simulation(replace(setting, hedge_after=0.0), EVEN).run()
     assert 0 < hedged.hedged < 0.05 and alone.hedged == 0
