@@ -1,6 +1,12 @@
-"""``python -m benchmarks.gpu [photos]``: pipelines on a CUDA device, the time of their kernels, and DALI beside them where it is installed.
+"""``python -m benchmarks.gpu WHAT``: pipelines, operators and training on a CUDA device, beside DALI where it is installed.
 
-Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `photos` is a folder of folders of JPEGs (default: the project's photos).
+    pipelines   decode, training, rotate: sweeps of settings, memory, time of kernels
+    two-views   decode, then two augmented views of each picture
+    operators   single operators over small and large pictures, with the device's time and the part of the copy bandwidth
+    busy        training and two views while a thread of the process runs pure Python, by switch interval
+    train       torchvision's ResNet-18 and -50 fed by the torch iterator, beside one batch repeated
+
+Prints tables; needs a GPU, CuPy and, for the engines, nvJPEG. `--photos` is a folder of folders of JPEGs (default: the project's photos).
 """
 
 from __future__ import annotations
@@ -13,11 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from .pictures import picture_folder
+
 BATCH = 256
 SWEEP = tuple((threads, depth) for threads in (10, 12, 14) for depth in (2, 4, 6, 8))
 """(threads, prefetch depth) of our default split."""
 LOADS, DEPTHS = (0.0, 0.65, 0.85, 1.0), (2, 4, 8)
 """Of DALI's sweep, in which threads are half and all."""
+_PHOTOS = "../shared/data/photos"
 MEAN, STD = [0.485 * 255, 0.456 * 255, 0.406 * 255], [0.229 * 255, 0.224 * 255, 0.225 * 255]
 
 
@@ -33,6 +42,28 @@ def training(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any
         return fn.crop_mirror_normalize(
             images, mirror=fn.random.coin_flip(), mean=MEAN, std=STD, dtype=types.FLOAT16, output_layout="CHW"
         ), labels
+
+    return graph()
+
+
+def two_views(lib: Any, photos: str, threads: int, depth: int = 3, **decoder: Any) -> Any:
+    """decode(mixed), then twice: random_resized_crop 224 -> color_twist -> gaussian_blur -> mirror, normalise -> fp16 NCHW."""
+    fn, types = lib.fn, lib.types
+
+    @lib.pipeline_def(batch_size=BATCH, num_threads=threads, device_id=0, prefetch_queue_depth=depth, seed=7)
+    def graph() -> Any:
+        data, labels = fn.readers.file(file_root=photos, random_shuffle=True, name="Reader")
+        images = fn.decoders.image(data, device="mixed", **decoder)
+        views = []
+        for _ in range(2):
+            view = fn.random_resized_crop(images, size=[224, 224])
+            factors = {name: fn.random.uniform(range=(0.6, 1.4)) for name in ("brightness", "contrast", "saturation")}
+            view = fn.color_twist(view, hue=fn.random.uniform(range=(-36.0, 36.0)), **factors)
+            view = fn.gaussian_blur(view, sigma=fn.random.uniform(range=(0.1, 2.0)), window_size=23)
+            views.append(
+                fn.crop_mirror_normalize(view, mirror=fn.random.coin_flip(), mean=MEAN, std=STD, dtype=types.FLOAT16, output_layout="CHW")
+            )
+        return (*views, labels)
 
     return graph()
 
@@ -110,11 +141,11 @@ class Kernels:
             self._kernels[function.ptr] = kernel.entry, function
             return function
 
-        def noted(commands: np.ndarray) -> None:
+        def noted(commands: np.ndarray, brief: bool = False) -> None:
             for _, words in listed(commands):
                 if words[word.kind] == LAUNCH:
                     self._last[self._kernels[words[word.function]][0]] = words[word.stream], np.array(words, np.int64)
-            perform(commands)
+            perform(commands, brief)
 
         driver.load, driver.perform = named, noted
         self._perform = perform
@@ -154,15 +185,41 @@ def copy_bandwidth() -> float:
     return 20 * (1 << 30) / min(times) / 1e9
 
 
+def installed_dali() -> Any:
+    """DALI with what the benchmarks use of it, or None."""
+    try:
+        dali = importlib.import_module("nvidia.dali")
+        for part in ("fn", "types", "plugin.pytorch"):
+            importlib.import_module(f"nvidia.dali.{part}")
+    except ImportError:
+        return None
+    return dali
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("photos", nargs="?", default="../shared/data/photos")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", default="pipelines", choices=("pipelines", "two-views", "operators", "busy", "train"))
+    parser.add_argument("--photos", help="a folder of folders of JPEGs; by default the project's photos, else pictures that are made")
     parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--dali-only", action="store_true")
+    parser.add_argument("--dali-only", action="store_true", help="pipelines: DALI's sweep alone")
+    parser.add_argument("--only", default="", help="operators: names, separated by commas")
+    parser.add_argument("--rounds", type=int, default=3, help="two-views, busy, train: measurements of each, in turns")
     options = parser.parse_args()
-    if not options.dali_only:
-        ours(options.photos, options.iterations)
-    dalis(options.photos, options.iterations)
+    options.photos = picture_folder(options.photos or (_PHOTOS if os.path.isdir(_PHOTOS) else None))
+    if options.what == "operators":
+        from . import gpu_operators
+
+        only = tuple(name.strip() for name in options.only.split(",") if name.strip())
+        gpu_operators.report(installed_dali(), options.iterations, only)
+    elif options.what == "pipelines":
+        if not options.dali_only:
+            ours(options.photos, options.iterations)
+        dalis(options.photos, options.iterations)
+    else:
+        from . import gpu_training
+
+        report = {"two-views": gpu_training.two_views_report, "busy": gpu_training.busy, "train": gpu_training.train}[options.what]
+        report(installed_dali(), options.photos, options.iterations, options.rounds)
 
 
 def ours(photos: str, iterations: int) -> None:
@@ -211,11 +268,8 @@ def ours(photos: str, iterations: int) -> None:
 def dalis(photos: str, iterations: int) -> None:
     """DALI's best over a sweep of its settings."""
     threads = len(os.sched_getaffinity(0))
-    try:
-        dali = importlib.import_module("nvidia.dali")
-        for part in ("fn", "types"):
-            importlib.import_module(f"nvidia.dali.{part}")
-    except ImportError:
+    dali = installed_dali()
+    if dali is None:
         print("DALI is not installed: no comparison")
         return
     for make in (decoded, training, rotated):

@@ -29,8 +29,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .gpu import BATCH, decoded, rotated, training
+from .gpu import BATCH, decoded, rotated, training, two_views
 
+_PIPELINES = (decoded, training, rotated, two_views)
 _ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "Main")
 _STRETCHES = 5
 """Measured one after another: on a machine that others use, processor time itself scatters, and the least is nearest to the truth."""
@@ -48,7 +49,9 @@ def _cupy(stub: Any) -> Any:
     """What the driver uses of CuPy, over the stub."""
 
     def function(name: str, count: int, result: Any = ctypes.c_int64) -> Any:
-        return ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
+        # CuPy keeps the interpreter lock while it calls these.
+        kind = ctypes.PYFUNCTYPE if name in ("set_device", "query", "elapsed", "create", "destroy") else ctypes.CFUNCTYPE
+        return kind(result, *[ctypes.c_int64] * count)((f"stub_{name}", stub))
 
     runtime = SimpleNamespace(
         setDevice=function("set_device", 1), free=function("free", 1), freeHost=function("free", 1), malloc=function("malloc", 1),
@@ -119,6 +122,55 @@ def report(make: Any, photos: str, threads: int, depth: int, iterations: int, st
     pipe.close()
 
 
+def operators(make: Any, photos: str, threads: int, depth: int, iterations: int) -> None:
+    """Print what each operator's planning and launches take of the interpreter, in microseconds of processor time per batch.
+
+    Compiled calls that release the lock are in it, which planning on a GPU hardly makes. Two clock readings per call come on top, 1 us.
+    """
+    import asyncdali
+
+    pipe = make(asyncdali, photos, threads, depth)
+    pipe.build()
+    spent: dict[str, list[int]] = {}
+
+    def timed(function: Any, where: list[int], place: int) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            began = time.thread_time_ns()
+            try:
+                return function(*args, **named)
+            finally:
+                where[place] += time.thread_time_ns() - began
+
+        return call
+
+    def watched(plan: Any, where: list[int]) -> Any:
+        measured = timed(plan, where, 0)
+
+        def call(*args: Any) -> Any:
+            planned = measured(*args)
+            where[2] += 1
+            for step in planned.steps:
+                if step.launches is not None:
+                    step.launches = timed(step.launches, where, 1)
+            return planned
+
+        return call
+
+    for built in pipe._session.operators:
+        where = spent[f"{built.planned.spec.name} {built.planned.spec.schema.name} ({built.planned.spec.device})"] = [0, 0, 0]
+        built.operator.plan = watched(built.operator.plan, where)
+    for _ in range(3 * depth):
+        pipe.run()
+    for where in spent.values():
+        where[:] = [0, 0, 0]
+    for _ in range(iterations):
+        pipe.run()
+    print(f"{make.__name__}: us per batch in plan() and in launches()")
+    for name, (planning, launching, count) in spent.items():
+        print(f"  {name:56} {planning / 1e3 / max(count, 1):8.1f} {launching / 1e3 / max(count, 1):8.1f}", flush=True)
+    pipe.close()
+
+
 def profile(make: Any, photos: str, threads: int, depth: int, iterations: int, lines: int, order: str) -> None:
     """Functions of all threads by their own processor time."""
     import asyncdali
@@ -159,15 +211,18 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=10)
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--pace", type=float, default=6.0, help="milliseconds that a batch takes on the engines")
-    parser.add_argument("--only", choices=("decoded", "training", "rotated"))
+    parser.add_argument("--only", choices=tuple(make.__name__ for make in _PIPELINES))
+    parser.add_argument("--operators", action="store_true", help="a table of operators")
     parser.add_argument("--profile", type=int, default=0, metavar="LINES")
     parser.add_argument("--order", default="tottime", help="of the profile's lines")
     options = parser.parse_args()
-    makers = [make for make in (decoded, training, rotated) if options.only in (None, make.__name__)]
+    makers = [make for make in _PIPELINES if options.only in (None, make.__name__)]
     with tempfile.TemporaryDirectory() as folder:
         stub = use_stub(folder, options.pace)
         for make in makers:
-            if options.profile:
+            if options.operators:
+                operators(make, options.photos, options.threads, options.depth, options.iterations)
+            elif options.profile:
                 profile(make, options.photos, options.threads, options.depth, options.iterations, options.profile, options.order)
             else:
                 report(make, options.photos, options.threads, options.depth, options.iterations, stub)

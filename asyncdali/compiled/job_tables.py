@@ -11,6 +11,7 @@ THREAD = Table(
     Field("error_text", "address", "where a step may leave a NUL-terminated text about the current sample"),
     Field("error_bytes", "int64", "room for that text"),
     Field("times", "OWN_TIMES", "the thread's share of a job's times, with an int64 for each step behind the record"),
+    Field("times_words", "int64", "room there"),
 )
 """Record of a thread; steps get its address."""
 
@@ -36,7 +37,25 @@ JOB = Table(
     Field("texts", "uint8[samples, text_bytes]", "error texts"),
     Field("text_bytes", "int64", "room for each error text"),
     Field("times", "TIMES", "what is counted, with an int64 for each step behind the record; 0: nothing is counted"),
+    Field("needs", "int64", "what a thread must have: bytes of scratch, words for times", ("scratch_bytes", "times_words")),
+    Field("crew_next", "JOB", "the job that a crew takes next, while this one waits"),
+    Field("crew_left", "int64", "threads that may still take part, while the job waits; 0: it does not wait"),
+    Field("crew_active", "int64", "threads that take part"),
+    Field("crew_over", "int64", "1: a thread has found no sample left, so nobody else begins"),
+    Field("crew_call", "int64", "1: a call of Python instead of steps; of the table only the words of the crew are used"),
 )
+CREW = Table(
+    "CREW",
+    Field("mutex", "pthread_mutex_t", "guards all that follows, and the words of jobs that are the crew's", tuple("01234567")),
+    Field("wake", "pthread_cond_t", "there is work, or news", tuple("01234567")),
+    Field("run", "address", "of the compiled function that takes part in a job (driver.run_job)"),
+    Field("first", "JOB", "the job that is taken next; 0: none"),
+    Field("last", "JOB", "the job that was added last"),
+    Field("waiting", "int64", "threads that wait for work"),
+    Field("closed", "int64", "1: threads end when no job is left"),
+    Field("recalled", "int64", "how often all threads were asked to come back to Python"),
+)
+"""What the worker threads of a pipeline share."""
 
 TIMES = Table(
     "TIMES",

@@ -24,6 +24,10 @@ from ..compiled.tables import Table
 
 BLOCK = 256
 """Threads of a block, unless a launch says otherwise."""
+LINE, LINES_AT_ONCE = 16, 4
+"""Bytes of a line, and lines that a thread moves at a time (lines.cuh)."""
+PACK = 4
+"""Neighbouring elements that a thread makes (kernel.cuh)."""
 _MAX_BLOCKS = 4096
 _TURNS = 2  # of a block's threads: what a block looks up first is used more than once
 _MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y
@@ -155,7 +159,7 @@ def _text(path: Path) -> str:
         beside = path.with_name(found[1])
         if beside.suffix == ".py":
             return _macros(beside)
-        return _text(beside if beside.exists() else HEADER)
+        return _text(beside if beside.exists() else HEADER.with_name(found[1]))
 
     return _INCLUDE.sub(header, path.read_text())
 

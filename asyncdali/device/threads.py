@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias
@@ -14,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from asyncdali_workers import limits
 
-from ..compiled.job_tables import THREAD
+from ..compiled.job_tables import CREW, JOB, THREAD
 from ..compiled.memory import address_of
 from ..errors import PipelineClosed
 
@@ -36,7 +37,7 @@ class WorkerState:
         if times > self._words:
             self.times = np.empty(2 * times, np.int64)
             self.record[THREAD.word.times] = address_of(self.times)
-            self._words = len(self.times)
+            self.record[THREAD.word.times_words] = self._words = len(self.times)
         if scratch_bytes > self._scratch_bytes:
             if scratch_bytes >= limits.CHECKED:
                 limits.check(scratch_bytes + scratch_bytes // 4, "a worker thread needs memory for intermediate results")
@@ -58,29 +59,79 @@ class Work(Protocol):
     def work(self, thread: WorkerState) -> None: ...
 
 
+class CompiledWork(Work, Protocol):
+    """The same, where all is compiled: threads take part without the interpreter.
+
+    address    of its JOB;  crew  whose threads do it, once it is submitted
+    finished   called on the thread that leaves last
+    """
+
+    crew: WorkerThreads | None
+
+    @property
+    def address(self) -> int: ...
+    def finished(self) -> None: ...
+    def grow(self, thread: WorkerState) -> None: ...
+
+
+class _Call:
+    """Python work that waits in a crew's list: its entry there, and how many threads are still to come for it."""
+
+    def __init__(self, work: Callable[[WorkerState], Any], places: int):
+        self.work, self.left = work, places
+        self.block = np.zeros(JOB.words, np.int64)
+        self.block[JOB.word.crew_call] = 1
+
+
 class WorkerThreads:
-    """`count` threads that work on jobs in the order they were submitted."""
+    """`count` threads that work on jobs in the order they were submitted. They wait and work in compiled code (:mod:`..compiled.crew`)."""
 
     def __init__(self, count: int, name: str, affinity: Sequence[int] | None = None):
+        from ..compiled import crew, driver
+
+        for function in (crew.offer, crew.serve, crew.take_part, crew.close, crew.recall):
+            function.compile()
         self.count = count
-        self._queue: Calls = queue.SimpleQueue()
+        self._block = np.zeros(CREW.words, np.int64)  # glibc's mutex and condition variable begin as zeros
+        self._block[CREW.word.run] = driver.run_job.address
+        self.address = address_of(self._block)
+        self._crew = crew
+        self._jobs: dict[int, CompiledWork] = {}
+        self._calls: dict[int, _Call] = {}
         self._threads = [
-            threading.Thread(target=_serve, args=(self._queue, None if not affinity else [affinity[k % len(affinity)]], "worker"),
+            threading.Thread(target=_serve_crew, args=(self._crew, self._block, self._jobs, self._calls,
+                                                       None if not affinity else [affinity[k % len(affinity)]]),
                              name=f"{name}-worker-{k}", daemon=True)
             for k in range(count)
         ]  # fmt: skip
+        crew.crews[self.address] = self._block
+        weakref.finalize(self, crew.crews.pop, self.address, None).atexit = False
         for thread in self._threads:
             thread.start()
 
     def submit(self, job: Work, samples: int) -> None:
         """Offer a job to as many workers as it has samples for."""
-        for _ in range(max(1, min(self.count, samples))):
-            self._queue.put(job.work)
+        places = max(1, min(self.count, samples))
+        address = getattr(job, "address", 0)
+        if address:
+            job.crew = self  # type: ignore[attr-defined]
+            self._jobs[address] = job  # type: ignore[assignment]
+        else:
+            call = _Call(job.work, places)
+            address = address_of(call.block)
+            self._calls[address] = call
+        self._crew.offer(self.address, address, places)
+
+    def take_part(self, job: CompiledWork, thread: int) -> bool:
+        """Take part in a job on another thread (its record's address); whether it left last, and is to call ``finished``."""
+        last = bool(self._crew.take_part(self.address, job.address, thread))
+        if last:
+            self._jobs.pop(job.address, None)
+        return last
 
     def close(self) -> None:
         """End the threads once the jobs queued so far are over."""
-        for _ in self._threads:
-            self._queue.put(None)
+        self._crew.close(self.address)
 
     def join(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
@@ -88,6 +139,35 @@ class WorkerThreads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
+
+
+def _serve_crew(crew: Any, block: np.ndarray, jobs: dict[int, CompiledWork], calls: dict[int, _Call], cpus: Sequence[int] | None) -> None:
+    """The life of a worker thread. It keeps the crew's memory, not the object, which may go while the thread still waits."""
+    _pin(cpus)
+    state, at = WorkerState(), address_of(block)
+    own = state.record_for(0)
+    while True:
+        result = crew.serve(at, own)
+        wanted, address = result & 7, result & ~7
+        if wanted == crew.END:
+            return
+        try:
+            if wanted == crew.OVER:
+                jobs.pop(address).finished()
+            elif wanted == crew.CALL:
+                call = calls[address]
+                call.left -= 1
+                if not call.left:
+                    del calls[address]
+                call.work(state)
+                del call
+            elif wanted == crew.GROW:
+                job = jobs.get(address)
+                if job is not None:  # else it is over
+                    job.grow(state)
+                del job
+        except BaseException:  # a bug in the runtime itself: never lose the thread silently
+            log.exception("unexpected error on a worker thread")
 
 
 def _pin(cpus: Sequence[int] | None) -> None:
@@ -152,7 +232,7 @@ class OrderedThread:
         return not self._thread.is_alive()
 
 
-class _Call:
+class _FutureCall:
     """A function to be called on another thread, for a future."""
 
     def __init__(self, future: Future[Any], function: Callable[[], Any]):
@@ -188,7 +268,7 @@ class CallThread:
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         """Queue a call; a cancelled future that has not begun is not called. After :meth:`close` the future's error is PipelineClosed."""
         future: Future[Any] = Future()
-        if not self._thread.submit(_Call(future, function)):
+        if not self._thread.submit(_FutureCall(future, function)):
             future.set_exception(PipelineClosed("the pipeline was closed"))
         return future
 

@@ -89,6 +89,7 @@ class Loader:
         allocate = (pool.pool or BufferPool(pool.own.make)).allocate
         self._packer = Packer(pool.own, allocate, self._kept)
         self._loop = shared_loop()
+        executor.on_loop = True
         self._broken: str | None = None
         self._closed = False
         self._watched = False

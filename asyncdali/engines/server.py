@@ -61,6 +61,7 @@ class EngineServer:
             pool=BufferPool(self._blocks.make),
         )  # fmt: skip
         self._executor.progress = self._progress
+        self._executor.on_loop = True  # requests arrive there
         if options.enable_statistics:
             self._executor.counters = PipelineCounters()
         environment = self._executor.environment(

@@ -546,6 +546,13 @@ class Arguments:
             kept = self.spec.constant_rows[key] = np.broadcast_to(row, (self.count, len(row)))
         return kept
 
+    def per_axis(self, name: str, length: int, dtype: Any = np.float32) -> np.ndarray:
+        """As :meth:`vectors`; one number per sample is repeated by a stride of 0 instead of a copy."""
+        batch = self._inputs.get(name)
+        if batch is not None and batch.values is not None and batch.ndim <= 1 and batch.values.size == self.count:
+            return np.broadcast_to(batch.values.reshape(self.count, 1).astype(dtype), (self.count, length))
+        return self.vectors(name, length, dtype)
+
     def _fit(self, name: str, row: np.ndarray, length: int | None, sample: int | None) -> np.ndarray:
         if length is None or len(row) == length:
             return row

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ..batch import Batch
 from ..compiled.memory import address_of
@@ -27,6 +28,8 @@ from ..operators.base import Arguments, Iteration, Planned, Role, Step
 from .device_decoding import SplitDecode
 from .jobs import Job, Timed, Waiting
 from .segments import BuiltOperator, BuiltSegment, Fresh, SegmentRun, Slots, Steps
+
+_ANY_SIZE = 1 << 62
 
 
 class DeviceSegmentRun(SegmentRun):
@@ -112,9 +115,12 @@ class DeviceSegmentRun(SegmentRun):
 
     def _to_device(self, batch: Batch) -> None:
         """Device memory for a batch, whose addresses are written where they stand."""
-        batch.checked_sizes(on_gpu=True)
         shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
-        size = lay_out(address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize, address_of(addresses))
+        given = address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize
+        size = lay_out(*given, limits.CHECKED, address_of(addresses))
+        if size < 0:
+            batch.checked_sizes(on_gpu=True)
+            size = lay_out(*given, _ANY_SIZE, address_of(addresses))
         buffer = self._device.pool.allocate(size, self._commands)
         self._made.append(buffer)
         addresses += buffer.address
@@ -238,7 +244,8 @@ class DeviceSegmentRun(SegmentRun):
 
     def _copy(self, target: Batch, source: Batch) -> list[Any]:
         """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
-        size = int(target.sizes().sum())
+        owner = (target.alias_of or target).owner
+        size = owner.size if isinstance(owner, DeviceBuffer) and target.alias_of is None else int(target.sizes().sum())
         commands = self._commands
         if not size:
             return []

@@ -1,8 +1,9 @@
 """The executor: which segment of which iteration runs when.
 
-All decisions are made on the loop's thread: iterations are admitted in order, a segment of iteration k starts when its producers of k
-are done and the same segment of k-1 has been planned (its positions are known then), under the limits of `OperatorConcurrency`
-and the streams of `StreamPolicy`. Compiled work of one backend is taken by the worker threads in the order it was planned.
+Decisions are made one at a time, by whichever thread brings news first. Iterations are admitted in order. A segment of iteration k starts
+when its producers of k are done and the same segment of k-1 has been planned (its positions are known then), under the limits of
+`OperatorConcurrency` and the streams of `StreamPolicy`. Compiled work of one backend is taken by the worker threads in the order it was
+planned.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Record:
 
 
 class Scheduler:
-    """Decides on the loop's thread which segments start; a pure bookkeeper, it runs nothing itself."""
+    """Decides which segments start; a pure bookkeeper, it runs nothing itself. Not for two threads at a time."""
 
     def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
         self._segments = segments
@@ -253,6 +254,12 @@ class Executor:
         self._segments: list[BuiltSegment] = []
         self._segment_streams: list[Stream] = []
         self._jobs: set[Job] = set()
+        self._decisions: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._deciding = threading.Lock()
+        self._decider = 0
+        """The thread that decides."""
+        self.on_loop = False
+        """Whether decisions are made on the loop's thread only: where engines are talked to, which is done there."""
         self._open_records: deque[Record] = deque()
         self._admitted = 0
         self.closed = False
@@ -346,10 +353,10 @@ class Executor:
     def submit(self, record: Record) -> None:
         """Queue an iteration; returns at once. Doing it again does nothing."""
         if self._loop is not None:
-            self._loop.call(self.guarded, self._admit, record)
+            self._loop.call(self.guarded if self.on_loop else self._post, self._admit, record)
 
     def submit_here(self, record: Record) -> None:
-        """As :meth:`submit`, on the loop's thread."""
+        """As :meth:`submit`, on the loop's thread (see :attr:`on_loop`)."""
         self.guarded(self._admit, record)
 
     @property
@@ -362,7 +369,7 @@ class Executor:
         if self.inherited:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
-    # --- on the loop's thread
+    # --- decisions: one at a time, on the thread that finds nobody deciding
 
     def _admit(self, record: Record) -> None:
         if self.closed:
@@ -398,7 +405,7 @@ class Executor:
             self._failed(run, error)
 
     def _run_now(self, run: SegmentRun, phases: Iterator[Job]) -> None:
-        """Plan a segment of instant operators here, on the loop's thread."""
+        """Plan a segment of instant operators here, while deciding."""
         try:
             for job in phases:
                 raise TypeError(f"an instant operator asked for {type(job).__name__}")
@@ -500,15 +507,32 @@ class Executor:
             job.work(state)  # a stage thread helps with what planning waits for
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
-        if self._loop is not None:
-            self._loop.call(self.guarded, function, *args)
+        """Make a decision, soon: whichever thread finds nobody deciding decides for all.
+
+        To wake a thread for it would take the interpreter lock two or three times per stage of an iteration, which beside a busy thread
+        takes up to a switch interval each. The user's threads do not decide: an interrupt could come between any two steps.
+        """
+        if self.on_loop:
+            if self._loop is not None:
+                self._loop.call(self.guarded, function, *args)
+            return
+        self._decisions.append((function, args))
+        while self._decisions and self._deciding.acquire(blocking=False):
+            self._decider = threading.get_ident()
+            try:
+                while self._decisions:
+                    function, args = self._decisions.popleft()
+                    self.guarded(function, *args)
+            finally:
+                self._decider = 0
+                self._deciding.release()
 
     def guarded(self, function: Callable[..., None], *args: Any) -> None:
-        """Call a part of the runtime on the loop's thread."""
+        """Call a part of the runtime that decides."""
         try:
             function(*args)
         except Exception as error:  # a bug in the runtime itself: nobody waits for ever because of it
-            log.exception("unexpected error on the loop's thread")
+            log.exception("unexpected error in a decision of the executor")
             self._broken = error
             for record in list(self._open_records):
                 record.fail(0, error)
@@ -551,10 +575,10 @@ class Executor:
         done = threading.Event()
         if self._loop is None:
             return
-        if self._loop.is_current():
+        if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():  # let go of in a decision
             abandon()
             return
-        self._loop.call(abandon)
+        self._loop.call(self._post, abandon)
         done.wait(timeout)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..compiled.job_tables import FLAGS, JOB, OWN_TIMES, TIMES
 from ..compiled.memory import address_of
 from ..device.base import Event
-from ..device.threads import WorkerState
+from ..device.threads import WorkerState, WorkerThreads
 from ..operators.base import PythonJob, SampleError, Step
 
 ERROR_TEXT_BYTES = 192
@@ -156,12 +156,16 @@ class CompiledSamples(Job):
         times = offsets + len(slots)
         status = times + (TIMES.words + len(steps) if timed else 0)
         texts = status + count
+        self._own_times = OWN_TIMES.words + len(steps) if timed else 0
+        self.crew: WorkerThreads | None = None
         self._block = block = np.empty(texts + count * _TEXT, np.int64)
         at = self._address = address_of(block)
         table = JOB.entries(
             samples=count, flags=at + JOB.size, steps=len(steps), functions=at + 8 * functions, contexts=at + 8 * contexts,
             slots=len(slots), slot_arrays=at + 8 * slot_arrays, slot_offsets=at + 8 * offsets, status=at + 8 * status,
             texts=at + 8 * texts, text_bytes=ERROR_TEXT_BYTES, times=at + 8 * times if timed else 0,
+            needs_scratch_bytes=self.scratch_bytes, needs_times_words=self._own_times,
+            crew_next=0, crew_left=0, crew_active=0, crew_over=0, crew_call=0,
         )  # fmt: skip
         block[:status] = [
             *table, *_NO_FLAGS,
@@ -173,9 +177,36 @@ class CompiledSamples(Job):
         block[texts::_TEXT] = 0  # texts are empty
         self._flags = block[JOB.words : functions]
         self._times = block[times:status] if timed else None
-        self._own_times = OWN_TIMES.words + len(steps) if timed else 0
         self._status = block[status:texts]
         self._texts = block[texts:].view(np.uint8).reshape(count, ERROR_TEXT_BYTES)
+
+    @property
+    def address(self) -> int:
+        """Of the JOB, for threads that take part without the interpreter; 0: what each thread does is traced by Python."""
+        return self._address if self.on_thread is None else 0
+
+    def work(self, thread: WorkerState) -> None:
+        if self.crew is None:
+            super().work(thread)
+            return
+        try:
+            record = thread.record_for(self.scratch_bytes, self._own_times)
+        except BaseException as error:
+            self._fail(error)
+            record = thread.record_for(0)  # no sample is taken any more
+        if self.crew.take_part(self, record):
+            self.finished()
+
+    def grow(self, thread: WorkerState) -> None:
+        """Give a thread what it needs to take part; without memory for that the job fails."""
+        try:
+            thread.record_for(self.scratch_bytes, self._own_times)
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self.stop()
 
     def _run(self, thread: WorkerState) -> None:
         _driver()(self._address, thread.record_for(self.scratch_bytes, self._own_times))

@@ -32,9 +32,10 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
 
     After an error, `made` has those that must be closed.
     """
-    from ..compiled import driver
+    from ..compiled import driver, volumes
 
     driver.run_job.compile()
+    volumes.volume.compile()
     dtypes: dict[int, Any] = {}
     for planned in operators:
         operator = _make(planned, environment)

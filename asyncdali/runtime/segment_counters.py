@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..batch import Batch, storage_dtype
+from ..compiled.memory import address_of
 from .jobs import Job, JobTimes, Timed
 
 SAMPLED = 16
@@ -150,7 +151,7 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
             ragged.setdefault(arrays[key].shape[1], []).append(arrays[key])
         else:
             elements += times * _volume(arrays[key])
-    elements += sum(_volume(np.concatenate(many)) for many in ragged.values())
+    elements += sum(_volume(item) for many in ragged.values() for item in many)
     return elements * storage_dtype(types[0]).itemsize
 
 
@@ -158,10 +159,11 @@ def _volume(shapes: np.ndarray) -> int:
     """Elements of all samples."""
     if not shapes.shape[1]:
         return len(shapes)
-    volume = shapes[:, 0]
-    for k in range(1, shapes.shape[1]):
-        volume = volume * shapes[:, k]
-    return int(volume.sum())
+    from ..compiled.volumes import volume
+
+    shapes = np.ascontiguousarray(shapes, np.int64)
+    elements: int = volume(address_of(shapes), len(shapes), shapes.shape[1])
+    return elements
 
 
 class SegmentCounters:

@@ -50,6 +50,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
 
     `released` are further methods, as (class, name), that spend their time without the interpreter lock.
     """
+    from ..compiled.crew import recall_all
     from ..compiled.step import Compiled
 
     inside = threading.local()
@@ -86,6 +87,7 @@ def interpreter_time(*released: tuple[type, str]) -> Iterator[InterpreterTime]:
         for owner, name, original in originals:
             measured = timed(original)
             setattr(owner, name, measured)
+            recall_all()
             _wait_for_other_calls(original.__code__, measured.__code__)
         before, theirs = outside(), by_thread()
         yield found

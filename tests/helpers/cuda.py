@@ -286,7 +286,7 @@ class StandIn:
                 raise Misuse(f"use after free: {size} bytes at {address:#x}")
         ctypes.memmove(target, source, size)
 
-    def perform(self, commands: np.ndarray) -> None:
+    def perform(self, commands: np.ndarray, brief: bool = False) -> None:
         """Command by command as a program would call CUDA; `fails` gives the status of calls (by name) that do not work."""
         with self._entered():
             for place, (kind, *arguments) in listed(commands):

@@ -217,7 +217,7 @@ def large_batch(load=None, depth=5, **arguments):
     @pipeline_def(batch_size=128, num_threads=2, device_id=0, prefetch_queue_depth=depth)
     def graph():
         data = fn.external_source(lambda info: jpeg(info.idx_in_epoch % 40), batch=False)
-        return fn.decoders.image(data, device="mixed", **names, **arguments)
+        return fn.decoders.image(data, device="mixed", **names, **{"decoder": "all", **arguments})
 
     pipe = graph()
     pipe.build()
@@ -246,6 +246,12 @@ def test_no_hybrid_lane_where_it_would_be_in_the_way(nvjpeg, sizes, monkeypatch,
     if fewer == "connections":
         monkeypatch.setattr(nvjpeg.driver, "connections", 8, raising=False)
     large_batch(load=0.9 if fewer == "files" else None, depth=2 if fewer == "iterations" else 5)
+    assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
+
+
+def test_the_multiprocessors_are_left_to_training(nvjpeg, sizes):
+    """Unless they are asked for: their lane takes from a training step."""
+    large_batch(decoder="")
     assert sizes and not any(is_hybrid for is_hybrid, _ in sizes)
 
 

@@ -278,3 +278,25 @@ def test_pasting_with_regions_per_frame():
     anchors = rng.integers(0, 6, (2, 3, 2, 2)).astype(np.int32)
     named = {"out_anchors": anchors, "in_ids": np.int32([[0, 4], [2, 5]])}
     assert_close(*both("multi_paste", clips, "FHWC", named, layouts={"out_anchors": "F"}, output_size=[20, 20]))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, pytest.param(np.int16, marks=SLOW), pytest.param(np.float64, marks=SLOW)])
+def test_moves_in_lines(dtype):
+    """Rows longer than a line at every alignment; short rows; axes that become one; planes and pixels."""
+    rng = np.random.default_rng(11)
+    samples = [rng.integers(0, 200, (int(h), int(w), 3)).astype(dtype) for h, w in rng.integers(20, 60, (7, 2))]
+    samples += [np.zeros((0, 4, 3), dtype), rng.integers(0, 9, (1, 1, 3)).astype(dtype)]
+    for axis in (0, 1, 2):
+        assert_close(*both("cat", samples, "HWC", more=(samples,), axis=axis))
+    for axis in (0, 3):
+        assert_close(*both("stack", samples, "HWC", more=(samples,), axis=axis))
+    for perm in ([2, 0, 1], [2, 1, 0], [1, 0, 2], [1, 2, 0]):
+        assert_close(*both("transpose", samples, "HWC", perm=perm))
+    assert_close(*both("pad", samples, "HWC", fill_value=7.0))
+    assert_close(*both("slice", samples[:7], "HWC", start=[3, 5], shape=[12, 11], axes=[1, 0]))
+    regions = {"anchor": [3.0, 2.0, 9.0, 9.0], "shape": [4.0, 15.0, 3.0, 2.0]}
+    for fill in ([9.0], [1.0, 2.0, 3.0]):
+        assert_close(*both("erase", samples, "HWC", **regions, fill_value=fill, axes=[0, 1]))
+    lines = [rng.integers(0, 200, int(n)).astype(dtype) for n in (1, 1000, 17, 0, 333)]
+    assert_close(*both("cat", lines, more=(lines[::-1],)))
+    assert_close(*both("pad", lines))

@@ -14,7 +14,9 @@ from helpers.pipelines import pipeline_of, run_script, values
 from helpers.probes import BarrierProbe, CounterProbe, PairProbe, Probe, SampleProbe, StepProbe, call, fail_at
 
 from asyncdali import OperatorConcurrency, Pipeline, StreamPolicy, fn
-from asyncdali.operators.base import SampleError
+from asyncdali.device.threads import WorkerThreads
+from asyncdali.operators.base import SampleError, Step
+from asyncdali.runtime.jobs import CompiledSamples, Timed
 
 # --- overlap
 
@@ -237,7 +239,7 @@ def test_odd_exceptions_do_not_hang_or_kill_threads(error):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_a_bug_on_the_loops_thread_ends_all_waiting(depth, monkeypatch, caplog):
+def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     """With a depth of 1 it is met where an iteration is queued, else also where one ends."""
     pipeline = pipeline_of(lambda: call(Probe), prefetch_queue_depth=depth)
     pipeline.run()
@@ -252,7 +254,7 @@ def test_a_bug_on_the_loops_thread_ends_all_waiting(depth, monkeypatch, caplog):
     with pytest.raises(RuntimeError, match=r"executor failed") as caught:
         pipeline.run()
     assert isinstance(caught.value.__cause__, KeyError)
-    assert "unexpected error on the loop's thread" in caplog.text
+    assert "unexpected error in a decision of the executor" in caplog.text
     pipeline.close()
 
 
@@ -713,3 +715,18 @@ def test_turns_are_those_of_the_calls_under_any_timing():
             pipeline.close()
 
     asyncio.run(main())
+
+
+def test_a_stopped_job_needs_no_memory_of_its_threads():
+    """A job that is stopped before anybody takes part is left again at once: the worker has no memory for its times yet."""
+    context = np.zeros(1, np.int64)
+    step = Step(1, context, lambda code, text, sample: text)  # no function: nobody may call it
+    job = CompiledSamples(4, [(None, step)], timed=Timed.YES)
+    done = threading.Event()
+    job.finished = done.set
+    job.stop()
+    workers = WorkerThreads(1, "test")
+    workers.submit(job, 4)
+    assert done.wait(20)
+    workers.close()
+    assert workers.join(20)

@@ -8,6 +8,9 @@ from helpers import operators as harness
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn
+from asyncdali.compiled.memory import address_of
+from asyncdali.operators.filters import window_kernels
+from asyncdali.operators.filters.separable_tables import GAUSSIANS, WINDOW, WINDOWS
 from asyncdali.types import DALIDataType
 
 
@@ -94,3 +97,39 @@ def test_in_a_pipeline_on_both_devices():
     for i in range(3):
         np.testing.assert_array_equal(np.asarray(blurred[i]), np.asarray(on_gpu.as_cpu()[i]))
         np.testing.assert_array_equal(np.asarray(edges[i]), harness.run("laplacian", [data[i].astype(np.float32)], "HWC")[0])
+
+
+def test_windows_of_a_batch_are_those_of_single_samples():
+    """Weights are rounded to float32 after each operation, in this order, so that they are DALI's bits."""
+    rng = np.random.default_rng(5)
+    count = 300
+    sigmas = rng.uniform(0.05, 8, (count, 2)).astype(np.float32)
+    sizes = 2 * rng.integers(0, 60, (count, 2)) + 1
+    sigmas[1], sizes[1] = sigmas[0], sizes[0]  # shared with the row before
+    sigmas[2, 1], sizes[2, 1] = sigmas[2, 0], sizes[2, 0]  # and along both axes
+    described = np.empty((count, WINDOWS.words), np.int64)
+    placed = np.empty_like(described)
+    table, keep = GAUSSIANS.make(
+        rows=count, axes=2, given_sigmas=sigmas, sigmas_step_row=8, sigmas_step_axis=4, given_sizes=sizes, sizes_step_row=16,
+        sizes_step_axis=8, sigmas=np.empty_like(sigmas), described=described, most=0, weights=0, placed=placed,
+    )  # fmt: skip
+    weights = np.empty(window_kernels.lay_out_windows(address_of(table)), np.float32)
+    table[GAUSSIANS.word.weights] = address_of(weights)
+    window_kernels.fill_windows(address_of(table))
+    del keep
+    assert described[:, : WINDOW.words].tolist() == [[0, 1]] * count  # no depth
+    for sample in range(count):
+        for axis in range(2):
+            first, taps = described[sample, WINDOW.words * (axis + 1) :][: WINDOW.words]
+            assert taps == sizes[sample, axis]
+            distances = np.arange(-(taps // 2), 0, dtype=np.float32)
+            sigma = sigmas[sample, axis]
+            half = np.exp((-(distances * distances) * (np.float32(0.5) / (sigma * sigma))).astype(np.float64)).astype(np.float32)
+            total = half.cumsum(dtype=np.float32)[-1] * np.float32(2) + np.float32(1) if len(half) else np.float32(1)
+            side = half * (np.float32(1) / total)
+            np.testing.assert_array_equal(weights[first : first + taps], [*side, np.float32(1) / total, *side[::-1]])
+    np.testing.assert_array_equal(described[0], described[1])
+    assert table[GAUSSIANS.word.most] == sizes.max()
+    np.testing.assert_array_equal(placed[:, 1::2], described[:, 1::2])
+    np.testing.assert_array_equal(placed[:, ::2], address_of(weights) + 4 * described[:, ::2])
+    assert described[2, WINDOW.words] == described[2, 2 * WINDOW.words]

@@ -73,8 +73,8 @@ ALLOWED = {
     "sysconfig": {"_absent"},
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {
-        "_processes", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library", "sources.group",
-        "workers",
+        "_processes", "compiled.crew", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library",
+        "sources.group", "workers",
     },  # and the public names
     "_extras": set(),
     "plugin": None,

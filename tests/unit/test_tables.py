@@ -77,9 +77,9 @@ def test_extended():
 
 
 def test_cuda_gets_the_words_as_macros():
-    source = source_of(Kernel(ROOT / "operators" / "geometry" / "flip_kernels.cu", "flip"))
-    assert "#define FLIP_RECORDS 2\n" in source and "#define FLIP_RECORD_WORDS 8" in source
-    assert ".py" not in source.split("KERNEL flip")[0].split("#define FLIP_INPUTS")[1]
+    source = source_of(Kernel(ROOT / "operators" / "geometry" / "crop_kernels.cu", "crop"))
+    assert "#define CROP_RECORDS 2\n" in source and "#define WINDOW_WORDS 27" in source
+    assert ".py" not in source.split("KERNEL crop")[0].split("#define CROP_INPUTS")[1]
 
 
 # ------------------------------------------------------------------------------------------------------- no bare indices

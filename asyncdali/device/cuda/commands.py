@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = tuple(f"argument_{letter}" for letter in "abcdef")
 _NONE = (0,) * len(_ARGUMENTS)
+_FEW_WORDS = 8 * tables.WAIT_COMMAND.words
+"""Of waits and records that are carried out with the interpreter lock kept: to get it back would take longer."""
 
 
 class Commands:
@@ -33,7 +35,7 @@ class Commands:
     The calling thread's device must be the stream's when it is performed.
     """
 
-    __slots__ = ("_buffers", "_calls", "_driver", "_kept", "_owners", "_words", "stream")
+    __slots__ = ("_brief", "_buffers", "_calls", "_driver", "_kept", "_owners", "_words", "stream")
 
     def __init__(self, driver: Driver, stream: int):
         self._driver = driver
@@ -43,6 +45,7 @@ class Commands:
         self._buffers: list[DeviceBuffer] = []
         self._owners: list[tuple[int, Any]] = []
         self._calls: list[tuple[int, str]] = []
+        self._brief = True  # nothing but waits and records, which take microseconds
 
     def whose(self, owner: Any) -> None:
         """What is told next is for `owner`: an error has it as its attribute `owner`."""
@@ -65,6 +68,7 @@ class Commands:
 
     def synchronize(self, event: CudaEvent) -> None:
         """The host waits for `event` before what comes next."""
+        self._brief = False
         self._words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         self._kept.append(event)
 
@@ -74,16 +78,19 @@ class Commands:
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy bytes between any memory; host memory that is read must stay until the stream has done it."""
+        self._brief = False
         self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
     def stage(self, target: int, source: np.ndarray) -> None:
         """Copy an array within the host's memory when the commands are performed, before those that come after."""
         dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
+        self._brief = False
         self._words += tables.STAGE_COMMAND.entries(kind=tables.STAGE, target=target, source=address_of(dense), bytes=dense.nbytes)
         self._kept.append(dense)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
         """Launch a kernel (what ``Driver.load`` gave) whose only argument is the address `context`."""
+        self._brief = False
         self._words += tables.LAUNCH_COMMAND.entries(
             kind=tables.LAUNCH, stream=self.stream, function=function.ptr, blocks_x=grid[0], blocks_y=grid[1], threads=block, shared=shared,
             context=context, arguments=0,
@@ -94,6 +101,7 @@ class Commands:
         arguments = np.ascontiguousarray(arguments)
         places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
         launches, count = arguments.shape
+        self._brief = False
         self._words += tables.LAUNCH_EACH_COMMAND.entries(
             kind=tables.LAUNCH_EACH, stream=self.stream, function=function.ptr,
             blocks_x=blocks[0], blocks_y=blocks[1], blocks_z=blocks[2], threads_x=threads[0], threads_y=threads[1], threads_z=threads[2],
@@ -103,6 +111,7 @@ class Commands:
 
     def call(self, library: Library, name: str, *arguments: int) -> None:
         """Call a function of nvJPEG, of at most six integers and addresses. An error is the library's."""
+        self._brief = False
         self._calls.append((len(self._words), name))
         given = dict(zip(_ARGUMENTS, (*arguments, *_NONE[len(arguments) :]), strict=True))
         self._words += tables.CALL_COMMAND.entries(kind=tables.CALL, function=library.address(name), **given)
@@ -116,8 +125,9 @@ class Commands:
             return
         words, kept, buffers, owners, calls = self._words, self._kept, self._buffers, self._owners, self._calls
         self._words, self._kept, self._buffers, self._owners, self._calls = [], [], [], [], []
+        brief, self._brief = self._brief and len(words) <= _FEW_WORDS, True
         try:
-            self._driver.perform(np.array(words, np.int64))
+            self._driver.perform(np.array(words, np.int64), brief)
         except DriverError as error:
             for place, name in calls:
                 if place == error.place:

@@ -50,7 +50,7 @@ class Driver(Protocol):
     def event_synchronize(self, event: int) -> None: ...
     def timer_create(self) -> int: ...
     def elapsed(self, begin: int, end: int) -> float: ...
-    def perform(self, commands: np.ndarray) -> None: ...
+    def perform(self, commands: np.ndarray, brief: bool = False) -> None: ...
     def load(self, kernel: Kernel) -> Any: ...
     def load_code(self, code: Code) -> Any: ...
     def export(self, array: Any, options: dict[str, Any]) -> Any: ...
@@ -110,7 +110,8 @@ class CupyDriver:
         import cupy
 
         self.connections = _widen_connections()
-        self._library = ctypes.CDLL("libcuda.so.1")
+        # Calls keep the interpreter lock: asking for a context takes less than to get the lock back.
+        self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
         self._out_of_memory = 2  # cudaErrorMemoryAllocation
@@ -186,10 +187,13 @@ class CupyDriver:
         functions = {field.name: ctypes.cast(self._library[field.name], ctypes.c_void_p).value for field in tables.DRIVER_CALLS.fields}
         return tables.DRIVER_CALLS.make(**functions)[0]
 
-    def perform(self, commands: np.ndarray) -> None:
-        """Carry out `commands`, int64[words], with the interpreter lock released; DriverError of the first that fails."""
+    def perform(self, commands: np.ndarray, brief: bool = False) -> None:
+        """Carry out `commands`, int64[words]; DriverError of the first that fails.
+
+        The interpreter lock is released, unless they are `brief`: a matter of microseconds, and nothing that waits.
+        """
         at = address_of(commands)
-        result = kernels.perform(address_of(self._calls), at, at + commands.nbytes)
+        result = (kernels.perform.held if brief else kernels.perform)(address_of(self._calls), at, at + commands.nbytes)
         if result:
             place, status = result >> 32, result & 0xFFFFFFFF
             kind = int(commands[place])

@@ -1,11 +1,12 @@
 // cast: every element to another type. Macros: IN, OUT element types.
-#include "kernel.cuh"
+#include "lines.cuh"
 #include "cast_tables.py"
 
 KERNEL cast(const int64 *context) {
     FOR_SAMPLES(sample, context[CAST_SAMPLES]) {
-        const IN *source = at<const IN>(address(context, CAST_INPUTS, sample));
-        OUT *out = at<OUT>(address(context, CAST_OUTPUTS, sample));
-        FOR_ITEMS(i, array<int64>(context, CAST_COUNTS)[sample]) out[i] = convert<OUT>(source[i]);
+        const int64 source = address(context, CAST_INPUTS, sample), out = address(context, CAST_OUTPUTS, sample);
+        const int64 count = array<int64>(context, CAST_COUNTS)[sample];
+        if constexpr (Same<IN, OUT>::value) copy_lines(source, out, count * (int64)sizeof(IN));
+        else map_groups<1, IN, OUT>(source, out, count, [](const IN *in, OUT *made) { *made = convert<OUT>(*in); });
     }
 }

@@ -10,7 +10,7 @@ import numpy as np
 from ...compiled.intrinsics import load_i64
 from ...compiled.step import Compiled, step_variant
 from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...device.launch import PACK, Kernel, Launch, element_type, grid_of
 from ..base import Step, no_explanation
 from .cast_tables import CAST
 from .convert_kernels import converter, storage, view
@@ -49,6 +49,6 @@ def make_cast_step(
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
-        return [Launch(Kernel(_SOURCE, "cast", types), entries, grid_of(int(counts.max(initial=0)), len(counts)))]
+        return [Launch(Kernel(_SOURCE, "cast", types), entries, grid_of(-(-int(counts.max(initial=0)) // PACK), len(counts)))]
 
     return Step(cast_step(in_name, out_name).address, table, no_explanation, keep=keep, launches=launches)

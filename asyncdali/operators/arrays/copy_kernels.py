@@ -9,7 +9,7 @@ import numpy as np
 from ...compiled.intrinsics import load_i64, view_u8
 from ...compiled.step import step
 from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, grid_of
+from ...device.launch import LINE, LINES_AT_ONCE, Kernel, Launch, grid_of
 from ..base import Step, no_explanation
 from .copy_tables import COPY
 
@@ -34,6 +34,6 @@ def make_copy_step(sources: np.ndarray, targets: np.ndarray, sizes: np.ndarray) 
     table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        return [Launch(_KERNEL, entries, grid_of(-(-int(sizes.max(initial=0)) // 8), len(sizes)))]
+        return [Launch(_KERNEL, entries, grid_of(-(-int(sizes.max(initial=0)) // (LINE * LINES_AT_ONCE)), len(sizes)))]
 
     return Step(copy_step.address, table, no_explanation, keep=keep, launches=launches)

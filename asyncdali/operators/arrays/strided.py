@@ -10,13 +10,15 @@ import numpy as np
 
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
-from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, LINES_AT_ONCE, Entry, Kernel, Launch, element_type, grid_of
 from ...types import DALIDataType
 from ..base import Step, no_explanation
-from .strided_tables import PIECE, PIECE_HEAD, PIECES
+from .strided_tables import MOVE, MOVE_HEAD, MOVING, PIECE_HEAD, PIECES
 
-_SOURCE = Path(__file__).with_name("strided_kernels.cu")
+_SOURCE, _MOVES = Path(__file__).with_name("strided_kernels.cu"), Path(__file__).with_name("move_kernels.cu")
 _HEAD = PIECE_HEAD.words
+_ROW = 64
+"""Bytes of a row from which on it is moved line by line."""
 
 
 def dense_strides(shapes: np.ndarray, itemsize: int) -> np.ndarray:
@@ -114,15 +116,49 @@ class Pieces:
 
     def _launch(self, k: int, records: np.ndarray, axes: int) -> Launch:
         """One piece of all samples."""
-        source, count = self._sources[k], len(self.output)
-        shared = isinstance(source, np.ndarray)
-        types = _moved_types(self.output.dtype if isinstance(source, np.ndarray) else source.dtype, self.output.dtype)
-        largest = int(np.maximum(records[:, k, _HEAD : _HEAD + axes], 0).prod(axis=1).max(initial=0))
-        context = PIECE.entries(
-            outputs=self.output.addresses, pieces=len(self._pieces), axes=axes, records=records, inputs=0 if shared else self._inputs[k],
-            common=np.ascontiguousarray(source) if shared else 0, samples=count, number=k,
-        )  # fmt: skip
-        return Launch(Kernel(_SOURCE, "piece", types), context, grid_of(largest, count))
+        source = self._sources[k]
+        shared = np.ascontiguousarray(source) if isinstance(source, np.ndarray) else None
+        dtype = self.output.dtype if isinstance(source, np.ndarray) else source.dtype
+        sizes = storage_dtype(dtype).itemsize, self.output.itemsize
+        return move_launch(self._inputs[k], self.output.addresses, records, k, _moved_types(dtype, self.output.dtype), sizes, shared)
+
+
+def move_launch(
+    inputs: np.ndarray,
+    outputs: np.ndarray,
+    records: np.ndarray,
+    number: int,
+    types: tuple[tuple[str, str], tuple[str, str]],
+    sizes: tuple[int, int],
+    shared: np.ndarray | None = None,
+) -> Launch:
+    """The launch that moves piece `number` of every sample.
+
+    inputs, outputs   addresses of the samples, int64[samples]
+    records           int64[samples, pieces, words] as declared by PIECE_HEAD
+    types, sizes      element types of input and output as macros, and their bytes
+    shared            the array that takes the place of all inputs
+    """
+    from .move_kernels import plan_moves
+
+    count, pieces, words = records.shape
+    axes = (words - _HEAD) // 3
+    moves = np.empty(count * (MOVE_HEAD.words + 3 * axes), np.int64)
+    table, keep = MOVING.make(
+        outputs=outputs, pieces=pieces, axes=axes, records=records, inputs=inputs, samples=count, number=number,
+        shared=shared is not None, in_size=sizes[0], out_size=sizes[1], moves=moves, left=0, runs=0, fills=0, dense=0, elements=0, width=0,
+    )  # fmt: skip
+    plan_moves(address_of(table))
+    del keep
+    left, runs, fills, dense, elements, width = table[MOVING.word.left :].tolist()
+    moves = moves[: count * (MOVE_HEAD.words + 3 * left)]
+    context = MOVE.entries(records=moves, common=0 if shared is None else shared, samples=count)
+    entry, lines = "elements", -(-elements * sizes[1] // LINE) + 1
+    if types[0][1] == types[1][1] and (runs or fills) and width * sizes[1] >= _ROW:
+        entry = "run" if runs else "fill"
+        lines = -(-lines // LINES_AT_ONCE) if runs else lines
+    macros = (*types, ("AXES", left), ("DENSE", dense if entry == "elements" else 0))
+    return Launch(Kernel(_MOVES, entry, macros), context, grid_of(lines, count))
 
 
 def _moved_types(source: DALIDataType, target: DALIDataType) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -1,29 +1,6 @@
-// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each has a launch of
-// its own.
-// Macros: IN, OUT element types.
+// Windows that go on beyond the bounds of their input. Macros: IN, OUT element types.
 #include "kernel.cuh"
 #include "strided_tables.py"
-
-KERNEL piece(const int64 *context) {
-    const int64 pieces = context[PIECE_PIECES], axes = context[PIECE_AXES];
-    FOR_SAMPLES(sample, context[PIECE_SAMPLES]) {
-        const int64 *r = array<int64>(context, PIECE_RECORDS) + (sample * pieces + context[PIECE_NUMBER]) * (PIECE_HEAD_WORDS + 3 * axes);
-        const int64 *extents = r + PIECE_HEAD_WORDS, *strides = extents + axes, *targets = strides + axes;
-        const int64 source = (context[PIECE_INPUTS] ? address(context, PIECE_INPUTS, sample) : context[PIECE_COMMON]) + r[PIECE_HEAD_OFFSET];
-        const int64 out = address(context, PIECE_OUTPUTS, sample) + r[PIECE_HEAD_TARGET_OFFSET];
-        int64 count = 1;
-        for (int64 k = 0; k < axes; ++k) count *= larger(extents[k], (int64)0);
-        FOR_ITEMS(i, count) {
-            int64 rest = i, from = source, to = out;
-            for (int64 k = axes - 1; k >= 0; --k) {
-                const int64 place = take(rest, extents[k]);
-                from += place * strides[k];
-                to += place * targets[k];
-            }
-            *at<OUT>(to) = r[PIECE_HEAD_MADE] ? *at<const OUT>(from) : sliced<OUT>(*at<const IN>(from));
-        }
-    }
-}
 
 // The index in 0..extent-1 that stands for `index`; borders as numbered in crop_rules.py (1 edge, 2 wrap, 3 reflect, 4 reflect_101).
 DEVICE int64 bordered_index(int64 index, int64 extent, int64 border) {

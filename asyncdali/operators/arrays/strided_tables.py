@@ -27,15 +27,43 @@ PIECES = Table(
 )
 """The compiled step's table."""
 
-PIECE = Table(
-    "PIECE",
-    *_SHARED,
+MOVE_HEAD = Table(
+    "MOVE_HEAD",
+    Field("source", "address", "of the first element; without that of `common`, where that is used"),
+    Field("target", "address", "of the first element"),
+    Field("rows", "int64", "product of all extents but the last; 0: there is nothing to do"),
+)
+"""Begin of the record of a piece of a sample on a GPU. Behind it as in PIECE_HEAD; axes that follow each other in memory are one."""
+
+MOVE = Table(
+    "MOVE",
+    Field("records", "int64[samples, MOVE_HEAD.words + 3 * AXES]", "the pieces"),
+    Field("common", "IN[]", "the array that all samples share; 0: each has its own"),
+    SAMPLES,
+)
+"""The table of a GPU's kernels, which move one piece of every sample."""
+
+MOVING = Table(
+    "MOVING",
+    OUTPUTS,
+    Field("pieces", "int64", "pieces of a sample"),
+    Field("axes", "int64", "axes of a piece"),
+    Field("records", "int64[samples, pieces, PIECE_HEAD.words + 3 * axes]", "the pieces"),
     INPUTS,
-    Field("common", "IN[]", "the array that all samples share, if `inputs` is 0"),
     SAMPLES,
     Field("number", "int64", "of the piece"),
+    Field("shared", "int64", "1: the input is an array that all samples share, `inputs` is not read"),
+    Field("in_size", "int64", "bytes of an element of the input"),
+    Field("out_size", "int64", "bytes of an element of the output"),
+    Field("moves", "int64[samples, MOVE_HEAD.words + 3 * axes]", "result: the records of MOVE, with `left` axes each"),
+    Field("left", "int64", "result: axes of a piece, at least 1"),
+    Field("runs", "int64", "result: 1 if the last axis is dense in the input and the output of all samples"),
+    Field("fills", "int64", "result: 1 if the last axis repeats one element of the input, and is dense in the output"),
+    Field("dense", "int64", "result: 1 if the elements of every piece follow each other in the output"),
+    Field("elements", "int64", "result: of the largest piece"),
+    Field("width", "int64", "result: elements of the longest row"),
 )
-"""The table of a GPU's kernel, which moves one piece of every sample."""
+"""Arguments and results of ``move_kernels.plan_moves``."""
 
 BORDERED = Table(
     "BORDERED",

@@ -14,11 +14,22 @@ from numba import types
 
 from ...batch import Batch, storage_dtype
 from ...compiled.byte_vectors import has_byte_tables, translator
-from ...compiled.intrinsics import address, c_function, load_f32, load_i64, local_array, store_f32
+from ...compiled.intrinsics import (
+    address,
+    c_function,
+    float_of_bits,
+    larger,
+    load_f32,
+    load_i64,
+    local_array,
+    store_f32,
+    store_i64,
+)  # fmt: skip
 from ...compiled.step import Compiled, compiled, step_variant
-from ...device.launch import Kernel, Launch, element_type, grid_of
+from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, load_value, view
 from ..base import Step, context_table, no_explanation
+from .color_tables import TWISTS
 
 # Context table: 0 input addresses, 1 output addresses, 2 counts int64[samples] (elements, or pixels), 3 factors float32[samples, n].
 #
@@ -95,22 +106,48 @@ def matrix_step(in_dtype: str, out_dtype: str) -> Compiled:
     return matrix
 
 
-@compiled(3)
-def turns(angles, out, count):
-    """Cosine and sine by the C library, as DALI: float32[count] to float32[2, count]."""
-    for i in range(count):
-        angle = load_f32(angles + 4 * i)
-        store_f32(out + 4 * i, _cosf(angle))
-        store_f32(out + 4 * (count + i), _sinf(angle))
-    return 0
+_twists = TWISTS.at
+_TO_RADIANS = np.pi / 180
 
 
-def cosines_and_sines(radians: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """float32 cosines and sines of angles rounded to float32."""
-    angles = radians.astype(np.float32)
-    out = np.empty((2, len(angles)), np.float32)
-    turns(angles.ctypes.data, out.ctypes.data, len(angles))
-    return out[0], out[1]
+@compiled(1, brief=True)
+def plan_twists(table):
+    """Matrices, offsets and pixels of a batch (see TWISTS); products and sums in the order in which DALI rounds them.
+
+    Cosine and sine are the C library's, as DALI's. Returns -1 - i if sample i has not three channels, else the pixels of the largest.
+    """
+    half = float_of_bits(load_i64(table + _twists.half))
+    to_yiq, from_yiq, row = load_i64(table + _twists.to_yiq), load_i64(table + _twists.from_yiq), load_i64(table + _twists.rows)
+    hues, saturations = load_i64(table + _twists.hues), load_i64(table + _twists.saturations)
+    values, brightnesses = load_i64(table + _twists.values), load_i64(table + _twists.brightnesses)
+    contrasts, ndim = load_i64(table + _twists.contrasts), load_i64(table + _twists.ndim)
+    shape, pixels, most = load_i64(table + _twists.shapes), load_i64(table + _twists.pixels), 0
+    for i in range(load_i64(table + _twists.samples)):
+        if load_i64(shape + 8 * (ndim - 1)) != 3:
+            return -1 - i
+        count = 1
+        for axis in range(ndim - 1):
+            count *= load_i64(shape + 8 * axis)
+        store_i64(pixels + 8 * i, count)
+        most = larger(most, count)
+        shape += 8 * ndim
+        angle = np.float32(np.float64(load_f32(hues + 4 * i)) * _TO_RADIANS)
+        cosine, sine = _cosf(angle), _sinf(angle)
+        saturation, value = load_f32(saturations + 4 * i), load_f32(values + 4 * i)
+        brightness, contrast = load_f32(brightnesses + 4 * i), load_f32(contrasts + 4 * i)
+        scale = brightness * contrast
+        for k in range(3):
+            luma = load_f32(from_yiq + 12 * k) * scale
+            first, second = load_f32(from_yiq + 12 * k + 4) * scale, load_f32(from_yiq + 12 * k + 8) * scale
+            turned, other = first * cosine - second * sine, first * sine + second * cosine
+            luma, turned, other = luma * value, turned * saturation * value, other * saturation * value
+            for j in range(3):
+                at = 4 * j
+                total = luma * load_f32(to_yiq + at) + turned * load_f32(to_yiq + 12 + at) + other * load_f32(to_yiq + 24 + at)
+                store_f32(row + 12 * k + at, total)
+        store_f32(row + 36, (half - half * contrast) * brightness)
+        row += 40
+    return most
 
 
 def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
@@ -119,10 +156,10 @@ def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
     return _step(compiled_step, "linear", source, output, source.shapes.prod(axis=1), factors)
 
 
-def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
-    """The step for a batch of three channels; factors float32[samples, 10]."""
+def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray, pixels: np.ndarray) -> Step:
+    """The step for a batch of three channels; factors float32[samples, 10], pixels int64[samples]."""
     compiled_step = matrix_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    return _step(compiled_step, "matrix", source, output, source.shapes[:, :-1].prod(axis=1), factors)
+    return _step(compiled_step, "matrix", source, output, pixels, factors)
 
 
 def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray) -> Step:
@@ -130,8 +167,10 @@ def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, cou
     table, keep = context_table((source.addresses, output.addresses, counts, factors))
     types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
 
+    each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # elements or pixels that a thread makes
+
     def launches() -> list[Launch]:
         context = (source.addresses, output.addresses, counts, factors, len(counts))
-        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(int(counts.max(initial=0)), len(counts)))]
+        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]
 
     return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

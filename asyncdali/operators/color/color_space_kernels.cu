@@ -1,22 +1,22 @@
 // color_space_conversion: `round(matrix @ (colour - before) + after)`. The table is that of color_space_kernels.py, then 5 samples.
 // Macros: FROM, TO channels (1 or 3).
-#include "kernel.cuh"
+#include "lines.cuh"
 
 KERNEL conversion(const int64 *context) {
-    const float32 *f = array<float32>(context, 3);
-    const int64 first = context[4];
+    float32 f[15];
+    #pragma unroll
+    for (int32 k = 0; k < 15; ++k) f[k] = array<float32>(context, 3)[k];
+    const bool turned = context[4];  // the input's first channel is its last one
     FOR_SAMPLES(sample, context[5]) {
-        const uint8 *source = at<const uint8>(address(context, 0, sample));
-        uint8 *out = at<uint8>(address(context, 1, sample));
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
-            const float32 x = real(source[FROM * i + first]) - f[9];
+        map_pixels<FROM, TO>(address(context, 0, sample), address(context, 1, sample), array<int64>(context, 2)[sample], [=](const uint8 *in, uint8 *out) {
+            const float32 x = real(turned ? in[FROM - 1] : in[0]) - f[9];
             float32 y = 0, z = 0;
             if (FROM == 3) {
-                y = real(source[3 * i + 1]) - f[10];
-                z = real(source[3 * i + 2 - first]) - f[11];
+                y = real(in[1 % FROM]) - f[10];
+                z = real(turned ? in[0] : in[FROM - 1]) - f[11];
             }
             #pragma unroll
-            for (int k = 0; k < TO; ++k) out[TO * i + k] = convert<uint8>(f[3 * k] * x + f[3 * k + 1] * y + f[3 * k + 2] * z + f[12 + k]);
-        }
+            for (int32 k = 0; k < TO; ++k) out[k] = convert<uint8>(f[3 * k] * x + f[3 * k + 1] * y + f[3 * k + 2] * z + f[12 + k]);
+        });
     }
 }

@@ -15,7 +15,7 @@ from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
 from ...compiled.intrinsics import copy_bytes, load_f32, load_i64, view_u8
 from ...compiled.step import Compiled, step, step_variant
 from ...compiled.vectors import I8, I16, I32, IntegerVectors, function_of, load_ir, store_ir
-from ...device.launch import Kernel, Launch, grid_of
+from ...device.launch import LINE, Kernel, Launch, grid_of
 from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
 from ..base import Step, context_table, no_explanation
@@ -214,7 +214,7 @@ def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType,
     channels = ("FROM", 3 if from_type != DALIImageType.GRAY else 1), ("TO", 3 if to_type != DALIImageType.GRAY else 1)
 
     def launches() -> list[Launch]:
-        grid = grid_of(int(counts.max(initial=0)), len(counts))
+        grid = grid_of(-(-int(counts.max(initial=0)) // LINE), len(counts))
         return [Launch(Kernel(_SOURCE, "conversion", channels), (*values, len(counts)), grid)]
 
     if from_type == to_type:

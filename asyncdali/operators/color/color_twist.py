@@ -8,17 +8,21 @@ from __future__ import annotations
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.memory import address_of
 from ...types import DALIDataType, DALIImageType
 from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Planned, SampleError, Schema, register
 from ..unfolding import Frames
 from .color import DTYPE, LAYOUTS, ElementwiseColor
+from .color_tables import TWISTS
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
 _FROM_YIQ = np.array(
     [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
 )
+
+_ROW = 10  # a matrix and an offset
 
 _IMAGE_TYPE = Arg("image_type", "image_type", DALIImageType.RGB, "No effect, as in DALI.", inert=True)
 _HUE = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True)
@@ -36,32 +40,25 @@ class _Matrix(ElementwiseColor):
 
     def compile(self, in_dtype: str, out_dtype: str) -> None:
         self._kernels.matrix_step(in_dtype, out_dtype).compile()
-        self._kernels.turns.compile()
+        self._kernels.plan_twists.compile()
 
     def plan_samples(self, inputs: list[Batch], arguments: Arguments, frames: Frames | None) -> Planned:
         source = inputs[0]
         output = self.output(source)
-        wrong = source.shapes[:, -1] != 3
-        if wrong.any():
-            i = int(np.flatnonzero(wrong)[0])
+        half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
+        rows, pixels = np.empty((len(source), _ROW), np.float32), np.empty(len(source), np.int64)
+        table, keep = TWISTS.make(
+            samples=len(source), hues=self._value("hue", arguments, 0.0), saturations=self._value("saturation", arguments),
+            values=self._value("value", arguments), brightnesses=self._value("brightness", arguments),
+            contrasts=self._value("contrast", arguments), half=int(np.float32(half).view(np.int32)), to_yiq=_TO_YIQ, from_yiq=_FROM_YIQ,
+            rows=rows, shapes=np.ascontiguousarray(source.shapes, np.int64), ndim=source.ndim, pixels=pixels,
+        )  # fmt: skip
+        status = self._kernels.plan_twists(address_of(table))
+        del keep
+        if status < 0:
+            i = -1 - status
             raise SampleError(i, f"the operator works on three channels, got shape {tuple(source.shapes[i].tolist())}")
-        brightness, contrast = self._value("brightness", arguments), self._value("contrast", arguments)
-        half = np.float32(0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128)
-        matrix = self._matrices(brightness * contrast, arguments)
-        offset = (half - half * contrast) * brightness
-        rows = np.concatenate([matrix.reshape(-1, 9), offset[:, None]], axis=1)
-        return Planned([output], [self._kernels.make_matrix_step(source, output, rows)])
-
-    def _matrices(self, scale: np.ndarray, arguments: Arguments) -> np.ndarray:
-        """float32[samples, 3, 3]; products and sums in the order in which DALI rounds them."""
-        saturation, value = self._value("saturation", arguments)[:, None], self._value("value", arguments)[:, None]
-        cosine, sine = self._kernels.cosines_and_sines(np.deg2rad(self._value("hue", arguments, 0.0).astype(np.float64)))
-        cosine, sine = cosine[:, None], sine[:, None]
-        luma, first, second = (_FROM_YIQ[:, k] * scale[:, None] for k in range(3))
-        turned = first * cosine - second * sine, first * sine + second * cosine
-        columns = luma * value, turned[0] * saturation * value, turned[1] * saturation * value
-        luma, first, second = (column[:, :, None] * row for column, row in zip(columns, _TO_YIQ, strict=True))
-        return luma + first + second
+        return Planned([output], [self._kernels.make_matrix_step(source, output, rows, pixels)])
 
     def _value(self, name: str, arguments: Arguments, default: float = 1.0) -> np.ndarray:
         if name in self.schema.by_name:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("asyncdali")
 
-DECODERS = ("", "dynamic", "hardware", "hybrid", "cpu")
+DECODERS = ("", "all", "dynamic", "hardware", "hybrid", "cpu")
 _ENGINE_RATE, _HYBRID_RATE, _THREAD_RATE = 4.1, 14.0, 0.3
 """Pictures per millisecond that an engine, the multiprocessors and a CPU thread decode when all work (H200, 490 x 397; docs/gpu.md)."""
 _HYBRID_DEPTH = 5
@@ -188,7 +188,7 @@ class Lanes:
         output_type, dtype = spec.constant("output_type"), spec.constant("dtype")
         if not wish and spec.given("cache_size") and spec.constant("cache_size"):
             wish = "cpu"  # which decoder made a picture of the cache must not depend on its place in a batch
-        shared = wish in ("", "dynamic")
+        shared = wish in ("", "all", "dynamic")
         if wish == "dynamic" and environment.checkpointing:
             raise ValueError("decoder='dynamic' shares by load: a run cannot be repeated, so it does not go with `enable_checkpointing`")
         if wish == "dynamic" and spec.given("hw_decoder_load"):
@@ -196,6 +196,7 @@ class Lanes:
         self._bgr = output_type == DALIImageType.BGR
         self.engines: BatchDecoder | None = None
         self.hybrid: BatchDecoder | None = None
+        self._hybrid_lane: Callable[[], BatchDecoder | None] | None = None
         self._balance: Balance | None = None
         self._least = 1
         self._asked = {"decoder": wish, "hw_decoder_load": load if spec.given("hw_decoder_load") else None}
@@ -214,9 +215,11 @@ class Lanes:
         )  # fmt: skip
         if shared or wish == "hardware":
             self.engines = batch_decoder(environment.gpu, options, wish == "hardware")
-        if wish == "hybrid" or (shared and environment.batch_size >= HYBRID_MINIMUM and environment.depth >= _HYBRID_DEPTH):
-            self.hybrid = batch_decoder(environment.gpu, options, wish == "hybrid", hybrid=True)
-            self._least = HYBRID_MINIMUM if shared else 1
+        self._hybrid_lane = functools.partial(batch_decoder, environment.gpu, options, wish == "hybrid", hybrid=True)
+        enough = environment.batch_size >= HYBRID_MINIMUM and environment.depth >= _HYBRID_DEPTH
+        if wish == "hybrid" or (wish == "all" and enough):
+            self.hybrid = self._hybrid_lane()
+        self._least = HYBRID_MINIMUM if shared else 1
         engines = 0 if self.engines is None else self.engines.engines * _ENGINE_RATE
         hybrid = 0 if self.hybrid is None else _HYBRID_RATE
         threads = environment.num_threads * _THREAD_RATE if shared else 0
@@ -243,6 +246,8 @@ class Lanes:
             raise ValueError(f"{data!r} does not say how JPEGs are split between decoders: parts are from 0 to 1")
         if asked != self._asked:
             return
+        if split.multiprocessors and self.hybrid is None and self._hybrid_lane is not None:
+            self.hybrid = self._hybrid_lane()  # of a version that used the lane without being asked
         lanes = (("JPEG engines", self.engines, split.engines), ("nvJPEG's hybrid decoder", self.hybrid, split.multiprocessors))
         missing = [name for name, decoder, part in lanes if part and decoder is None]
         if missing:

@@ -49,7 +49,8 @@ DECODER_ARGS = (
         "str",
         "",
         'On a GPU, who decodes JPEGs: "hardware" (its engines, where they can), "hybrid" (its multiprocessors, where they can), "cpu", '
-        '"" (all, by a split that checkpoints keep, see `hw_decoder_load`), or "dynamic" (all, by load: no two runs are alike).',
+        '"" (engines and CPU, by a split that checkpoints keep, see `hw_decoder_load`), "all" (the multiprocessors as well, which takes '
+        'from a training step), or "dynamic" (engines and CPU, by load: no two runs are alike).',
     ),
     Arg("device_memory_padding", "int", 16777216, "Bytes of GPU memory that its decoders (engines, multiprocessors) keep in advance."),
     Arg("device_memory_padding_jpeg2k", "int", 0, "No effect: JPEG2000 is decoded by the CPU.", inert=True),
@@ -474,4 +475,5 @@ class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
     def windows(
         self, extents: np.ndarray, inputs: list[Batch], arguments: Arguments, position: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        return random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
+        anchors, sizes = random_streams.crop_windows(position, extents[:, 0], extents[:, 1], *self._ranges())
+        return anchors, sizes

@@ -65,9 +65,10 @@ class Filter(PerFrame):
             raise ValueError(f'Unknown `mode` {spec.constant("mode")!r}; supported are "same" and "valid"')
         if spec.input_count == 3 and self._border != "constant":
             raise ValueError('a third input, the fill value, needs border="constant"')
-        from . import filter_kernels
+        from . import filter_kernels, plane_kernels
 
         self._kernels = filter_kernels
+        plane_kernels.fill_planes.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.memory import address_of
 from ...types import DALIDataType
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, Planned, SampleError, Schema, Spec, register
 from ..unfolding import Frames, PerFrame
 from .planes import DATA_LAYOUTS, DataAxes, data_axes, plane_records
-from .windows import gaussian_window
-
-MOST_TAPS = 1 << 20
-_SINGLE = np.ones(1, np.float32)
+from .separable_tables import GAUSSIANS, WINDOWS
+from .windows import Windows
 
 
 class SeparableFilter(PerFrame):
@@ -23,9 +24,10 @@ class SeparableFilter(PerFrame):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import separable_kernels
+        from . import plane_kernels, separable_kernels
 
         self._kernels = separable_kernels
+        plane_kernels.fill_planes.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]
@@ -49,14 +51,9 @@ class SeparableFilter(PerFrame):
         step = self._kernels.make_separable_step(source, output, plane_records(source.shapes, axes), windows, factors)
         return Planned([output], [step])
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
-        """For each sample and term the windows of depth, height and width; factors float32[samples, terms]."""
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
+        """The windows of each sample and term; factors float32[samples, terms]."""
         raise NotImplementedError
-
-    @staticmethod
-    def padded(windows: list[np.ndarray]) -> list[np.ndarray]:
-        """Windows of one to three data axes as three, along depth, height and width."""
-        return [_SINGLE] * (3 - len(windows)) + windows
 
 
 @register
@@ -82,26 +79,43 @@ class GaussianBlur(SeparableFilter):
         ),
     )
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
-        sigmas, sizes = arguments.vectors("sigma", axes.number), arguments.vectors("window_size", axes.number, np.int64)
-        for name, values in (("sigma", sigmas), ("window_size", sizes)):
-            wrong = ~(np.isfinite(values) & (values >= 0))
-            if wrong.any():
-                i, axis = (int(k[0]) for k in np.nonzero(wrong))
-                raise SampleError(i, f"`{name}` must have non-negative values, got {values[i, axis]} for axis {axis}")
-        self._refuse((sigmas == 0) & (sizes == 0), "`sigma` and `window_size` shouldn't be 0 at the same time")
-        with np.errstate(over="ignore"):
-            sizes = np.where(sizes > 0, sizes, 2 * np.ceil(np.minimum(3 * sigmas, MOST_TAPS)).astype(np.int64) + 1)
-        self._refuse(sizes > MOST_TAPS, f"the window has more than {MOST_TAPS} elements")
-        self._refuse(sizes % 2 == 0, "`window_size` must be odd")
-        default = (((sizes - 1) // 2 - 1) * 0.3 + 0.8).astype(np.float32)
-        sigmas = np.where(sigmas > 0, sigmas, default)
-        rows = zip(sigmas.tolist(), sizes.tolist(), strict=True)
-        windows = [self.padded([gaussian_window(sigma, size) for sigma, size in zip(*row, strict=True)]) for row in rows]
-        return windows, np.ones((len(windows), 1), np.float32)
+    def __init__(self, spec: Spec, environment: Environment):
+        super().__init__(spec, environment)
+        from . import window_kernels
 
-    @staticmethod
-    def _refuse(wrong: np.ndarray, message: str) -> None:
-        if wrong.any():
-            i, axis = (int(k[0]) for k in np.nonzero(wrong))
-            raise SampleError(i, f"{message} (axis {axis})")
+        self._window_kernels = window_kernels
+        window_kernels.lay_out_windows.compile()
+        window_kernels.fill_windows.compile()
+
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
+        count, number = arguments.count, axes.number
+        sigma, size = arguments.per_axis("sigma", number), arguments.per_axis("window_size", number, np.int64)
+        sigmas, described = np.empty((count, number), np.float32), np.empty((count, WINDOWS.words), np.int64)
+        placed = np.empty_like(described)
+        table, keep = GAUSSIANS.make(
+            rows=count, axes=number, given_sigmas=sigma, sigmas_step_row=sigma.strides[0], sigmas_step_axis=sigma.strides[1],
+            given_sizes=size, sizes_step_row=size.strides[0], sizes_step_axis=size.strides[1], sigmas=sigmas, described=described,
+            most=1, weights=0, placed=placed,
+        )  # fmt: skip
+        total = self._window_kernels.lay_out_windows(address_of(table))
+        if total < 0:
+            sample, axis = divmod(-1 - total, number)
+            self._refuse(sample, axis, sigma, size)
+        weights = np.empty(total, np.float32)
+        table[GAUSSIANS.word.weights] = address_of(weights)
+        self._window_kernels.fill_windows(address_of(table))
+        del keep
+        return Windows(weights, described, placed, int(table[GAUSSIANS.word.most])), np.ones((count, 1), np.float32)
+
+    def _refuse(self, sample: int, axis: int, sigmas: np.ndarray, sizes: np.ndarray) -> NoReturn:
+        """Raise the error for a pair of sigma and size that the kernel has refused."""
+        sigma, size = float(sigmas[sample, axis]), int(sizes[sample, axis])
+        for name, value in (("sigma", sigma), ("window_size", size)):
+            if not (np.isfinite(value) and value >= 0):
+                raise SampleError(sample, f"`{name}` must have non-negative values, got {value} for axis {axis}")
+        if sigma == 0 and size == 0:
+            raise SampleError(sample, f"`sigma` and `window_size` shouldn't be 0 at the same time (axis {axis})")
+        most = self._window_kernels.MOST_TAPS
+        if size > most or size == 0:
+            raise SampleError(sample, f"the window has more than {most} elements (axis {axis})")
+        raise SampleError(sample, f"`window_size` must be odd (axis {axis})")

@@ -7,10 +7,12 @@ import numpy as np
 from ..accepts import NUMBERS, Input, Output, argument
 from ..base import Arg, Arguments, Environment, SampleError, Schema, Spec, register
 from .gaussian_blur import SeparableFilter
+from .plane_tables import AXES
 from .planes import DATA_LAYOUTS, DataAxes
-from .windows import second_derivative_window, smoothing_window
+from .windows import Windows, second_derivative_window, smoothing_window, together
 
 LARGEST = 31
+_SINGLE = np.ones(1, np.float32)
 
 
 @register
@@ -45,7 +47,7 @@ class Laplacian(SeparableFilter):
         if spec.constant("normalized_kernel") and spec.given("scale"):
             raise ValueError("`scale` cannot be given when `normalized_kernel` is True")
 
-    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    def windows(self, axes: DataAxes, arguments: Arguments) -> tuple[Windows, np.ndarray]:
         sizes = arguments.vectors("window_size", axes.number, np.int64)
         self._check("window_size", sizes, 3)
         smoothing = sizes
@@ -58,10 +60,10 @@ class Laplacian(SeparableFilter):
                 along = [row[k] if k == axis else smooth[k] for k in range(axes.number)]
                 elements[i, axis] = sum(along)
                 chosen = [second_derivative_window(n) if k == axis else smoothing_window(n) for k, n in enumerate(along)]
-                windows.append(self.padded(chosen))
+                windows.append([_SINGLE] * (len(AXES) - axes.number) + chosen)
         if self.spec.constant("normalized_kernel"):
-            return windows, np.exp2(2.0 + axes.number - elements).astype(np.float32)
-        return windows, arguments.vectors("scale", axes.number)
+            return together(windows), np.exp2(2.0 + axes.number - elements).astype(np.float32)
+        return together(windows), arguments.vectors("scale", axes.number)
 
     @staticmethod
     def _check(name: str, sizes: np.ndarray, least: int) -> None:

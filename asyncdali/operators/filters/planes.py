@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...batch import Batch
+from ...compiled.memory import address_of
 from ..accepts import matching
 from .plane_tables import PLANES
 
@@ -48,9 +49,9 @@ DATA_LAYOUTS = matching(
 
 def plane_records(shapes: np.ndarray, axes: DataAxes) -> np.ndarray:
     """PLANES of samples. Axes that are not there have an extent of 1."""
-    records, word = PLANES.ones(len(shapes)), PLANES.word
-    end = axes.first + axes.number
-    records[:, word.planes] = shapes[:, : axes.first].prod(axis=1)
-    records[:, PLANES.columns("in")][:, -axes.number :] = shapes[:, axes.first : end]
-    records[:, word.channels] = shapes[:, end:].prod(axis=1)
+    from .plane_kernels import fill_planes
+
+    shapes = np.ascontiguousarray(shapes, np.int64)
+    records = np.empty((len(shapes), PLANES.words), np.int64)
+    fill_planes(address_of(shapes), len(shapes), shapes.shape[1], axes.first, axes.number, address_of(records))
     return records

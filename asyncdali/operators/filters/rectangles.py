@@ -34,9 +34,10 @@ class RectangleOperator(PerFrame):
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
-        from . import rectangle_kernels
+        from . import plane_kernels, rectangle_kernels
 
         self._kernels = rectangle_kernels
+        plane_kernels.fill_planes.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         source = DALIDataType.UINT8 if dtypes[0] is None else dtypes[0]

@@ -18,6 +18,7 @@ from ..base import Step, no_explanation
 from .plane_tables import PLANES
 from .separable_launches import separable_launches
 from .separable_tables import SEPARABLE, WINDOW, WINDOWS
+from .windows import Windows
 
 at, word, _window, _windows = SEPARABLE.at, PLANES.word, WINDOW.at, WINDOWS.at
 
@@ -159,22 +160,20 @@ def separable_step(in_dtype: str, out_dtype: str) -> Compiled:
     return separable
 
 
-def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: list[list[np.ndarray]], factors: np.ndarray) -> Step:
+def make_separable_step(source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray) -> Step:
     """The step for a batch.
 
     records   PLANES of the samples
-    windows   for each sample and term three float32 windows of odd length, along depth, height and width; flat: [samples * terms][3]
+    windows   of each sample and term
     factors   float32[samples, terms], what each term is multiplied by
     """
     terms = factors.shape[1]
     compiled_step = separable_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
-    places = {id(window): (window.ctypes.data, len(window)) for three in windows for window in three}
-    described = np.array([[places[id(window)] for window in three] for three in windows], np.int64).reshape(-1, WINDOWS.words)
-    most = max((len(window) for three in windows for window in three), default=1)
+    most = windows.most
     factors = np.ascontiguousarray(factors, np.float32)
     table, keep = SEPARABLE.make(
-        inputs=source.addresses, outputs=output.addresses, records=records, windows=described, factors=factors, terms=terms, scratch=0,
-        most_taps=most,
+        inputs=source.addresses, outputs=output.addresses, records=records, windows=windows.placed, factors=factors, terms=terms,
+        scratch=0, most_taps=most,
     )  # fmt: skip
     scratch = _scratch(records, terms, most)
     step = Step(compiled_step.address, table, no_explanation, scratch, SEPARABLE.word.scratch, (*keep, windows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from ...batch import Batch, storage_dtype
 from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
 from .plane_tables import AXES, PLANES
 from .separable_tables import SEPARABLE_LINE, SEPARABLE_TILE, WINDOWS
+from .windows import Windows
 
 _SOURCE = Path(__file__).with_name("separable_kernels.cu")
 _TILE, _LANES = 32, 64  # separable_kernels.cu
@@ -21,13 +21,13 @@ _DEPTH, _HEIGHT, _WIDTH = range(len(AXES))
 
 
 def separable_launches(
-    source: Batch, output: Batch, records: np.ndarray, windows: Sequence[Sequence[np.ndarray]], factors: np.ndarray
+    source: Batch, output: Batch, records: np.ndarray, windows: Windows, factors: np.ndarray
 ) -> list[Launch]:
     """The launches for a batch; arguments as those of ``separable_kernels.make_separable_step``."""
     count, terms = factors.shape
     if not count:
         return []
-    described, weights = _described(windows)
+    weights, described = windows.weights, windows.described
     names = (("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype))))
     values: dict[str, Any] = {
         "inputs": source.addresses, "outputs": output.addresses, "records": records, "windows": described, "factors": factors,
@@ -58,12 +58,3 @@ def _line_launches(kernel: Kernel, values: dict[str, Any], records: np.ndarray, 
             through = {"source": kept[k - 1] if k else 0, "target": kept[k] if k < len(kept) else 0, "sums": sums, "before": before}
             launches.append(Launch(kernel, SEPARABLE_LINE.entries(**values, **through, axis=axis, term=term), grid))
     return launches
-
-
-def _described(windows: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """WINDOWS of each term of each sample, int64[samples * terms, 6]; all weights in a row."""
-    distinct = {id(window): window for three in windows for window in three}
-    ends = np.cumsum([len(window) for window in distinct.values()])
-    first = dict(zip(distinct, (ends - [len(window) for window in distinct.values()]).tolist()))
-    described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64).reshape(-1, WINDOWS.words)
-    return described, np.concatenate(list(distinct.values())).astype(np.float32)

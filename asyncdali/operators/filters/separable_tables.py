@@ -15,6 +15,22 @@ WINDOW = Table(
 WINDOWS = Table("WINDOWS", *(Field(axis, "WINDOW", f"along the {axis}", tuple(field.name for field in WINDOW.fields)) for axis in AXES))
 """The windows of a term of a sample."""
 
+GAUSSIANS = Table(
+    "GAUSSIANS",
+    Field("rows", "int64", "samples"),
+    Field("axes", "int64", "data axes of a sample"),
+    Field("given_sigmas", "float32[]", "standard deviations; 0: it follows from the size"),
+    Field("sigmas_step", "int64", "bytes from a sample's to the next one's, and from an axis to the next one", ("row", "axis")),
+    Field("given_sizes", "int64[]", "elements of the windows; 0: they follow from the deviation"),
+    Field("sizes_step", "int64", "bytes from a sample's to the next one's, and from an axis to the next one", ("row", "axis")),
+    Field("sigmas", "float32[rows, axes]", "result: the ones used"),
+    Field("described", "WINDOWS[rows]", "result: index of each window's first weight, and its size"),
+    Field("most", "int64", "result: elements of the largest window"),
+    Field("weights", "float32[]", "result of the second call: weights of all windows"),
+    Field("placed", "WINDOWS[rows]", "result of the second call: as `described`, with addresses in place of indices"),
+)
+"""Arguments and results of ``window_kernels``."""
+
 _SHARED = (
     INPUTS,
     OUTPUTS,

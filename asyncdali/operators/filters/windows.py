@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled.memory import address_of
+from .separable_tables import WINDOW, WINDOWS
 
-@lru_cache(1024)
-def gaussian_window(sigma: float, size: int) -> np.ndarray:
-    """Normalised gaussian weights, float32[size]; shared, so read-only. `size` is odd."""
-    one, width = np.float32(1), np.float32(sigma)
-    distances = np.arange(-(size // 2), 0, dtype=np.float32)
-    # Rounded where DALI rounds, so that the weights are the same bits.
-    exponents = -(distances * distances) * (np.float32(0.5) / (width * width))
-    half = np.exp(exponents.astype(np.float64)).astype(np.float32)
-    total = half.cumsum(dtype=np.float32)[-1] * np.float32(2) + one if len(half) else one
-    side = half * (one / total)
-    window = np.concatenate([side, [one / total], side[::-1]])
-    window.flags.writeable = False
-    return window
+
+class Windows(NamedTuple):
+    """The windows of a batch.
+
+    weights    float32[]: of all windows, one after another
+    described  WINDOWS of each term of each sample, int64[samples * terms, words]: index of each window's first weight, and its size
+    placed     the same with addresses in place of indices, for compiled steps
+    most       elements of the largest window
+    """
+
+    weights: np.ndarray
+    described: np.ndarray
+    placed: np.ndarray
+    most: int
+
+
+def together(windows: Sequence[Sequence[np.ndarray]]) -> Windows:
+    """Windows given as arrays: for each term of each sample three, along depth, height and width. Equal objects are kept once."""
+    distinct = {id(window): window for three in windows for window in three}
+    sizes = [len(window) for window in distinct.values()]
+    first = dict(zip(distinct, (np.cumsum(sizes) - sizes).tolist()))
+    described = np.array([[(first[id(window)], len(window)) for window in three] for three in windows], np.int64)
+    described = described.reshape(-1, WINDOWS.words)
+    weights = np.concatenate(list(distinct.values())).astype(np.float32) if distinct else np.ones(1, np.float32)
+    placed = described.copy()
+    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] *= weights.itemsize
+    placed[:, WINDOWS.word.depth_weights :: WINDOW.words] += address_of(weights)
+    return Windows(weights, described, placed, max(sizes, default=1))
 
 
 @lru_cache(64)

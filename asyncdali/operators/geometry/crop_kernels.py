@@ -17,11 +17,16 @@ from ...compiled.step import Compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import slicing_converter, storage, view
+from ..arrays.strided import move_launch
+from ..arrays.strided_tables import PIECE_HEAD
 from ..base import Step, no_explanation
-from .window_tables import CROP, WINDOW
+from .window_tables import AXES, CROP, WINDOW
 
 at, word = CROP.at, WINDOW.word
 _SOURCE = Path(__file__).with_suffix(".cu")
+_ANCHOR, _IN_EXTENT, _OUT_EXTENT, _IN_STRIDE, _OUT_STRIDE = (
+    WINDOW.columns(name) for name in ("anchor", "in_extent", "out_extent", "in_stride", "out_stride")
+)
 
 _inline = njit(inline="always")
 
@@ -133,6 +138,14 @@ def make_crop_step(
     types = ("IN", element_type(in_name)), ("OUT", element_type(out_name))
 
     def launches() -> list[Launch]:
+        begin, window = records[:, _ANCHOR], records[:, _OUT_EXTENT]
+        if not ((begin < 0) | (begin + window > records[:, _IN_EXTENT])).any():  # a strided piece of the input
+            pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * len(AXES)), np.int64)
+            along = (window, records[:, _IN_STRIDE], records[:, _OUT_STRIDE])
+            pieces[:, 0, PIECE_HEAD.words :] = np.concatenate(along, axis=1)
+            pieces[:, 0, PIECE_HEAD.word.offset] = (begin * records[:, _IN_STRIDE]).sum(axis=1)
+            sizes = storage(in_name).itemsize, storage(out_name).itemsize
+            return [move_launch(in_addresses, out_addresses, pieces, 0, types, sizes)]
         positions = records[:, word.out_extent_f : word.out_extent_c].prod(axis=1)
         return [Launch(Kernel(_SOURCE, "crop", types), entries, grid_of(int(positions.max(initial=0)), count))]
 

@@ -63,6 +63,7 @@ class CropMirrorNormalize(WindowOperator):
         from . import normalize_kernels
 
         self._kernels = normalize_kernels
+        normalize_kernels.mirrored_records.compile()
         changing = [name for name in spec.argument_inputs if name != "mirror"]
         self._layouts: dict[tuple[bytes, str, DALIDataType], _BatchPlan] | None = None if changing else {}
 
@@ -99,7 +100,7 @@ class CropMirrorNormalize(WindowOperator):
         out_channels = _power_of_two(channels) if self.spec.constant("pad_output") else channels
         padded = windows.copy()
         padded[:, layout.index("C")] = out_channels
-        shapes = padded[:, [layout.index(axis) for axis in out_layout]]
+        shapes = np.ascontiguousarray(padded[:, [layout.index(axis) for axis in out_layout]])
         in_dtype, out_dtype = storage_dtype(source.dtype), storage_dtype(self._dtype)
         records = self._kernels.make_records(source.shapes, layout, in_dtype.itemsize, anchors, shapes, out_layout, out_dtype.itemsize)
         mean, factor = self._normalisation(channels, out_channels, arguments)

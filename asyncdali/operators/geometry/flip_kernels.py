@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from ...compiled.intrinsics import load_i64, view_i64, view_u8, view_u32
 from ...compiled.step import inlined, step
 from ...compiled.tables import laid_out
-from ...device.launch import Kernel, Launch, grid_of
+from ...device.launch import Launch
+from ..arrays.strided import move_launch
+from ..arrays.strided_tables import PIECE_HEAD
 from ..base import Step, no_explanation
 from .flip_tables import FLIP, FLIP_RECORD
 
 at, word = FLIP.at, FLIP_RECORD.word
-_SOURCE = Path(__file__).with_suffix(".cu")
+_AXES = 5  # frames and leading channels, depth, height, width, bytes of a pixel
 
 
 @inlined
@@ -75,7 +75,21 @@ def make_flip_step(in_addresses: np.ndarray, out_addresses: np.ndarray, records:
     table, keep = laid_out(entries)
 
     def launches() -> list[Launch]:
-        largest = int(records[:, word.outer : word.pixel].prod(axis=1).max(initial=0))
-        return [Launch(Kernel(_SOURCE, "flip"), entries, grid_of(largest, count))]
+        # Backwards along an axis is a negative stride from its end.
+        bytes_at_once = 4 if not (records[:, word.pixel] % 4).any() else 1
+        sides = [records[:, k] for k in (word.outer, word.depth, word.height, word.width)]
+        turned = [np.zeros(count, np.int64), *(records[:, k] != 0 for k in (word.depthwise, word.vertical, word.horizontal))]
+        pieces = np.zeros((count, 1, PIECE_HEAD.words + 3 * _AXES), np.int64)
+        extents, strides, targets = np.split(pieces[:, 0, PIECE_HEAD.words :], 3, axis=1)
+        extents[:, -1], strides[:, -1], targets[:, -1] = records[:, word.pixel] // bytes_at_once, bytes_at_once, bytes_at_once
+        stride = records[:, word.pixel].copy()
+        for axis in range(_AXES - 2, -1, -1):
+            extents[:, axis], targets[:, axis] = sides[axis], stride
+            strides[:, axis] = np.where(turned[axis], -stride, stride)
+            pieces[:, 0, PIECE_HEAD.word.offset] += np.where(turned[axis], (sides[axis] - 1) * stride, 0)
+            stride *= sides[axis]
+        name = f"uint{8 * bytes_at_once}"
+        types = ("IN", name), ("OUT", name)
+        return [move_launch(in_addresses, out_addresses, pieces, 0, types, (bytes_at_once, bytes_at_once))]
 
     return Step(flip_step.address, table, no_explanation, keep=keep, launches=launches)

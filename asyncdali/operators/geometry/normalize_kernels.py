@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...compiled.intrinsics import larger, load_i64, smaller, view_f32, view_i64
-from ...compiled.step import Compiled, inlined, step_variant
+from ...compiled.intrinsics import copy_bytes, larger, load_i64, smaller, store_i64, view_f32, view_i64
+from ...compiled.memory import address_of
+from ...compiled.step import Compiled, compiled, inlined, step_variant
 from ...compiled.tables import laid_out
 from ...device.launch import Entry, Kernel, Launch, Pixels, element_type, row_grid
 from ..arrays.convert_kernels import converter, load_value, storage, view
@@ -26,6 +27,7 @@ from .resampling import tile_grid
 from .window_tables import AXES, NORMALIZE, WINDOW
 
 at, word = NORMALIZE.at, WINDOW.word
+_WINDOW_BYTES, _mirror_at = WINDOW.size, WINDOW.at.mirror
 _SOURCE = Path(__file__).with_suffix(".cu")
 
 
@@ -200,6 +202,15 @@ def normalize_step(in_dtype: str, out_dtype: str, planes: bool) -> Compiled:
     return crop_mirror_normalize
 
 
+@compiled(4, brief=True)
+def mirrored_records(records, count, flags, out):
+    """Copy WINDOW records of a batch; the samples with a flag other than 0 (int64[count]) are mirrored."""
+    copy_bytes(out, records, _WINDOW_BYTES * count)
+    for k in range(count):
+        store_i64(out + _WINDOW_BYTES * k + _mirror_at, 1 if load_i64(flags + 8 * k) != 0 else 0)
+    return 0
+
+
 def strides_of(shapes: np.ndarray, layout: str, itemsize: int) -> np.ndarray:
     """Byte strides int64[samples, 5] along :data:`AXES` of dense samples; 0 along axes that `layout` lacks."""
     steps = np.empty_like(shapes)
@@ -264,11 +275,16 @@ class Normalisation:
         self._kernel = Kernel(_SOURCE, "crop_mirror_normalize", (*types, ("RESIZED", 0)))
         self._rows = int(records[:, word.out_extent_f : word.out_extent_w].prod(axis=1).max(initial=0))
         self._width = int(records[:, word.out_extent_w].max(initial=0))
+        channels = int(records[0, word.in_extent_c]) if len(records) else 0
+        strides = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)]  # type: ignore[operator]
+        interleaved = bool((strides == (channels, self._in_size, channels * self._in_size)).all())
+        self._interleaved = channels if interleaved else -1
 
     def step(self, in_addresses: np.ndarray, out_addresses: np.ndarray, mirror: np.ndarray) -> Step:
         """The step for a batch; mirror bool[samples]."""
-        records = self._records.copy()
-        records[:, word.mirror] = mirror
+        records = np.empty_like(self._records)
+        flags = np.ascontiguousarray(mirror, np.int64)
+        mirrored_records(address_of(self._records), len(records), address_of(flags), address_of(records))
         entries = NORMALIZE.entries(inputs=in_addresses, outputs=out_addresses, records=records, **self._shared)
         table, keep = laid_out(entries)
         step = Step(self._compiled.address, table, no_explanation, keep=keep)
@@ -282,9 +298,8 @@ class Normalisation:
         grid = row_grid(self._rows, self._width, count)
 
         def resized(pixels: Pixels) -> Launch | None:
-            channels, size = dict(pixels.defines)["CHANNELS"], self._in_size
-            interleaved = records[:, (word.in_extent_c, word.in_stride_c, word.in_stride_w)] == (channels, size, channels * size)  # type: ignore[operator]
-            if pixels.what != "resized" or pixels.target is not in_addresses or not interleaved.all():
+            fits = self._interleaved == dict(pixels.defines)["CHANNELS"]
+            if pixels.what != "resized" or pixels.target is not in_addresses or not fits:
                 return None
             kernel = replace(self._kernel, defines=(*self._kernel.defines[:2], ("RESIZED", 1), *pixels.defines))
             return Launch(kernel, (*context, *pixels.context), tile_grid(self._rows, count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiled.memory import address_of
 from ..accepts import Input, Output, argument, listed
 from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Schema, Spec, register
 from ..random import random_streams
@@ -43,7 +44,7 @@ class RandomResizedCrop(Resize, StreamOperator):
         size = spec.constant("size")
         if len(size) not in (1, 2) or min(size) <= 0:
             raise ValueError(f"`size` is {size}; expected one or two positive numbers (height, width)")
-        self._size = np.resize(np.asarray(size, np.float32), 2)
+        self._extents = rules.rounded(np.resize(np.asarray(size, np.float32), (1, 2)), "round")
         aspect, area = spec.constant("random_aspect_ratio"), spec.constant("random_area")
         self._window_rules = (tuple(aspect), tuple(area), spec.constant("num_attempts"))
         random_streams.crop_windows(self.start, [], [], *self._window_rules)  # refuses impossible rules
@@ -56,6 +57,9 @@ class RandomResizedCrop(Resize, StreamOperator):
         return None
 
     def _geometry(self, spatial: np.ndarray, arguments: Arguments, iteration: Iteration) -> rules.Geometry:
-        anchors, windows = random_streams.crop_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
-        size = np.broadcast_to(self._size, spatial.shape)
-        return rules.geometry(spatial, size, roi_start=anchors.astype(np.float32), roi_end=(anchors + windows).astype(np.float32))
+        windows = random_streams.crop_windows(iteration.position, spatial[:, 0], spatial[:, 1], *self._window_rules)
+        region = np.empty((2, *spatial.shape), np.float64)
+        lo = address_of(region)
+        # The size is whole, so nothing is stretched: the window is what is sampled.
+        self._resampling.window_region(address_of(windows), spatial.size, lo, lo + region[0].nbytes)
+        return rules.Geometry(self._extents, region[0], region[1])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...compiled.intrinsics import larger, load_f64, load_i64, smaller, store_f64, store_i64
+from ...compiled.intrinsics import larger, load_f64, load_i32, load_i64, smaller, store_f64, store_i64
 from ...compiled.memory import address_of
 from ...compiled.step import Compiled, compiled
 from ...device.launch import Kernel, Launch, Pixels, Scratch, element_type, grid_of
@@ -76,6 +76,16 @@ def fill_records(table):
         extents += load_i64(table + _filling.extents_step)
         lo, hi = lo + 8 * axes if lo != 0 else 0, hi + 8 * axes
     return needed
+
+
+@compiled(4, brief=True)
+def window_region(windows, count, lo, hi):
+    """Begin and end, float64[count], of `windows` int32[2, count] (begins, extents), by way of float32 as the arguments of a resize are."""
+    for k in range(count):
+        begin = load_i32(windows + 4 * k)
+        store_f64(lo + 8 * k, np.float64(np.float32(begin)))
+        store_f64(hi + 8 * k, np.float64(np.float32(begin + load_i32(windows + 4 * (count + k)))))
+    return 0
 
 
 @compiled(1, brief=True)
@@ -202,6 +212,7 @@ def compile_kernels(types: tuple[np.dtype, np.dtype] | None, on_gpu: bool) -> No
     """Bring in now what batches of any type need, and what pictures of `types` (of the input, of the output) do."""
     tap_tables.compile()
     fill_records.compile()
+    window_region.compile()
     if on_gpu:
         place_taps.compile()
     if types is not None:

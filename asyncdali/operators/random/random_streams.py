@@ -46,6 +46,7 @@ KINDS = {
 _BOOL = KINDS[np.dtype(bool)]
 _FLOAT_KINDS = {KINDS[np.dtype(name)] for name in ("uint8", "int8", "uint16", "int16", "float32")}
 """Types whose numbers are drawn in float32."""
+_FEW = 4096  # numbers, some 20 us
 _MANY = 64  # elements per sample from which vectors of them are drawn
 _TEXT = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])", re.ASCII)
 
@@ -153,6 +154,11 @@ def seed_table(pipeline_seed: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 
+def _call(kernel: Any, total: int) -> Any:
+    """How a kernel that draws `total` numbers is called: a few are drawn sooner than the interpreter lock is got back."""
+    return kernel.held if total <= _FEW else kernel
+
+
 def _kind(dtype: Any) -> int:
     kind = KINDS.get(np.dtype(dtype))
     if kind is None:
@@ -240,7 +246,7 @@ def uniform(
     lows, low_step, low_array = _parameter("low", low, samples)
     highs, high_step, high_array = _parameter("high", high, samples)
     result = _output(out, total, dtype)
-    bad = load_kernels().draw_uniform(
+    bad = _call(load_kernels().draw_uniform, total)(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
         lows, low_step, highs, high_step, address_of(result), kind,
     )  # fmt: skip
@@ -281,7 +287,7 @@ def uniform_values(
     elif pool.size == 0:
         raise ValueError("values is empty; at least one value to choose from is needed")
     result = _output(out, total, dtype)
-    load_kernels().draw_values(
+    _call(load_kernels().draw_values, total)(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
         pool.ctypes.data, pool.size, _address(sizes), result.ctypes.data, kind,
     )  # fmt: skip
@@ -302,7 +308,7 @@ def coin_flip(
     count, per_sample, total = _elements(counts, samples)
     chances, step, _keep = _parameter("probability", probability, samples)
     result = _output(out, total, dtype)
-    load_kernels().draw_coins(
+    _call(load_kernels().draw_coins, total)(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
         chances, step, address_of(result), kind,
     )  # fmt: skip
@@ -328,7 +334,7 @@ def normal(
     result = _output(out, total, dtype)
     kernels = load_kernels()
     vectors = kernels.draw_normal_vectors.ready and kind in _FLOAT_KINDS and total >= _MANY * samples
-    (kernels.draw_normal_vectors if vectors else kernels.draw_normal)(
+    _call(kernels.draw_normal_vectors if vectors else kernels.draw_normal, total)(
         position.key, position.hi, position.lo, position.phase, samples, count, _address(per_sample),
         means, mean_step, deviations, deviation_step, address_of(result), kind,
     )  # fmt: skip
@@ -360,7 +366,7 @@ def _checked_ranges(aspect: tuple[float, ...], area: tuple[float, ...], attempts
 def crop_windows(
     position: StreamPosition, heights: Any, widths: Any, aspect: Sequence[float] = (3 / 4, 4 / 3),
     area: Sequence[float] = (0.08, 1.0), attempts: int = 10,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> np.ndarray:  # fmt: skip
     """Random crop windows of one batch, as ``random_crop_generator``, ``random_resized_crop`` and ``decoders.image_random_crop`` draw them.
 
     Args:
@@ -371,7 +377,7 @@ def crop_windows(
         attempts: tries before a clipped window is taken, at least 1.
 
     Returns:
-        (anchors, extents): int32[samples, 2] each, (y, x) and (h, w). An empty image gets zeros.
+        int32[2, samples, 2]: anchors (y, x) and extents (h, w). An empty image gets zeros.
 
     Raises:
         ValueError: an impossible range, heights and widths of different shape, or an image of 2^31 or more pixels a side.
@@ -381,12 +387,13 @@ def crop_windows(
         raise ValueError(f"heights and widths have shapes {np.shape(heights)} and {np.shape(widths)}; expected two vectors of equal length")
     sizes = np.array((heights, widths), np.int64)
     samples = sizes.shape[1]
-    if samples and sizes.max() > 0x7FFFFFFF:
-        raise ValueError(f"the image is {sizes.max()} pixels long; at most {0x7FFFFFFF} are possible")
+    longest = max(int(sizes[0].max()), int(sizes[1].max())) if samples else 0
+    if longest > 0x7FFFFFFF:
+        raise ValueError(f"the image is {longest} pixels long; at most {0x7FFFFFFF} are possible")
     windows = np.empty((2, samples, 2), np.int32)
     size_at, window_at = address_of(sizes), address_of(windows)
     load_kernels().draw_windows(
         position.key, position.hi, position.lo, position.phase, samples, size_at, size_at + 8 * samples,
         address_of(ranges), attempts, window_at, window_at + 8 * samples,
     )  # fmt: skip
-    return windows[0], windows[1]
+    return windows

@@ -1,0 +1,135 @@
+// Moving elements: one piece of every sample, copied between strided places. Later pieces overwrite earlier ones, so each has a launch of
+// its own.
+// Macros: IN, OUT element types; AXES of a piece; DENSE 1: a piece's elements follow each other in the output.
+#include "lines.cuh"
+#include "strided_tables.py"
+
+struct Move {
+    int64 source, target, rows;
+    const int64 *extents, *strides, *targets;
+
+    DEVICE_MEMBER Move(const int64 *context, int64 sample) {
+        const int64 *r = array<int64>(context, MOVE_RECORDS) + sample * (MOVE_HEAD_WORDS + 3 * AXES);
+        source = r[MOVE_HEAD_SOURCE] + context[MOVE_COMMON];
+        target = r[MOVE_HEAD_TARGET];
+        rows = r[MOVE_HEAD_ROWS];
+        extents = r + MOVE_HEAD_WORDS;
+        strides = extents + AXES;
+        targets = strides + AXES;
+    }
+    // Where row `row` begins in the input and in the output.
+    DEVICE_MEMBER void find_row(int64 row, int64 &from, int64 &to) const {
+        from = source;
+        to = target;
+        #pragma unroll
+        for (int32 k = AXES - 2; k >= 0; --k) {
+            const int64 place = k ? take(row, extents[k]) : row;
+            from += place * strides[k];
+            to += place * targets[k];
+        }
+    }
+    // Lines of a row at most. Where all rows begin at multiples of a line, none has one more.
+    DEVICE_MEMBER int64 lines(int64 width) const {
+        int64 begins = target;
+        #pragma unroll
+        for (int32 k = 0; k < AXES - 1; ++k) begins |= targets[k];
+        return (width + (begins & (LINE - 1) ? LINE - 1 : 0) + LINE - 1) / LINE;
+    }
+};
+
+// Rows that are dense in the input and in the output.
+KERNEL run(const int64 *context) {
+    const int64 step = (int64)gridDim.x * blockDim.x;
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        const int64 width = move.extents[AXES - 1] * (int64)sizeof(OUT), lines = move.lines(width), count = move.rows * lines;
+        for (int64 first = (int64)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += AT_ONCE * step) {
+            Line line[AT_ONCE];
+            int64 begin[AT_ONCE], to[AT_ONCE];
+            #pragma unroll
+            for (int32 k = 0; k < AT_ONCE; ++k) {
+                int64 rest = first + k * step, from;
+                if (rest >= count) continue;
+                const int64 number = AXES > 1 ? take(rest, lines) : rest;
+                move.find_row(AXES > 1 ? rest : 0, from, begin[k]);
+                to[k] = (begin[k] & -(int64)LINE) + LINE * number;
+                const int64 at_line = from + to[k] - begin[k];
+                line[k] = to[k] >= begin[k] && to[k] + LINE <= begin[k] + width ? load_line(at_line) : load_part(at_line, from, from + width);
+            }
+            #pragma unroll
+            for (int32 k = 0; k < AT_ONCE; ++k) {
+                if (first + k * step >= count) continue;
+                if (to[k] >= begin[k] && to[k] + LINE <= begin[k] + width) store_line(to[k], line[k]);
+                else store_part(to[k], begin[k], begin[k] + width, line[k]);
+            }
+        }
+    }
+}
+
+// Rows of one element.
+KERNEL fill(const int64 *context) {
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        const int64 width = move.extents[AXES - 1] * (int64)sizeof(OUT), lines = move.lines(width);
+        FOR_ITEMS(i, move.rows * lines) {
+            int64 rest = i, from, begin;
+            const int64 number = AXES > 1 ? take(rest, lines) : rest;
+            move.find_row(AXES > 1 ? rest : 0, from, begin);
+            const int64 to = (begin & -(int64)LINE) + LINE * number;
+            union { Line line; OUT element[LINE / sizeof(OUT)]; } both;
+            const OUT value = *at<const OUT>(from);
+            #pragma unroll
+            for (int32 k = 0; k < (int32)(LINE / sizeof(OUT)); ++k) both.element[k] = value;
+            if (to >= begin && to + LINE <= begin + width) store_line(to, both.line);
+            else store_part(to, begin, begin + width, both.line);
+        }
+    }
+}
+
+// Any strides, conversions: a thread makes a line of neighbouring elements. Where it is in the piece is computed for the first one, by
+// divisions, and counted on from there.
+KERNEL elements(const int64 *context) {
+    const int32 each = LINE / sizeof(OUT);
+    FOR_SAMPLES(sample, context[MOVE_SAMPLES]) {
+        const Move move(context, sample);
+        int64 extents[AXES], steps[AXES], moved[AXES];  // from an element to the next one, when this axis goes on and those inside begin anew
+        #pragma unroll
+        for (int32 k = 0; k < AXES; ++k) {
+            extents[k] = move.extents[k];
+            steps[k] = move.strides[k] - (k + 1 < AXES ? move.extents[k + 1] * move.strides[k + 1] : 0);
+            moved[k] = move.targets[k] - (k + 1 < AXES ? move.extents[k + 1] * move.targets[k + 1] : 0);
+        }
+        const int64 count = move.rows * extents[AXES - 1];
+        // Lines of a dense piece begin where the memory's do.
+        const int32 before = DENSE ? (int32)(move.target & (LINE - 1)) / (int32)sizeof(OUT) : 0;
+        FOR_ITEMS(i, (count + before + each - 1) / each) {
+            const int64 begin = larger(i * each - before, (int64)0), end = smaller((i + 1) * each - before, count);
+            int64 rest = begin, from = move.source, to = move.target, place[AXES];
+            #pragma unroll
+            for (int32 k = AXES - 1; k >= 0; --k) {
+                place[k] = k ? take(rest, extents[k]) : rest;
+                from += place[k] * move.strides[k];
+                to += place[k] * move.targets[k];
+            }
+            union { Line line; OUT element[LINE / sizeof(OUT)]; } both;
+            #pragma unroll
+            for (int32 j = 0; j < each; ++j) {
+                if (begin + j >= end) break;
+                const OUT element = sliced<OUT>(*at<const IN>(from));
+                if (DENSE && end - begin == each) both.element[j] = element;
+                else *at<OUT>(to) = element;
+                bool carry = true;
+                #pragma unroll
+                for (int32 k = AXES - 1; k >= 0; --k) {
+                    if (carry) {
+                        from += steps[k];
+                        if (!DENSE || end - begin != each) to += moved[k];
+                        carry = k && ++place[k] == extents[k];
+                        if (carry) place[k] = 0;
+                    }
+                }
+            }
+            if (DENSE && end - begin == each) store_line(to, both.line);
+        }
+    }
+}

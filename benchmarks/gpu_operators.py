@@ -1,0 +1,177 @@
+"""``python -m benchmarks.gpu operators``: single operators behind pictures that lie in the GPU's memory, small and large ones.
+
+Per operator: milliseconds per batch as a user sees them (ours, DALI's beside them where it is installed, in turns), the time the device is
+at work for ours, and how much of the card's copy bandwidth the bytes read and written in that time are. The time of the device is that of
+the last batch's launches, launched again by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Graph = Callable[[Any, Any, Any], Any]
+
+OPERATORS: dict[str, Graph] = {
+    "resize": lambda fn, types, x: fn.resize(x, size=[224, 224]),
+    "shorter side": lambda fn, types, x: fn.resize(x, resize_shorter=256),
+    "random_resized_crop": lambda fn, types, x: fn.random_resized_crop(x, size=[224, 224]),
+    "crop_mirror_normalize": lambda fn, types, x: fn.crop_mirror_normalize(
+        x, crop=[224, 224], mirror=1, mean=[120.0], std=[60.0], dtype=types.FLOAT16
+    ),
+    "rotate": lambda fn, types, x: fn.rotate(x, angle=13.0, fill_value=0),
+    "warp_affine": lambda fn, types, x: fn.warp_affine(x, matrix=[1.1, 0.1, 3.0, -0.1, 0.9, 5.0], fill_value=0),
+    "gaussian_blur": lambda fn, types, x: fn.gaussian_blur(x, sigma=1.5, window_size=9),
+    "laplacian": lambda fn, types, x: fn.laplacian(x, window_size=3, dtype=types.FLOAT),
+    "color_twist": lambda fn, types, x: fn.color_twist(x, brightness=1.1, contrast=0.9, hue=20.0, saturation=1.2),
+    "hsv": lambda fn, types, x: fn.hsv(x, hue=20.0, saturation=1.2, value=0.9),
+    "brightness_contrast": lambda fn, types, x: fn.brightness_contrast(x, brightness=1.1, contrast=0.9),
+    "color_space_conversion": lambda fn, types, x: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.YCbCr),
+    "flip": lambda fn, types, x: fn.flip(x, horizontal=1),
+    "cast": lambda fn, types, x: fn.cast(x, dtype=types.FLOAT),
+    "normalize": lambda fn, types, x: fn.normalize(x, axes=[0, 1]),
+    "reductions.mean": lambda fn, types, x: fn.reductions.mean(x, axes=[0, 1]),
+    "transpose": lambda fn, types, x: fn.transpose(x, perm=[2, 0, 1]),
+    "erase": lambda fn, types, x: fn.erase(x, anchor=[0.2, 0.2], shape=[0.3, 0.3], normalized=True, axes=[0, 1]),
+    "pad": lambda fn, types, x: fn.pad(x, axes=[0, 1], align=[256, 256]),
+    "noise.gaussian": lambda fn, types, x: fn.noise.gaussian(x, stddev=10.0),
+    "arithmetic": lambda fn, types, x: x * 0.5 + 3.0,
+    "grid_mask": lambda fn, types, x: fn.grid_mask(x, tile=40, ratio=0.5),
+    "slice": lambda fn, types, x: fn.slice(x, start=[7, 5], shape=[200, 203], axes=[0, 1], out_of_bounds_policy="trim_to_shape"),
+    "slice, most": lambda fn, types, x: fn.slice(x, rel_start=[0.05, 0.05], rel_shape=[0.9, 0.9], axes=[0, 1]),
+    "crop": lambda fn, types, x: fn.crop(x, crop=[200, 200]),
+    "cat": lambda fn, types, x: fn.cat(x, x, axis=0),
+    "cat, columns": lambda fn, types, x: fn.cat(x, x, axis=1),
+    "stack": lambda fn, types, x: fn.stack(x, x),
+    "copy": lambda fn, types, x: fn.copy(x),
+}
+
+
+def pictures(large: bool) -> list[np.ndarray]:
+    """64 pictures with sides of 300 to 600 pixels, or 32 of 1920 x 1080."""
+    rng = np.random.default_rng(3)
+    shapes = [(1080, 1920, 3)] * 32 if large else [(*rng.integers(300, 601, 2).tolist(), 3) for _ in range(64)]
+    return [rng.integers(0, 256, shape, np.uint8) for shape in shapes]
+
+
+def pipeline(lib: Any, name: str, fed: list[Any], depth: int = 2) -> Any:
+    """The operator behind pictures that are fed where they lie."""
+
+    @lib.pipeline_def(batch_size=len(fed), num_threads=4, device_id=0, prefetch_queue_depth=depth, seed=3)
+    def graph() -> Any:
+        source = lib.fn.external_source(source=lambda: fed, device="gpu", no_copy=True, layout="HWC")
+        return OPERATORS[name](lib.fn, lib.types, source)
+
+    made = graph()
+    made.build()
+    return made
+
+
+def milliseconds(pipe: Any, iterations: int) -> float:
+    """Per batch, the GPU's work included."""
+    import cupy
+
+    for _ in range(5):
+        pipe.run()
+    cupy.cuda.runtime.deviceSynchronize()
+    began = time.perf_counter()
+    for _ in range(iterations):
+        pipe.run()
+    cupy.cuda.runtime.deviceSynchronize()
+    return (time.perf_counter() - began) / iterations * 1e3
+
+
+class LastLaunches:
+    """Wraps a driver: remembers the launches of the last list of commands that had any."""
+
+    def __init__(self, driver: Any):
+        from asyncdali.device.cuda.command_tables import LAUNCH, LAUNCH_COMMAND
+        from asyncdali.device.cuda.commands import listed
+
+        self.perform = driver.perform
+        self._words: list[list[int]] = []
+        word = LAUNCH_COMMAND.word
+
+        def noted(commands: np.ndarray, brief: bool = False) -> None:
+            launches = [words for _, words in listed(commands) if words[word.kind] == LAUNCH]
+            if launches:
+                self._words, self._stream = launches, launches[0][word.stream]
+            self.perform(commands, brief)
+
+        driver.perform = noted
+
+    def milliseconds(self, repetitions: int = 15) -> float:
+        """The launches again, by themselves: the median."""
+        import cupy
+
+        if not self._words:
+            return 0.0
+        launches = np.array([number for words in self._words for number in words], np.int64)
+        stream = cupy.cuda.ExternalStream(self._stream)
+        times = []
+        for _ in range(repetitions):
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record(stream)
+            self.perform(launches)
+            end.record(stream)
+            end.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(begin, end))
+        self._words = []
+        return float(np.median(times))
+
+
+def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
+    """Print the tables; `dali` is None where it is not installed."""
+    os.environ["ASYNCDALI_DEVICE"] = "cuda"
+    import cupy
+
+    import asyncdali
+    from asyncdali.device import select
+
+    from .gpu import copy_bandwidth
+
+    bandwidth = copy_bandwidth()
+    print(f"card copies {bandwidth:.0f} GB/s (read and written)")
+    select._driver = select.make_driver()
+    last = LastLaunches(select._driver)
+    for large in (False, True):
+        hosted = pictures(large)
+        fed = [cupy.asarray(picture) for picture in hosted]
+        given = sum(picture.nbytes for picture in hosted)
+        print(f"{'32 pictures of 1920 x 1080' if large else '64 pictures with sides of 300 to 600'}, ms per batch (median of 3)")
+        print(f"  {'operator':24} {'ours':>8} {'DALI':>8} {'DALI/ours':>9} {'device':>8} {'bytes':>7} {'of copy':>8}", flush=True)
+        ratios = []
+        for name in OPERATORS:
+            if only and name not in only:
+                continue
+            try:
+                pipes = {"ours": pipeline(asyncdali, name, fed)}
+                if dali is not None:
+                    pipes["dali"] = pipeline(dali, name, fed)
+                times: dict[str, list[float]] = {key: [] for key in pipes}
+                for _ in range(3):
+                    for key, pipe in pipes.items():
+                        times[key].append(milliseconds(pipe, iterations))
+                outputs = pipes["ours"].run()
+                pipes["ours"]._session.wait_all()
+                made = int(outputs[0]._batch.sizes().sum())
+                cupy.cuda.runtime.deviceSynchronize()
+                device = last.milliseconds()
+                ours = float(np.median(times["ours"]))
+                theirs = float(np.median(times["dali"])) if dali is not None else 0.0
+                if theirs:
+                    ratios.append(theirs / ours)
+                moved = (min(given, 2 * made) if name in ("slice", "crop", "crop_mirror_normalize") else given) + made
+                part = moved / (device * 1e-3) / 1e9 / bandwidth if device else 0.0
+                beside = f"{theirs:8.3f} {theirs / ours:9.2f}" if theirs else f"{'-':>8} {'-':>9}"
+                print(f"  {name:24} {ours:8.3f} {beside} {device:8.3f} {moved / 1e6:6.0f}M {100 * part:7.0f}%", flush=True)
+                del outputs
+                pipes["ours"].close()
+            except Exception as error:
+                print(f"  {name:24} {type(error).__name__}: {error}", flush=True)
+        if ratios:
+            print(f"  geometric mean of DALI / ours: {float(np.exp(np.mean(np.log(ratios)))):.2f}", flush=True)

@@ -1,0 +1,209 @@
+"""``python -m benchmarks.gpu two-views | busy | train``: what users live with, beside DALI where it is installed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .gpu import BATCH, speed, training, two_views
+
+_DALI_LOADS = (0.65, 0.8)
+_INTERVALS = (0.005, 0.001, 0.0002)
+_LANES: tuple[dict[str, Any], ...] = ({}, {"decoder": "hardware"}, {"decoder": "all"})
+
+
+def _built(make: Callable[..., Any], lib: Any, photos: str, threads: int, depth: int, **decoder: Any) -> Any:
+    pipe = make(lib, photos, threads, depth, **decoder)
+    pipe.build()
+    return pipe
+
+
+def _close(pipe: Any) -> None:
+    if hasattr(pipe, "close"):
+        pipe.close()
+
+
+def _library() -> Any:
+    os.environ["ASYNCDALI_DEVICE"] = "cuda"
+    import asyncdali
+
+    return asyncdali
+
+
+def two_views_report(dali: Any, photos: str, iterations: int, rounds: int) -> None:
+    """Pictures per second of two views, ours by lanes and depth, DALI's by load; in turns, medians."""
+    lib, threads = _library(), len(os.sched_getaffinity(0))
+    settings: list[tuple[Any, str, int, int, dict[str, Any]]] = [
+        (lib, "asyncdali", max(threads - 4, 1), depth, lanes) for lanes in _LANES for depth in (3, 6)
+    ]
+    if dali is not None:
+        settings += [(dali, "DALI", threads - 2, 4, {"hw_decoder_load": load}) for load in _DALI_LOADS]
+    rates: dict[int, list[float]] = {k: [] for k in range(len(settings))}
+    for _ in range(rounds):
+        for k, (library, _, count, depth, lanes) in enumerate(settings):
+            pipe = _built(two_views, library, photos, count, depth, **lanes)
+            rates[k].append(speed(pipe, iterations))
+            _close(pipe)
+    for k, (_, name, count, depth, lanes) in enumerate(settings):
+        print(
+            f"two views {name:10} {lanes or 'default'!s:28} {count:3} threads, depth {depth}: {np.median(rates[k]):8.0f} img/s", flush=True
+        )
+    pipe = _built(two_views, lib, photos, max(threads - 4, 1), 6)
+    for _ in range(20):
+        pipe.run()
+    for operator in pipe.statistics().operators:
+        planning = operator.planning_seconds / max(operator.iterations, 1) * 1e6
+        print(f"  {operator.operator:24} {operator.backend:6} planning {planning:7.0f} us per batch", flush=True)
+    _close(pipe)
+
+
+@contextmanager
+def _busy_thread() -> Iterator[Callable[[], int]]:
+    """A thread that runs pure Python meanwhile; gives a function that tells how many turns it has made."""
+    turns, stop = [0], threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            for _ in range(1000):
+                turns[0] += 1
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        yield lambda: turns[0]
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _spinning_alone(seconds: float = 0.5) -> float:
+    """Turns per second of the busy thread when nothing else runs."""
+    with _busy_thread() as turns:
+        before, began = turns(), time.perf_counter()
+        time.sleep(seconds)
+        return (turns() - before) / (time.perf_counter() - began)
+
+
+def busy(dali: Any, photos: str, iterations: int, rounds: int) -> None:
+    """Training and two views while a thread runs pure Python, by switch interval; what the thread keeps of its turns."""
+    lib, threads = _library(), len(os.sched_getaffinity(0))
+    alone = _spinning_alone()
+    libraries = [("asyncdali", lib, {})] + ([("DALI", dali, {"hw_decoder_load": 0.65})] if dali is not None else [])
+    kept = sys.getswitchinterval()
+    for make in (training, two_views):
+        for name, library, lanes in libraries:
+            pipe = _built(make, library, photos, max(threads - 4, 1), 6, **lanes)
+            quiet = float(np.median([speed(pipe, iterations) for _ in range(rounds)]))
+            print(f"busy {make.__name__:10} {name:10} quiet {quiet:8.0f} img/s", flush=True)
+            try:
+                for interval in _INTERVALS:
+                    sys.setswitchinterval(interval)
+                    rates, shares = [], []
+                    with _busy_thread() as turns:
+                        for _ in range(rounds):
+                            before, began = turns(), time.perf_counter()
+                            rates.append(speed(pipe, iterations))
+                            shares.append((turns() - before) / (time.perf_counter() - began) / alone)
+                    rate, share = float(np.median(rates)), float(np.median(shares))
+                    print(
+                        f"busy {make.__name__:10} {name:10} switch interval {1e3 * interval:4.1f} ms: {rate:8.0f} img/s "
+                        f"({rate / quiet:.2f} of quiet), the thread keeps {share:.2f} of its turns", flush=True,
+                    )  # fmt: skip
+            finally:
+                sys.setswitchinterval(kept)
+            _close(pipe)
+
+
+def _network(name: str) -> Any:
+    """(model, optimiser) of torchvision, bf16, channels last; None where torchvision is not installed."""
+    import torch
+
+    try:
+        import torchvision
+    except ImportError:
+        return None
+    model = getattr(torchvision.models, name)().cuda().to(memory_format=torch.channels_last)
+    return model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+
+def _step(network: Any, images: Any, labels: Any) -> None:
+    import torch
+
+    model, optimiser = network
+    optimiser.zero_grad(set_to_none=True)
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    optimiser.step()
+
+
+def _fed_rate(network: Any, batches: Callable[[], tuple[Any, Any]], iterations: int) -> float:
+    """Pictures per second of training steps."""
+    import torch
+
+    for _ in range(10):
+        _step(network, *batches())
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(iterations):
+        _step(network, *batches())
+    torch.cuda.synchronize()
+    return BATCH * iterations / (time.perf_counter() - began)
+
+
+def _feeds(library: Any, iterator: Any, photos: str, threads: int, **decoder: Any) -> Callable[[], tuple[Any, Any]]:
+    import torch
+
+    pipe = _built(training, library, photos, threads, 6, **decoder)
+    made = iterator([pipe], ["data", "label"], auto_reset=True, reader_name="Reader")
+
+    def batches() -> tuple[Any, Any]:
+        try:
+            batch = next(made)[0]
+        except StopIteration:
+            batch = next(made)[0]
+        images = batch["data"].to(memory_format=torch.channels_last)
+        return images, batch["label"].view(-1).long().to("cuda", non_blocking=True)
+
+    batches.close = lambda: _close(pipe)  # type: ignore[attr-defined]
+    return batches
+
+
+def train(dali: Any, photos: str, iterations: int, rounds: int) -> None:
+    """ResNet-18 and -50 steps fed by the torch iterator, in turns, beside one batch repeated."""
+    import torch
+
+    lib, threads = _library(), max(len(os.sched_getaffinity(0)) - 4, 1)
+    from asyncdali.plugin.pytorch import DALIGenericIterator
+
+    torch.backends.cudnn.benchmark = True
+    for name in ("resnet18", "resnet50"):
+        network = _network(name)
+        if network is None:
+            print("torchvision is not installed: no training step")
+            return
+        images = torch.randn(BATCH, 3, 224, 224, device="cuda", dtype=torch.half).to(memory_format=torch.channels_last)
+        labels = torch.zeros(BATCH, dtype=torch.long, device="cuda")
+        feeds: dict[str, Callable[[], tuple[Any, Any]]] = {"one batch repeated": functools.partial(tuple, (images, labels))}
+        for lanes in _LANES:
+            feeds[f"asyncdali {lanes.get('decoder', 'default')}"] = _feeds(lib, DALIGenericIterator, photos, threads, **lanes)
+        if dali is not None:
+            feeds["DALI"] = _feeds(dali, dali.plugin.pytorch.DALIGenericIterator, photos, threads, hw_decoder_load=0.65)
+        rates: dict[str, list[float]] = {key: [] for key in feeds}
+        for _ in range(rounds):
+            for key, batches in feeds.items():
+                rates[key].append(_fed_rate(network, batches, iterations))
+        best = float(np.median(rates["one batch repeated"]))
+        for key, found in rates.items():
+            rate = float(np.median(found))
+            print(f"train {name} {key:22} {rate:8.0f} img/s ({rate / best:.2f})", flush=True)
+        for batches in feeds.values():
+            getattr(batches, "close", lambda: None)()

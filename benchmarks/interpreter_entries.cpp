@@ -1,0 +1,55 @@
+// Counts how often threads enter the interpreter: to be loaded in front of Python (LD_PRELOAD) where Python is a shared library.
+//
+// Whoever waits or works without the interpreter lock ends with PyEval_RestoreThread, which takes the lock again. Extension modules
+// (ctypes, queue, numpy, sockets, CuPy) and the library itself call it by name, so this one is called in its place.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern "C" {  // of Python's library; the lock is held
+void *PyEval_GetFrame();
+void *PyFrame_GetCode(void *);
+int PyFrame_GetLineNumber(void *);
+void *PyObject_GetAttrString(void *, const char *);
+const char *PyUnicode_AsUTF8(void *);
+}
+
+static const int THREADS = 512;
+struct Thread { std::atomic<long> id, entries; };
+static Thread threads[THREADS];
+static std::atomic<int> used{0};
+static thread_local Thread *own = nullptr;
+static std::atomic<bool> tracing{false};
+
+static void count(void *caller) {
+    if (own == nullptr) {
+        own = &threads[used.fetch_add(1) % THREADS];
+        own->id = syscall(SYS_gettid);
+    }
+    own->entries.fetch_add(1, std::memory_order_relaxed);
+    if (tracing) {
+        Dl_info info;
+        std::memset(&info, 0, sizeof info);
+        dladdr(caller, &info);
+        const char *file = info.dli_fname ? std::strrchr(info.dli_fname, '/') : nullptr;
+        void *frame = PyEval_GetFrame(), *name = frame ? PyObject_GetAttrString(PyFrame_GetCode(frame), "co_filename") : nullptr;
+        std::fprintf(
+            stderr, "ENTRY %ld %s %s:%d\n", (long)own->id, file ? file + 1 : "?", name ? PyUnicode_AsUTF8(name) : "?",
+            frame ? PyFrame_GetLineNumber(frame) : 0);
+    }
+}
+
+extern "C" void PyEval_RestoreThread(void *state) {
+    static void (*real)(void *) = (void (*)(void *))dlsym(RTLD_NEXT, "PyEval_RestoreThread");
+    real(state);
+    count(__builtin_return_address(0));
+}
+extern "C" long entries_own() { return own == nullptr ? 0 : own->entries.load(); }
+// For ctypes.CDLL(None): threads known, and of thread k its id and entries.
+extern "C" long entries_threads() { return used < THREADS ? used.load() : THREADS; }
+extern "C" long entries_id(long k) { return threads[k].id; }
+extern "C" long entries_count(long k) { return threads[k].entries; }
+extern "C" void entries_trace(long on) { tracing = on != 0; }

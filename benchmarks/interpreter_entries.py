@@ -1,0 +1,104 @@
+"""``python -m benchmarks.interpreter_entries [two_views ...]``: how often an iteration enters the interpreter, by thread.
+
+Beside a thread that runs pure Python each entry may cost a switch interval (5 ms), so it is their number that counts, not what is done
+in between. Counted by ``interpreter_entries.cpp`` in a process of its own, over the stubs of CUDA and nvJPEG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_suffix(".cpp")
+_ROLES = ("nvjpeg", "loop", "cpu", "mixed", "gpu", "worker", "device", "wait", "MainThread")
+
+
+def available() -> bool:
+    """Whether this Python calls its library through symbols that can be replaced."""
+    import sysconfig
+
+    return bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
+
+
+def measure(
+    pipeline: str, photos: str, *, iterations: int = 40, threads: int = 2, depth: int = 6, pace: float = 6.0, trace: bool = False
+) -> dict[str, float]:  # fmt: skip
+    """Entries per iteration by the role of the thread, of a pipeline of ``benchmarks.gpu``."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = f"{folder}/entries.so"
+        subprocess.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-o", library, str(_SOURCE), "-ldl"], check=True)
+        given = json.dumps([pipeline, photos, iterations, threads, depth, pace, trace])
+        environment = {**os.environ, "LD_PRELOAD": library}
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.interpreter_entries", "--child", given], env=environment, stdout=subprocess.PIPE, text=True,
+            cwd=Path(__file__).parent.parent, check=True,
+        )  # fmt: skip
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def _child(pipeline: str, photos: str, iterations: int, threads: int, depth: int, pace: float, trace: bool) -> None:
+    import asyncdali
+
+    from . import gpu
+    from .gpu_interpreter import use_stub
+
+    library = ctypes.PyDLL(None)  # keeps the lock
+    for name in ("entries_threads", "entries_id", "entries_count"):
+        getattr(library, name).restype = ctypes.c_long
+    library.entries_id.argtypes = library.entries_count.argtypes = [ctypes.c_long]
+
+    def counts() -> dict[int, int]:
+        return {library.entries_id(k): library.entries_count(k) for k in range(library.entries_threads())}
+
+    with tempfile.TemporaryDirectory() as folder:
+        use_stub(folder, pace)
+        pipe = getattr(gpu, pipeline)(asyncdali, photos, threads, depth)
+        pipe.build()
+        for _ in range(10 * depth):
+            pipe.run()
+        names = {thread.native_id: thread.name for thread in threading.enumerate()}
+        before = counts()
+        library.entries_trace(trace)
+        for _ in range(iterations):
+            pipe.run()
+        library.entries_trace(False)
+        after = counts()
+        pipe.close()
+    found: dict[str, float] = defaultdict(float)
+    for thread, number in after.items():
+        name = names.get(thread, "other")
+        role = next((role for role in _ROLES if role in name), name)
+        found[role] += (number - before.get(thread, 0)) / iterations
+        if trace:
+            print(f"THREAD {thread} {name}", file=sys.stderr)
+    print(json.dumps(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pipelines", nargs="*", default=["decoded", "training", "two_views"])
+    parser.add_argument("--photos", default="../shared/data/photos")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--trace", action="store_true", help="who entered, one line each, on the standard error")
+    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        _child(*json.loads(options.child))
+        return
+    for pipeline in options.pipelines:
+        found = measure(pipeline, options.photos, threads=options.threads, depth=options.depth, trace=options.trace)
+        parts = ", ".join(f"{role} {number:.1f}" for role, number in sorted(found.items(), key=lambda item: -item[1]) if number)
+        print(f"{pipeline:10} {sum(found.values()):6.1f} entries per iteration: {parts}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

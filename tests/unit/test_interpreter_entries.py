@@ -1,0 +1,33 @@
+"""How often an iteration enters the interpreter: beside a busy thread each time may take a switch interval of 5 ms.
+
+Over the stubs of CUDA and nvJPEG, in a process whose Python calls are counted (``benchmarks/interpreter_entries.py``). The numbers are
+those of this code with some room for chance: who sleeps when depends on time. They may shrink; what raises one needs a reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from benchmarks import interpreter_entries
+from benchmarks.pictures import picture_folder
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not interpreter_entries.available(), reason="Python's library cannot be replaced in part"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler for the stubs"),
+]
+
+PLANNING = {"training": 6, "two_views": 8}
+"""Entries of the thread that plans the GPU's segment: as many for four operators as for eight."""
+ALL = {"training": 32, "two_views": 34}
+
+
+@pytest.mark.parametrize("pipeline", list(ALL))
+@pytest.mark.parametrize("threads", [2, 8])
+def test_entries_of_an_iteration(pipeline, threads):
+    found = interpreter_entries.measure(pipeline, picture_folder(None), threads=threads)
+    assert found["gpu"] < PLANNING[pipeline], found
+    assert found["worker"] < 6, found  # whatever the number of threads: one per job, not one per thread
+    assert sum(found.values()) < ALL[pipeline], found
