@@ -378,7 +378,7 @@ class ContainerReader(ReaderOperator):
             self._touched = np.zeros(len(self.records), np.uint8)
         addresses = bases + offsets
         context, _ = MAPPED_RECORDS.make(
-            descriptors=descriptors, offsets=offsets, sizes=sizes, one_byte=self._reading.one_byte, addresses=addresses, indices=indices,
+            descriptors=descriptors, offsets=offsets, sizes=sizes, one_byte=self._reading.spare_iovec, addresses=addresses, indices=indices,
             touched=self._touched,
         )  # fmt: skip
         if self._reading.count_waiting(address_of(context), len(files)):

@@ -60,8 +60,11 @@ def read_at(descriptor, offset, length, wanted, target):
 
 
 _spare_byte = np.zeros(1, np.uint8)
-one_byte = np.array([_spare_byte.ctypes.data, 1], np.int64)
-"""An ``iovec`` for bytes that nobody looks at."""
+spare_iovec = np.array([_spare_byte.ctypes.data, 1], np.int64)
+"""An ``iovec`` for bytes that nobody looks at.
+
+Its name is no word of a table: kernel keys take every name in a function for a global one, and an address would make each key unique.
+"""
 
 
 @step
