@@ -194,8 +194,8 @@ def test_checkpoint(tmp_path):
 
 
 def test_out_of_memory_is_an_error_of_its_iteration():
-    """12 samples of 14.7 GB; one of 120 GB is more than a sample may have."""
-    sizes = {1: 70_000.0, 3: 200_000.0}
+    """12 samples of 14.7 GB; one of 24 GB is more than a sample may have."""
+    sizes = {1: 70_000.0, 3: 90_000.0}
 
     @pipeline_def(batch_size=12, num_threads=2, device_id=0)
     def graph():
