@@ -3,7 +3,8 @@
 A kernel that only makes something faster need not keep a pipeline waiting. If it is not in the cache on disk, another process compiles it
 for the cache, and this one loads it as soon as that process is done.
 
-The kernel of the system ends the other process when the thread that started it dies; whoever asks next starts it again.
+A thread starts the other process and waits for it, so that no zombie is left. The process dies with this one: the kernel of the system
+sends SIGKILL when the thread ends.
 ``ASYNCDALI_COMPILE_AHEAD=0`` switches it off: all kernels are compiled where they are first asked for.
 """
 
@@ -38,6 +39,7 @@ os.nice(10)
 getattr(importlib.import_module(sys.argv[2]), sys.argv[3]).compile()
 """
 _lock = threading.Lock()
+_watchers: dict[tuple[str, str], threading.Thread] = {}
 _processes: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
 _starts: dict[tuple[str, str], int] = {}
 _MOST_STARTS = 3
@@ -62,8 +64,8 @@ def address_or_later(kernel: Compiled) -> int:
 
 
 def _is_being_compiled(kernel: Compiled) -> bool:
-    process = _processes.get(kernel.place)
-    if process is not None and process.poll() is None:
+    watcher = _watchers.get(kernel.place)
+    if watcher is not None and watcher.is_alive():
         return True
     if os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") == "0" or sys.platform != "linux" or getattr(sys, "frozen", False):
         return False
@@ -73,18 +75,25 @@ def _is_being_compiled(kernel: Compiled) -> bool:
     if starts == _MOST_STARTS or not keeps() or kernel.cached:
         return False
     _starts[kernel.place] = starts + 1
-    with contextlib.suppress(OSError):  # no process can be started
-        _processes[kernel.place] = subprocess.Popen(
-            python_command(_PROGRAM, str(os.getpid()), *kernel.place),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=for_child(),
+    watcher = threading.Thread(target=_compile, args=(kernel.place, for_child()), name="asyncdali-compiling", daemon=True)
+    _watchers[kernel.place] = watcher
+    watcher.start()
+    return True
+
+
+def _compile(place: tuple[str, str], environment: dict[str, str]) -> None:
+    """Have a process compile the kernel, and wait for its end. On a thread of its own."""
+    with contextlib.suppress(OSError):  # no process can be started: whoever asks next tries again, or compiles
+        process = _processes[place] = subprocess.Popen(
+            python_command(_PROGRAM, str(os.getpid()), *place),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
-        return True
-    return False
+        process.wait()
 
 
 @atexit.register
 def _end() -> None:
-    for process in _processes.values():
+    for process in list(_processes.values()):
         process.kill()
         process.wait()
 
@@ -93,6 +102,7 @@ def _forget() -> None:
     """In a forked child: the processes are the parent's."""
     global _lock
     _lock = threading.Lock()
+    _watchers.clear()
     _processes.clear()
 
 

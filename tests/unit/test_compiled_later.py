@@ -15,6 +15,7 @@ _PROGRAM = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 from helpers.operators import run_operator
+from helpers.processes import children
 import numpy as np
 from asyncdali import fn, pipeline_def
 from asyncdali.compiled import later
@@ -34,10 +35,15 @@ with decode() as pipe:
     decoded()
     print(window.decode_window.ready)
     for kernel in (window.decode_window, progressive.decode_scans):
-        for process in list(later._processes.values()):
-            if sys.argv[2] == "kill":
-                process.kill()
-            process.wait()
+        while any(watcher.is_alive() and place not in later._processes for place, watcher in later._watchers.items()):
+            time.sleep(0.01)
+        for process in list(later._processes.values()) if sys.argv[2] == "kill" else ():
+            process.kill()
+        for watcher in list(later._watchers.values()):
+            watcher.join()
+        later._processes.clear()
+        if later._watchers:
+            assert not children(), "nobody has waited for the process that compiled"
         decoded()
     print(window.decode_window.ready, progressive.decode_scans.ready, len(later._starts))
 """

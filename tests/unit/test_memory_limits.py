@@ -161,7 +161,7 @@ def test_what_is_fed(machine):
 
 
 ARGUMENTS = {
-    "resize": lambda data: fn.resize(data, size=[1 << 20, 1 << 20]),
+    "resize": lambda data: fn.resize(data, size=[1 << 16, 1 << 17]),
     "crop": lambda data: fn.crop(data, crop=[1 << 20, 1 << 20], out_of_bounds_policy="pad"),
     "pad": lambda data: fn.pad(data, shape=[1 << 31, 1 << 31, 4]),
     "paste": lambda data: fn.paste(data, ratio=1e6, fill_value=0),
