@@ -46,7 +46,7 @@ def test_threshold_on_a_gpu_or_its_stand_in():
 
 
 def test_errors_name_the_operator():
-    with pytest.raises(RuntimeError, match=r"(?s)acme\.threshold.*UINT8 and FLOAT"):
+    with pytest.raises(RuntimeError, match=r"(?s)acme\.threshold.*supported types are: UINT8, FLOAT"):
         run(lambda: fn.acme.threshold(fn.external_source(lambda: [np.int16([1])] * 3)))
     with pytest.raises(KeyError, match="levels"):
         run(lambda: fn.acme.threshold(fn.external_source(lambda: IMAGES), levels=3))

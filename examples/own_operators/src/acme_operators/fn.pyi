@@ -10,10 +10,16 @@ def dropout(input_0: Any, /, *, probability: float | None = ..., name: str | Non
     """Replaces whole samples by zeros at random.
 
     Which ones follows from `seed` and the sample's number in the run alone, so a restored pipeline goes on exactly.
+
+    - Input 0 (data): types: numbers, BOOL, enumerations
+    - Output 0: type, dimensions and layout as input 0
     """
 
 def threshold(input_0: Any, /, *, level: float | DataNode | None = ..., low: float | None = ..., high: float | None = ..., name: str | None = ..., device: str | None = ..., preserve: bool | None = ..., bytes_per_sample_hint: int | Sequence[int] | None = ...) -> DataNode:
     """One of two values for each element, by whether it reaches a level.
 
     Input: UINT8 or FLOAT, any shape. Output: the same type, shape and layout.
+
+    - Input 0 (data): types: UINT8, FLOAT
+    - Output 0: type, dimensions and layout as input 0
     """
