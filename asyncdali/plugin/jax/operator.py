@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from ...batch import Batch
+from ...operators.accepts import CHOSEN, DATA, Output
 from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, register
 from ...operators.python.python_function import _PythonOperator
 from .arrays import on_device, sharded
@@ -20,6 +21,8 @@ class JaxFunction(_PythonOperator):
     schema = Schema(
         name="_jax.function",
         doc="""Calls a function with a jax array [samples, ...] per input, once per batch; it returns such arrays.""",
+        accepts=(DATA,),
+        gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(0, 256),
         outputs=lambda constants: constants.get("num_outputs", 1),
         devices=("cpu", "gpu"),
