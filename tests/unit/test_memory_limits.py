@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from asyncdali_workers import limits
+from helpers.images import encode
 from helpers.memory import Machine
 from helpers.pipelines import pipeline_of
 
@@ -158,6 +159,17 @@ def test_what_is_fed(machine):
     with pytest.raises(MemoryError, match=r"'pictures' are too large: sample 0 of shape"):
         pipe.feed_input("pictures", [large(), large()[:5], large()])
     pipe.close()
+
+
+def test_coefficients_of_progressive_jpegs(machine):
+    """Decoders keep those of the whole picture, also for a small window."""
+    file = np.frombuffer(encode(np.random.default_rng(1).integers(0, 40, (4096, 4096, 3), np.uint8), "JPEG", progressive=True), np.uint8)
+    graph = lambda: fn.decoders.image_crop(fn.external_source(lambda: [file] * 3), crop=[8, 8])  # noqa: E731
+    with pipeline_of(graph) as pipe:
+        assert pipe.run()[0][0].shape() == [8, 8, 3]
+    machine.free(90 << 20)
+    with pipeline_of(graph) as pipe, pytest.raises(MemoryError, match=r"(?s)sample 0.*the coefficients of a progressive JPEG of 4096x4096"):
+        pipe.run()
 
 
 ARGUMENTS = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from asyncdali_workers import limits
 
 from ...batch import Batch, storage_dtype
 from ...compiled.memory import address_of
@@ -184,6 +185,7 @@ class ImageDecoder(Operator):
         if scanned.plain:  # nearly always
             return scanned
         _refuse_impossible(headers, sizes)
+        _check_coefficients(headers)
         compiled = self._compiled_samples(headers)
         compiled[hits] = True
         headers[hits, 0] = self._kernels.NOT_JPEG  # no decoder is to take them
@@ -327,6 +329,20 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
             _judge_jpeg(headers[i], int(sizes[i]), bool(bomb[i]))
         except ValueError as error:
             raise SampleError(int(i), str(error)) from None
+
+
+def _check_coefficients(headers: np.ndarray) -> None:
+    """TooLarge where there is no memory for a progressive JPEG's coefficients: decoders keep those of the whole picture, two bytes each,
+    whatever part of it is wanted."""
+    width, height, components, marker = headers[:, (1, 2, 3, 6)].T
+    sizes = np.where((marker == 0xC2) | (marker == 0xCA), 2 * width * height * components, 0)
+    if not len(sizes):
+        return
+    largest = int(np.argmax(sizes))
+    try:
+        limits.check_size(int(sizes[largest]), f"the coefficients of a progressive JPEG of {width[largest]}x{height[largest]} pixels")
+    except limits.TooLarge as error:
+        raise limits.TooLarge(str(error), largest) from None
 
 
 def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
