@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
+import select
 
 LOOP_DESCRIPTORS = 16
 """What an event loop is given. uvloop takes 7 for the first loop of a process (5 for the loop, 2 for signals) and aborts the process if one
@@ -13,10 +13,11 @@ is missing; asyncio takes 3. The rest is for libraries that are loaded meanwhile
 
 def require_descriptors(count: int, failure: str) -> None:
     """Raise RuntimeError, beginning with `failure`, if fewer than `count` file descriptors can be opened."""
-    opened: list[int] = []
+    # Objects that close themselves, not numbers: Ctrl-C may come between the call that opens and the one that notes what it opened.
+    opened: list[select.epoll] = []
     try:
         while len(opened) < count:
-            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(select.epoll())
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
@@ -27,5 +28,4 @@ def require_descriptors(count: int, failure: str) -> None:
             "Close files, or raise the limit: `ulimit -n`, LimitNOFILE= of a service, or resource.setrlimit."
         ) from error
     finally:
-        for descriptor in opened:
-            os.close(descriptor)
+        opened.clear()

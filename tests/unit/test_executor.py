@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import select
 import signal
 import threading
 
@@ -505,7 +506,7 @@ def test_an_async_source_without_descriptors(monkeypatch):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(awaited, "LOOP_DESCRIPTORS", 1 << 20)
-    monkeypatch.setattr(os, "open", lambda *_: fail())
+    monkeypatch.setattr(select, "epoll", fail)
     with pytest.raises(RuntimeError, match=r"`async def` sources cannot be started: 0 file descriptors are free, at least 1048576 are"):
         awaited.SourceLoop()
 
