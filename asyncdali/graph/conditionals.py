@@ -282,8 +282,8 @@ class Conditionals:
 
 def active() -> Conditionals | None:
     """The scopes of the pipeline being defined on this thread, if it was asked to understand conditions."""
-    pipeline = context.current()
-    return None if pipeline is None else pipeline._definition.scopes
+    definition = context.definition()
+    return None if definition is None else definition.scopes
 
 
 def where_tests_work() -> str:

@@ -131,7 +131,7 @@ def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, device: str, 
 
 def stand_in(name: str, device: str) -> DataNode:
     """A node for data that will be given when an :class:`Immediate` runs."""
-    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, pipeline=None).outputs[0]
+    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, definition=None).outputs[0]
 
 
 class Immediate:

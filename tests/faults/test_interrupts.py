@@ -74,12 +74,12 @@ RAIN = """
                 continue
             np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, batch {delivered}")
             delivered += 1
-            assert len(pipe._session.in_flight) < depth
+            assert len(pipe._core.session.in_flight) < depth
         interrupts.rain(0)
         assert interrupts.raised - raised > 50 * SECONDS and delivered > 50 * SECONDS, (kind, interrupts.raised - raised, delivered)
         for _ in range(3):
             np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=kind)
-        assert len(pipe._session.in_flight) == depth - 1
+        assert len(pipe._core.session.in_flight) == depth - 1
         if kind in ("random", "engines"):
             restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
             np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
@@ -179,7 +179,7 @@ BUILDS = """
         except KeyboardInterrupt:
             interrupted += 1
             interrupts.rain(0)
-            if pipe._session is None:  # else the build was over
+            if pipe._core.session is None:  # else the build was over
                 assert not children(), (step, children())
                 assert threads() == before, (step, threads())
                 assert descriptors().keys() == open_before.keys(), (step, descriptors(), open_before)

@@ -112,7 +112,7 @@ def test_the_slowest_sample_is_looked_for_anew():
     for _ in range(4):
         pipe.run()
     assert any(item.slowest_sample for item in pipe.statistics().segments)
-    pipe._session.counters.forget_slowest()
+    pipe._core.session.counters.forget_slowest()
     assert not any(item.slowest_sample for item in pipe.statistics().segments)
     for _ in range(20):  # one iteration of sixteen looks
         pipe.run()
@@ -212,7 +212,7 @@ def test_off_there_is_nothing():
     assert values(on.run()) == values(off.run())
     with pytest.raises(RuntimeError, match="enable_statistics=True"):
         off.statistics()
-    session = off._session
+    session = off._core.session
     assert session.counters is None and not session.producer.sources.counters
     assert all(item.counters is None for item in session.operators)
     with pytest.raises(TypeError, match="enable_statistics must be True or False"):
@@ -300,7 +300,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
-    assert pipe._session.counters._crowded >= 600  # looked through now and then, not for each batch
+    assert pipe._core.session.counters._crowded >= 600  # looked through now and then, not for each batch
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
@@ -349,7 +349,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe = pipeline_of(lambda: (fn.random.uniform(name="draw"), fn.copy(fn.random.coin_flip(), name="copy")), batch_size=3)
     for _ in range(1024):
         pipe.run()
-    pipe._session.wait_all()
+    pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
     if short:  # after the first 256, which tell how short they are, and what is in flight then
