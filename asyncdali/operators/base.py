@@ -24,7 +24,7 @@ from __future__ import annotations
 import enum
 import numbers
 import operator as _op
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -33,7 +33,6 @@ import numpy as np
 
 from ..access import EVERYTHING, Access
 from ..batch import Batch
-from ..compiled.memory import address_of
 from ..device.launch import Launch
 from ..errors import InputError
 from ..errors import SampleError as SampleError
@@ -775,19 +774,6 @@ def register(cls: type[Operator]) -> type[Operator]:
         raise ValueError(f"operator {name} is declared twice: {REGISTRY[name].__module__} and {cls.__module__}")
     REGISTRY[name] = cls
     return cls
-
-
-def context_table(values: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
-    """An int64 context table from integers and arrays (their addresses), and the arrays to keep alive."""
-    numbers: list[int] = []
-    keep: list[Any] = []
-    for value in values:
-        if isinstance(value, np.ndarray):
-            keep.append(value)
-            numbers.append(address_of(value))
-        else:
-            numbers.append(int(value))
-    return np.array(numbers, np.int64), keep
 
 
 def no_explanation(code: int, text: str, sample: int) -> str:
