@@ -37,12 +37,12 @@ from .gate import Gate
 from .registry import REGISTRY, STORABLE, register, storable
 from .schema import COMMON_ARGUMENTS, REQUIRED, SEED_ARGUMENT, Arg, Role, Schema, camel_case
 from .spec import Environment, Iteration, Spec, check_access
-from .steps import NOTHING, CompiledJob, Planned, Preparation, PythonJob, Step, context_table, no_explanation
+from .steps import NOTHING, CompiledJob, Planned, Preparation, PythonJob, Step, no_explanation
 
 __all__ = [
     "Operator", "Schema", "Arg", "Role", "REQUIRED", "COMMON_ARGUMENTS", "SEED_ARGUMENT", "camel_case",
     "Spec", "Environment", "Iteration", "check_access", "Arguments", "Gate",
-    "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "context_table", "no_explanation",
+    "Step", "Planned", "PythonJob", "CompiledJob", "Preparation", "no_explanation",
     "REGISTRY", "register", "STORABLE", "storable", "SampleError",
 ]  # fmt: skip
 

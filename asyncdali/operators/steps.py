@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..batch import Batch
-from ..compiled.memory import address_of
 from ..device.launch import Launch
 
 if TYPE_CHECKING:
@@ -78,19 +77,6 @@ Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[
 
 NOTHING: Preparation = ()
 """What an operator without such jobs gives."""
-
-
-def context_table(values: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
-    """An int64 context table from integers and arrays (their addresses), and the arrays to keep alive."""
-    numbers: list[int] = []
-    keep: list[Any] = []
-    for value in values:
-        if isinstance(value, np.ndarray):
-            keep.append(value)
-            numbers.append(address_of(value))
-        else:
-            numbers.append(int(value))
-    return np.array(numbers, np.int64), keep
 
 
 def no_explanation(code: int, text: str, sample: int) -> str:

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, values
 from helpers.probe_kernels import number_step
+from helpers.probe_tables import NUMBER
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.batch import Batch
 from asyncdali.device.buffers import BlockOwner
 from asyncdali.device.threads import WorkerState
-from asyncdali.operators.base import Step, context_table, no_explanation
+from asyncdali.operators.base import Step, no_explanation
 from asyncdali.runtime import counters as counting
 from asyncdali.runtime.counters import PipelineCounters
 from asyncdali.runtime.jobs import CompiledSamples, Timed
@@ -403,7 +404,7 @@ def test_counting_takes_microseconds():
 def job_of(count, timed, steps=3):
     results = np.zeros((count, 100), np.int64)
     addresses = np.array([row.ctypes.data for row in results], np.int64)
-    table, keep = context_table([addresses, 100, 7, -1])
+    table, keep = NUMBER.make(outputs=addresses, elements=100, factor=7, bad=-1)
     step = Step(number_step.address, table, no_explanation, keep=[*keep, results])
     job = CompiledSamples(count, [(None, step)] * steps, timed=timed)
     job.work(WorkerState())
