@@ -22,6 +22,7 @@ State is a position, an immutable value that the runtime keeps. A stateful opera
 from __future__ import annotations
 
 import enum
+import inspect
 import numbers
 import operator as _op
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -769,8 +770,9 @@ def storable(cls: Any) -> Any:
 
 
 def register(cls: type[Operator]) -> type[Operator]:
-    """Class decorator: enter an operator in the registry."""
+    """Class decorator: enter an operator in the registry. A class without a docstring gets the schema's text."""
     name = cls.schema.name
+    cls.__doc__ = cls.__doc__ or inspect.cleandoc(cls.schema.doc)
     if name in REGISTRY and REGISTRY[name].__module__ != cls.__module__:
         raise ValueError(f"operator {name} is declared twice: {REGISTRY[name].__module__} and {cls.__module__}")
     REGISTRY[name] = cls

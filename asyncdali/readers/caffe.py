@@ -27,8 +27,6 @@ word = DATUM.word
 
 @register
 class CaffeReader(LmdbReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.caffe",
         doc="""Reads (image, label) pairs from LMDB databases of Caffe ``Datum`` records, in the order of their keys.

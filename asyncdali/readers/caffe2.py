@@ -42,8 +42,6 @@ def _outputs(constants: dict[str, Any]) -> int:
 
 @register
 class Caffe2Reader(LmdbReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.caffe2",
         doc="""Reads images and labels from LMDB databases of Caffe2 ``TensorProtos`` records, in the order of their keys.

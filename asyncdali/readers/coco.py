@@ -41,8 +41,6 @@ def _output_count(constants: dict[str, Any]) -> int:
 
 @register
 class COCOReader(FileContentsReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.coco",
         doc="""Reads encoded images and their annotations in the COCO format.

@@ -53,8 +53,6 @@ class _Names(Sequence):
 
 @register
 class FileRead(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="io.file.read",
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.

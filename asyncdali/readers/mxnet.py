@@ -33,8 +33,6 @@ word = IMAGE_RECORD.word
 
 @register
 class MXNetReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.mxnet",
         doc="""Reads (image, labels) pairs from RecordIO files, as MXNet's ``im2rec`` and ``IndexedRecordIO`` write them.

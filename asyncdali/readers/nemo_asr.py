@@ -87,8 +87,6 @@ def _output_count(constants: dict[str, Any]) -> int:
 
 @register
 class NemoAsrReader(ReaderOperator):
-    """See the schema."""
-
     schema = Schema(
         name="readers.nemo_asr",
         doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps

@@ -59,8 +59,6 @@ def _roi_name(name: str) -> str:
 
 @register
 class NumpyReader(ListedReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.numpy",
         doc="""Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).

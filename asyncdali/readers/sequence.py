@@ -36,8 +36,6 @@ _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageTyp
 
 @register
 class SequenceReader(ReaderOperator):
-    """See the schema."""
-
     schema = Schema(
         name="readers.sequence",
         doc="""Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.

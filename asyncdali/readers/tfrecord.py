@@ -48,8 +48,6 @@ def _features(constants: dict[str, Any]) -> dict[str, Feature]:
 
 @register
 class TFRecordReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.tfrecord",
         doc="""Reads features of ``tensorflow.Example`` records from TFRecord files.

@@ -260,8 +260,6 @@ class _VideoReader(ReaderOperator):
 
 @register
 class ExperimentalVideoReader(_VideoReader):
-    """See the schema."""
-
     schema = Schema(
         name="experimental.readers.video",
         doc=f"""Reads sequences of frames from video files.
@@ -320,8 +318,6 @@ class ExperimentalVideoReader(_VideoReader):
 
 @register
 class VideoReader(_VideoReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.video",
         doc=f"""Reads sequences of frames from video files.

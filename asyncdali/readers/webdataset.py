@@ -53,8 +53,6 @@ class _Selection:
 
 @register
 class WebdatasetReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.webdataset",
         doc="""Reads samples from tar archives in the WebDataset format.

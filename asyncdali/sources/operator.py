@@ -11,8 +11,6 @@ from ..types import DALIDataType
 
 @register
 class ExternalInput(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="external_source",
         doc="""Data from Python: an iterable, a generator function, a callable, or batches fed with `Pipeline.feed_input`.

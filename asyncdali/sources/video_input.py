@@ -28,7 +28,7 @@ _POLICIES = ("partial", "pad")
 
 @register
 class VideoInput(Operator):
-    """See the schema. For a GPU frames are decoded by the CPU and uploaded."""
+    """Sequences of frames of one fed video. The CPU decodes; for a GPU the frames are uploaded."""
 
     eager = True
     on_cuda = True

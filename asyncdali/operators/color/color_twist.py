@@ -68,8 +68,6 @@ class _Matrix(ElementwiseColor):
 
 @register
 class Hue(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hue",
         doc="Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -83,8 +81,6 @@ class Hue(_Matrix):
 
 @register
 class Saturation(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="saturation",
         doc="Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -98,8 +94,6 @@ class Saturation(_Matrix):
 
 @register
 class Hsv(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hsv",
         doc="""Turns the hue and scales saturation and value of RGB images.
@@ -120,8 +114,6 @@ class Hsv(_Matrix):
 
 @register
 class ColorTwist(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="color_twist",
         doc="""Adjusts hue, saturation, brightness and contrast.
