@@ -69,7 +69,7 @@ class VideoInput(Operator):
 
     @classmethod
     def port(cls) -> Any:
-        """What takes the data that are fed."""
+        """The object that accepts fed data."""
         from .films import FilmPort
 
         return FilmPort
