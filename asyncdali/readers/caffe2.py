@@ -198,7 +198,7 @@ class Caffe2Reader(LmdbReader):
     # --- checks
 
     def _one_type(self, indices: np.ndarray, found: np.ndarray, allowed: tuple[int, ...], what: str) -> int:
-        """The type of this tensor in all samples."""
+        """The type that this tensor has in all samples."""
         kinds = found[:, word.type]
         self._check(
             indices, ~np.isin(kinds, allowed),

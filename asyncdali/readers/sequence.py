@@ -127,7 +127,7 @@ class SequenceReader(ReaderOperator):
 
 
 def _frame_paths(root: str) -> list[str]:
-    """What lies in the directories of `root`, hidden things left out, in byte order of the whole paths."""
+    """The entries of the directories of `root` without hidden ones, in byte order of the whole paths."""
     if not is_remote(root):
         return sorted(glob.glob(os.path.join(glob.escape(root), "*", "*")), key=os.fsencode)
     folders = [entry.name for entry in sorted_entries(root) if entry.is_dir() and not entry.name.startswith(".")]
