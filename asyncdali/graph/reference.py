@@ -1,4 +1,4 @@
-"""Type stubs and reference tables, derived from the operators' declarations.
+"""Generates type stubs and reference pages from the operators' declarations.
 
 python -m asyncdali.graph.reference        # rewrites asyncdali/fn/*.pyi, asyncdali/ops/*.pyi, docs/operators.md
 python -m asyncdali.graph.reference --check
@@ -44,7 +44,7 @@ def _result(schema: Schema) -> str:
 
 
 def declarations(schema: Schema) -> list[str]:
-    """What an operator accepts and gives, a line each; the last input or output stands for all further ones."""
+    """Inputs and outputs of an operator, one line each. The last input or output stands for all further ones."""
     lines = []
     accepts, gives = schema.accepts if schema.inputs[1] else (), schema.gives
     for k, accepted in enumerate(accepts):
@@ -95,7 +95,8 @@ def _class(schema: Schema) -> str:
     parameters = {text.split(":")[0]: text for text in _parameters(schema)}
     first = [parameters.pop(name) for name in schema.positional]
     optional = next((k for k, text in enumerate(first) if text.endswith(" = ...")), len(first))
-    first[optional:] = [text if text.endswith(" = ...") else f"{text} = ..." for text in first[optional:]]  # Python wants it so
+    # After an argument with a default, Python requires defaults.
+    first[optional:] = [text if text.endswith(" = ...") else f"{text} = ..." for text in first[optional:]]
     names = ", ".join(["self", *first, "*", *parameters.values()])
     return (
         f"class {schema.class_name}:\n{_doc(schema, '    ')}\n\n"
@@ -110,13 +111,13 @@ def _public(schemas: Iterable[Schema]) -> list[Schema]:
 
 
 def _import(schema: Schema, style: str) -> str:
-    """Where the form stands that was written by hand."""
+    """The import of a call that is written by hand."""
     name = schema.name if style == "fn" else schema.class_name
     return f"from asyncdali.{schema.hand_written} import {name} as {name}"
 
 
 def _parents(name: str) -> list[str]:
-    """The modules that `name` is in: "a.b.c" is in "a.b" and "a"."""
+    """The modules that contain `name`: "a.b.c" is in "a.b" and "a"."""
     parts = name.split(".")[:-1]
     return [".".join(parts[: k + 1]) for k in range(len(parts))]
 
@@ -143,7 +144,7 @@ def stub_files() -> dict[str, str]:
             lines += [_deprecated(schema, old, style) for old, schema in old_names if old.rpartition(".")[0] == module]
             path = "/".join([style, *module.split(".")] if module else [style]) + ("/__init__.pyi" if children else ".pyi")
             text = "\n".join(lines)
-            if "\nclass Sequence:" in text:  # an operator of that name
+            if "\nclass Sequence:" in text:  # an operator has this name
                 text = text.replace("Sequence[", "_Sequence[").replace("import Sequence\n", "import Sequence as _Sequence\n")
             files[path] = text
     return files

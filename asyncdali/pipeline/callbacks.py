@@ -1,4 +1,4 @@
-"""What `Pipeline.current()` is in Python functions that a running pipeline calls: its options can be read, nothing else can be done."""
+"""The result of `Pipeline.current()` in Python functions that a running pipeline calls: read-only access to its options."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _FORBIDDEN = "is forbidden in a Python function that the pipeline calls: it is r
 
 
 class CalledPipeline(Pipeline):
-    """Stands for a pipeline in the functions that it calls: has its properties. What builds, runs or changes it raises RuntimeError.
+    """Represents a pipeline in the functions that it calls, with the pipeline's properties. Building, running or changing it is a
+    RuntimeError.
 
-    It does not refer to the pipeline: its operators hold this object.
+    It does not refer to the pipeline, because the pipeline's operators hold this object.
     """
 
     def __init__(self, pipeline: Pipeline, seed: int | None):
@@ -26,7 +27,7 @@ class CalledPipeline(Pipeline):
         self._reported = pipeline._reported
         self._drawn_seed = seed
         self._session = None
-        self._closed = True  # there is nothing to be closed
+        self._closed = True  # there is nothing to close
         self._definition = _NoDefinition()
 
     @property
@@ -46,7 +47,7 @@ class CalledPipeline(Pipeline):
 
 
 class _NoDefinition(Definition):
-    """Takes no operators."""
+    """Accepts no operators."""
 
     def add(self, instance: OperatorInstance) -> None:
         raise RuntimeError(
@@ -73,9 +74,9 @@ for _name in (
 
 
 def calling(pipeline: Pipeline, seed: int | None) -> Callable[[], AbstractContextManager[None]]:
-    """A context manager for calls of the user's functions, one at a time, in which `pipeline` is current; `seed` is the one it uses."""
+    """A context manager for calls of the user's functions, one at a time, in which `pipeline` is current. `seed` is its seed."""
     called = CalledPipeline(pipeline, seed)
-    one_at_a_time = threading.Lock()  # segments of the CPU and of GPU streams have threads of their own
+    one_at_a_time = threading.Lock()  # CPU segments and GPU streams have different threads
 
     @contextmanager
     def within() -> Iterator[None]:

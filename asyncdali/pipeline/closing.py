@@ -1,4 +1,4 @@
-"""Pipelines that are open are closed before the interpreter ends: threads and worker processes end first."""
+"""Closes open pipelines before the interpreter exits, so that threads and worker processes end first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _open: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 
 def close_at_exit(pipeline: Pipeline) -> None:
-    """Close `pipeline` at the interpreter's exit, if it still is open then."""
+    """Close `pipeline` at the interpreter's exit, if it is still open then."""
     if not _open:
         atexit.unregister(_close_all)
         atexit.register(_close_all)

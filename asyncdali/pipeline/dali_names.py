@@ -1,4 +1,4 @@
-"""Names with an underscore that programs written for DALI read, set or call on a pipeline, although DALI does not document them."""
+"""Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _option(name: str) -> Any:
 
 
 def _settable_option(name: str) -> Any:
-    """Setting acts before :meth:`Pipeline.build`; of a built pipeline only what it reports changes, as in DALI."""
+    """Setting takes effect before :meth:`Pipeline.build`. On a built pipeline only the reported value changes, as in DALI."""
 
     def get(self: DaliNames) -> Any:
         return self._reported.get(name, getattr(self._options, name))
@@ -34,7 +34,7 @@ def _settable_option(name: str) -> Any:
 
 
 class DaliNames:
-    """Base of :class:`asyncdali.Pipeline`."""
+    """Base class of :class:`asyncdali.Pipeline`."""
 
     _options: PipelineOptions
     _session: Session | None
@@ -95,22 +95,22 @@ class DaliNames:
 
     @property
     def _consumer_iter(self) -> int:
-        """Iterations of this epoch of the sources that were returned."""
+        """Number of returned iterations of this epoch of the sources."""
         return 0 if self._session is None else self._session.iteration
 
     @property
     def _consumer_epoch_idx(self) -> int:
-        """The epoch of the sources that the next batch to be returned belongs to."""
+        """The sources' epoch of the next batch to be returned."""
         return 0 if self._session is None else self._session.producer.place()[0]
 
     @property
     def _epoch_idx(self) -> int:
-        """The epoch of the sources that is being queued."""
+        """The sources' epoch that is being queued."""
         return 0 if self._session is None else self._session.producer.sources.epoch
 
     @property
     def _first_iter(self) -> bool:
-        """Whether nothing of this epoch was queued yet."""
+        """Whether nothing of this epoch has been queued yet."""
         return self._session is None or not self._session.producer.started
 
     @property
@@ -119,20 +119,20 @@ class DaliNames:
         return self._session is not None and self._session.producer.ended
 
     def _prefetch(self) -> None:
-        """Queue as many iterations as the queue is deep (builds)."""
+        """Queue as many iterations as the queue holds. Builds the pipeline."""
         session = self._built_session()
         before = session.producer.launched
         while True:
             launched = session.producer.launched
             self._launch(session)
             queued = session.producer.launched - before
-            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more
+            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more data
                 return
 
     @contextmanager
     def _check_api_type_scope(self, kind: PipelineAPIType) -> Iterator[None]:
-        """For the block, calls count as those of `kind` (iterators that programs wrote themselves use it). RuntimeError for another kind
-        than the pipeline was used with."""
+        """Within the block, calls count as calls of `kind`, for users' own iterators. RuntimeError for a kind other than the one that the
+        pipeline was used with."""
         self._use_api(kind)
         before, self._api_check = self._api_check, False
         try:

@@ -1,4 +1,4 @@
-"""DebugPipeline: the pipeline function is executed again in every run, operator by operator."""
+"""DebugPipeline: runs the pipeline function in every iteration, operator by operator."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WITHOUT = "is not available in debug mode (debug=True)"
 
 
 class DebugPipeline(Pipeline):
-    """A pipeline with ``debug=True``: made by :func:`pipeline_def`.
+    """A pipeline with ``debug=True``, made by :func:`pipeline_def`.
 
-    Every :meth:`run` executes the pipeline function; operators compute their results when they are called and return
-    :class:`DataNodeDebug` nodes, whose data can be looked at with ``.get()`` and printed. There is no graph: what is about graphs raises
-    RuntimeError. With conditional execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
+    Every :meth:`run` executes the pipeline function. Operators compute their results when they are called and return :class:`DataNodeDebug`
+    nodes; ``.get()`` and printing show their data. There is no graph, so methods that need one raise RuntimeError. With conditional
+    execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
     """
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], rewrites: bool = False, **options: Any):
@@ -57,7 +57,7 @@ class DebugPipeline(Pipeline):
 
     @property
     def seed(self) -> int | None:
-        """The seed of the operators' streams; where none was given, the one drawn in :meth:`build`."""
+        """The seed of the operators' streams. If none was given, :meth:`build` draws one."""
         return self._options.seed if self._engine is None or self._options.seed is not None else self._engine.seed
 
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
@@ -77,7 +77,7 @@ class DebugPipeline(Pipeline):
             close_at_exit(self)
 
     def start_py_workers(self) -> None:
-        """Does nothing: parallel sources are asked in this process."""
+        """Does nothing, because parallel sources run in this process."""
         if self._closed:
             raise PipelineClosed("the pipeline was closed")
 
@@ -89,7 +89,7 @@ class DebugPipeline(Pipeline):
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Execute the pipeline function and return its outputs.
 
-        Raises an operator's error from the line that called it, StopIteration at the end of the data, RuntimeError for a stream and for
+        Raises an operator's error at the line that called it, StopIteration at the end of the data, and RuntimeError for a stream and for
         `inputs`.
         """
         if cuda_stream is not None:
@@ -111,7 +111,7 @@ class DebugPipeline(Pipeline):
                     self._engine.counters.ran(began, outputs)
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`run`, which it calls: nothing else happens meanwhile. The end of the data is StopAsyncIteration."""
+        """Like :meth:`run`, which it calls; nothing else runs in the meantime. The end of the data is StopAsyncIteration."""
         try:
             return self.run(stream)
         except StopIteration:
@@ -127,9 +127,9 @@ class DebugPipeline(Pipeline):
             context.pop()
 
     def _delivered(self, returned: Any) -> tuple[Any, ...]:
-        """What the function returned, as tensor lists."""
+        """The function's results as tensor lists."""
         if returned is None:
-            self.define_graph()  # says that there are no outputs
+            self.define_graph()  # raises the error for missing outputs
         if isinstance(returned, dict):
             self.output_names, returned = tuple(returned), tuple(returned.values())
         several = isinstance(returned, tuple) or (
@@ -140,7 +140,7 @@ class DebugPipeline(Pipeline):
         return outputs
 
     def _output(self, value: Any, index: int) -> TensorListCPU | TensorListGPU:
-        """One output; what is no batch is repeated for every sample."""
+        """One output. A value that is no batch is repeated for every sample."""
         if isinstance(value, DataNodeDebug):
             return value.get()
         if isinstance(value, DataNode):
@@ -151,7 +151,7 @@ class DebugPipeline(Pipeline):
         return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._eager.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
-        """RuntimeError for outputs that are not what was declared."""
+        """Raise RuntimeError if outputs differ from the declaration."""
         count = len(outputs)
         expected = zip(*(self._options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
         for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
@@ -167,12 +167,12 @@ class DebugPipeline(Pipeline):
             raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
 
     def reset(self) -> None:
-        """After the end of the data: start the next epoch. Does nothing otherwise."""
+        """Start the next epoch after the end of the data. Otherwise do nothing."""
         self._refuse_in_callbacks("reset()")
         self._eager.reset()
 
     def empty(self) -> bool:
-        """True: nothing is ever computed ahead."""
+        """True, because nothing is computed ahead."""
         return True
 
     # --- data from Python
@@ -180,9 +180,9 @@ class DebugPipeline(Pipeline):
     def feed_input(
         self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Queue a batch for an external input without a source; each run takes one.
+        """Queue a batch for an external input without a source. Each run takes one.
 
-        Before the first run no input is known yet: the data is kept for the one that will have that name. Errors as in a graph.
+        Before the first run no input is known, so the data is kept for the future input of that name. Errors are those of a graph.
         """
         if not isinstance(data_node, (str, DataNode)):
             raise TypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
@@ -194,7 +194,7 @@ class DebugPipeline(Pipeline):
         return 1
 
     def statistics(self) -> Statistics:
-        """As for other pipelines; everything is done in the call of :meth:`run`, so all of it is a wait of the consumer."""
+        """Like that of other pipelines. All work happens inside :meth:`run`, so all of it counts as waiting of the consumer."""
         self.build()
         assert self._engine is not None
         return self._engine.statistics()
@@ -202,7 +202,7 @@ class DebugPipeline(Pipeline):
     # --- the rest
 
     def add_sink(self, edge: DataNode) -> None:
-        """Does nothing: every operator that is called runs."""
+        """Does nothing, because every called operator runs."""
         if not isinstance(edge, DataNode):
             raise TypeError(f"add_sink expects a DataNode, got {type(edge).__name__}")
 

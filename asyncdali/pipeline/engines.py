@@ -1,4 +1,4 @@
-"""A pipeline's engines: what they are told of it."""
+"""Starts a pipeline's engines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def start_engines(pipeline: Pipeline, opened: Callable[[Callable[[], None]], None]) -> EnginePool:
-    """Start the engines of a pipeline that is about to be built. `opened` is called first, with what ends them."""
+    """Start the engines of a pipeline that is about to be built. `opened` is called first, with the function that ends them."""
     from ..engines.pool import EnginePool
     from ..engines.program import Program
 
     options = pipeline._options
-    # In an engine every pipeline of this process stays unbuilt, and this one must not be built by a function that it calls.
+    # In an engine no pipeline may be built by a function that the pipeline calls, so every pipeline stays unbuilt there.
     seed = secrets.randbits(62) if options.seed is None else int(options.seed)
     program = Program(
         options, pipeline._output_nodes(), pipeline._definition.instances, seed, pipeline._access, pipeline._calling(seed),
@@ -33,7 +33,7 @@ def start_engines(pipeline: Pipeline, opened: Callable[[Callable[[], None]], Non
 
 
 def calling_elsewhere(options: PipelineOptions, seed: int) -> Callable[[], AbstractContextManager[None]]:
-    """What functions of the user are called within, in an engine that has no pipeline."""
+    """The context in which an engine, which has no pipeline, calls functions of the user."""
     from .callbacks import calling
 
     stand_in = Pipeline.__new__(Pipeline)

@@ -1,4 +1,4 @@
-"""A built pipeline goes to another place of its stream: to that of a checkpoint, or to an iteration counted from the beginning."""
+"""Moves a built pipeline to another position: that of a checkpoint, or an iteration counted from the beginning."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
-    """Be what a pipeline built with `checkpoint` is. What is in flight is dropped; outputs that were returned stay valid.
+    """Restore `checkpoint` in a built pipeline. Iterations in flight are dropped; returned outputs stay valid.
 
-    Operators are made anew, and worker processes are started again. Raises CheckpointError if the checkpoint does not fit (the pipeline is
-    as it was then), RuntimeError if workers cannot be forked any more, or in debug mode.
+    Operators are made anew, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is then
+    unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
     """
     options = _options(pipeline, checkpoint)
     _check(pipeline, checkpoint)
@@ -24,10 +24,10 @@ def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
 
 
 def seek(pipeline: Pipeline, iterations: int) -> None:
-    """Be where a fresh pipeline with this seed is after `iterations` runs. Positions are computed; only where conditionals decide how many
-    samples an operator gets, the iterations are run.
+    """Go to the position that a fresh pipeline with this seed has after `iterations` runs. Positions are computed. Only if conditionals
+    decide how many samples an operator gets, the iterations are run.
 
-    Raises RuntimeError for pipelines with sources that end epochs of their own: use their checkpoints.
+    RuntimeError for pipelines with sources that end epochs by themselves; use their checkpoints.
     """
     if pipeline._built_session().producer.sources.ports:
         raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
@@ -42,12 +42,12 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
 
 def restart(pipeline: Pipeline) -> None:
-    """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
+    """Return to the state after :meth:`Pipeline.build`. Sources without a state keep their position."""
     _rebuild(pipeline, _options(pipeline, pipeline._options.checkpoint))
 
 
 def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
-    """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
+    """The pipeline's options with another checkpoint. A drawn seed is kept."""
     options = copy.copy(pipeline._options)
     options.checkpoint = checkpoint
     if options.seed is None:
@@ -56,7 +56,7 @@ def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
 
 
 def _check(pipeline: Pipeline, checkpoint: bytes) -> None:
-    """Refuse what does not fit before anything is torn down."""
+    """Refuse a checkpoint that does not fit, before anything is torn down."""
     from .. import checkpoint as checkpoints
 
     found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built_session()._describe())
