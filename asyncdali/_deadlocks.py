@@ -80,6 +80,12 @@ class Patience:
     def look(self, notice: bool = True) -> None:
         """Raise Deadlock if a deadlock is proved. With `notice` a long wait is logged once."""
         stacks = sys._current_frames()
+        try:
+            self._look(stacks, notice)
+        finally:
+            stacks.clear()  # the frame of this call is among them: a cycle, which would keep all that the calling stack refers to
+
+    def _look(self, stacks: dict[int, FrameType], notice: bool) -> None:
         me = threading.current_thread()
         holders = [ident for ident, frame in stacks.items() if ident != me.ident and any(map(self._holds, _frames(frame)))]
         for ident in holders:

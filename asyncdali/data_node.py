@@ -149,8 +149,8 @@ class DataNode:
 
         RuntimeError in a pipeline with ``exec_dynamic=False``, whose stages only go from CPU to GPU.
         """
-        pipeline = self.source.pipeline()
-        if self.device == "gpu" and pipeline is not None and not pipeline.exec_dynamic:
+        definition = self.source.definition()
+        if self.device == "gpu" and definition is not None and not definition.options.exec_dynamic:
             raise RuntimeError(
                 "this pipeline doesn't support transition from GPU to CPU: it was made with exec_dynamic=False "
                 "(or with exec_async/exec_pipelined off or separate queue depths). Use exec_dynamic=True."

@@ -71,7 +71,7 @@ def _is_being_compiled(kernel: Compiled) -> bool:
     from .cache import for_child, keeps
 
     starts = _starts.get(kernel.place, 0)
-    if starts == _MOST_STARTS or not keeps() or kernel.cached:
+    if starts >= _MOST_STARTS or not keeps() or kernel.cached:
         return False
     _starts[kernel.place] = starts + 1
     watcher = threading.Thread(target=_compile, args=(kernel.place, for_child()), name="asyncdali-compiling", daemon=True)

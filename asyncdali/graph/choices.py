@@ -22,12 +22,11 @@ def choose(index: DataNode, functions: Sequence[Callable[[], Any]], what: str) -
     """
     if index.device == "gpu":
         raise ValueError(f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())')
-    pipeline = context.current()
-    if pipeline is None:
+    definition = context.definition()
+    if definition is None:
         raise RuntimeError(f"Current Pipeline not set! {what} is chosen per sample, which works only inside a pipeline definition")
     if len(functions) == 1:
         return call(functions[0])()
-    definition = pipeline._definition
     if definition.scopes is not None:
         return definition.scopes.choose(index, len(functions), lambda k: call(functions[k])(), what)
     scopes = definition.scopes = conditionals.Conditionals()  # while this choice is traced

@@ -281,9 +281,9 @@ class Conditionals:
 
 
 def active() -> Conditionals | None:
-    """The scopes of the pipeline that is being defined on this thread, if it uses conditional execution."""
-    pipeline = context.current()
-    return None if pipeline is None else pipeline._definition.scopes
+    """The scopes of the pipeline being defined on this thread, if it was asked to understand conditions."""
+    definition = context.definition()
+    return None if definition is None else definition.scopes
 
 
 def where_tests_work() -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from ..operators.base import REGISTRY, REQUIRED, Arg, Role, Schema, camel_case
 from ..types import DALIDataType
 from . import context
 from .rewrite.marks import MARK
+
+if TYPE_CHECKING:
+    from ..options import PipelineOptions
+    from .conditionals import Conditionals
 
 _detached_ids = itertools.count()
 
@@ -33,7 +37,7 @@ class OperatorInstance:
         constants: dict[str, Any],
         *,
         explicit_name: bool,
-        pipeline: Any,
+        definition: Definition | None,
         twin_of: OperatorInstance | None = None,
     ):
         self.schema = schema
@@ -49,7 +53,7 @@ class OperatorInstance:
         self.attachment: Any = None
         """A Python object for the running operator (a source). It is no data of the graph."""
         self.trace = context.user_trace()
-        self._pipeline = None if pipeline is None else weakref.ref(pipeline)
+        self._definition = None if definition is None else weakref.ref(definition)
         count = schema.output_count(constants, len(self.inputs))
         out_device = "cpu" if device == "cpu" else "gpu"
         names = [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
@@ -59,9 +63,9 @@ class OperatorInstance:
     def preserve(self) -> bool:
         return bool(self.constants.get("preserve", False)) or self.schema.no_prune
 
-    def pipeline(self) -> Any:
-        """The pipeline in which the instance was defined; None outside of pipelines."""
-        return None if self._pipeline is None else self._pipeline()
+    def definition(self) -> Definition | None:
+        """The definition to which this was added; None: it was made outside of any, or its pipeline is gone."""
+        return None if self._definition is None else self._definition()
 
     @property
     def seed(self) -> int | None:
@@ -289,8 +293,8 @@ def _make_one(
     _check_required(schema, constants, nodes)
     if eager is None:
         _refuse_data(schema, (*checked, *nodes.values()))
-    pipeline = context.current()
-    scopes = None if pipeline is None else pipeline._definition.scopes
+    definition = context.definition()
+    scopes = None if definition is None else definition.scopes
     if scopes is not None:
         checked, nodes = scopes.entered(schema, checked, nodes)
     name = constants.pop("name", None)
@@ -298,13 +302,13 @@ def _make_one(
     if set_index:
         name, explicit = None, False  # a name given with input sets belongs to the first set
     instance = OperatorInstance(
-        schema, name or _automatic_name(old_name or schema.name, pipeline), device, checked, nodes, constants,
-        explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
+        schema, name or _automatic_name(old_name or schema.name, definition), device, checked, nodes, constants,
+        explicit_name=explicit, definition=definition, twin_of=twin_of,
     )  # fmt: skip
     if scopes is not None:
         scopes.made(instance)
-    if pipeline is not None:
-        pipeline._definition.add(instance)
+    if definition is not None:
+        definition.add(instance)
     elif instance.preserve:
         raise OperatorError(
             f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
@@ -343,10 +347,10 @@ def check_restored(
     return checked
 
 
-def eager_definition() -> Any:
-    """The definition of the current pipeline if it is in debug mode, where operators run when they are called."""
-    pipeline = context.current()
-    return pipeline._definition if pipeline is not None and pipeline._definition.eager else None
+def eager_definition() -> Definition | None:
+    """The definition of the current pipeline if it is in debug mode: operators run when they are called."""
+    definition = context.definition()
+    return definition if definition is not None and definition.eager else None
 
 
 def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
@@ -358,11 +362,11 @@ def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
             )
 
 
-def _automatic_name(called: str, pipeline: Any) -> str:
+def _automatic_name(called: str, definition: Definition | None) -> str:
     class_name = camel_case(called.rpartition(".")[2])
-    if pipeline is None:
+    if definition is None:
         return f"__{class_name}_detached_{next(_detached_ids)}"
-    return f"__{class_name}_{pipeline._definition.next_id()}"
+    return f"__{class_name}_{definition.next_id()}"
 
 
 def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:
@@ -394,10 +398,12 @@ class Definition:
     eager = False
     """Whether operators run when they are added (debug mode)."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: PipelineOptions) -> None:
+        self.options = options
+        """Those of the pipeline."""
         self.instances: list[OperatorInstance] = []
-        self.scopes: Any = None
-        """With conditional execution, while the graph is being defined: ``conditionals.Conditionals``."""
+        self.scopes: Conditionals | None = None
+        """With conditional execution, while the graph is defined: which part of the batch is being traced."""
         self._ids = itertools.count()
 
     def next_id(self) -> int:
@@ -409,3 +415,8 @@ class Definition:
     def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """Inputs and arguments with nodes instead of data, for definitions whose operators run at once."""
         return inputs, arguments
+
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+        """The nodes of a call of `external_source`, which `define` makes: a list if `listed`, else the only one."""
+        made = define()
+        return made if listed else made[0]

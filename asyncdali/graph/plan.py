@@ -15,7 +15,7 @@ import numpy as np
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
 from .fusion import fuse_expressions, mark_early
-from .node import OperatorInstance
+from .node import Definition, OperatorInstance
 
 SEED_TABLE_SIZE = 1024
 
@@ -136,14 +136,14 @@ def reachable(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
     return builder
 
 
-def check_names(order: Sequence[OperatorInstance], pipeline: Any) -> None:
-    """Raise RuntimeError if two operators have the same name."""
+def check_names(order: Sequence[OperatorInstance], definition: Definition | None) -> None:
+    """RuntimeError when two operators share a name."""
     names: dict[str, OperatorInstance] = {}
     for instance in order:
         other = names.setdefault(instance.name, instance)
         if other is not instance:
             hint = ""
-            if instance.pipeline() is not pipeline or other.pipeline() is not pipeline:
+            if instance.definition() is not definition or other.definition() is not definition:
                 hint = " At least one of them was defined under another pipeline."
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.{hint}")
 
@@ -164,13 +164,13 @@ def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[in
 def build_plan(
     outputs: Sequence[DataNode],
     instances: Sequence[OperatorInstance],
-    pipeline: Any,
+    definition: Definition | None,
     seeds: Callable[[int], int],
     fuse_device: bool = False,
 ) -> Plan:
-    """The plan of a pipeline. `fuse_device`: see :func:`cut_segments`. RuntimeError for duplicate names."""
+    """The plan of the pipeline that `definition` belongs to; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes."""
     builder = reachable(outputs, instances, seeds)
-    check_names(builder.order, pipeline)
+    check_names(builder.order, definition)
     edges: dict[tuple[int, int, str], int] = {}
     merged: dict[Any, PlannedOperator] = {}
     operators: list[PlannedOperator] = []

@@ -14,7 +14,7 @@ from .. import types
 from ..data_node import DataNode
 from ..operators import extensions
 from ..operators.base import STORABLE
-from .node import OperatorInstance, check_restored
+from .node import Definition, OperatorInstance, check_restored
 from .plan import reachable
 
 FORMAT = "asyncdali pipeline"
@@ -129,8 +129,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], list[OperatorInstance]]:
-    """Output nodes and operator instances of a parsed document, defined in `pipeline`."""
+def rebuild(document: dict[str, Any], definition: Definition) -> tuple[list[DataNode], list[OperatorInstance]]:
+    """Output nodes and operator instances of a parsed document, defined in `definition`."""
     made: list[OperatorInstance] = []
 
     def node(reference: Any) -> DataNode:
@@ -156,7 +156,7 @@ def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], li
             made.append(
                 OperatorInstance(
                     kind.schema, _text(entry["name"]), entry["device"], inputs, arguments, constants,
-                    explicit_name=bool(entry.get("named")), pipeline=pipeline, twin_of=None if twin is None else made[twin],
+                    explicit_name=bool(entry.get("named")), definition=definition, twin_of=None if twin is None else made[twin],
                 )
             )  # fmt: skip
         return [node(item) for item in document["outputs"]], made

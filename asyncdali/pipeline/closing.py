@@ -7,19 +7,19 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .pipeline import Pipeline
+    from .core import Core
 
-_open: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+_open: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-def close_at_exit(pipeline: Pipeline) -> None:
-    """Close `pipeline` at the interpreter's exit, if it is still open then."""
+def close_at_exit(core: Core) -> None:
+    """Close a pipeline at the interpreter's exit, if it still is open then."""
     if not _open:
         atexit.unregister(_close_all)
         atexit.register(_close_all)
-    _open.add(pipeline)
+    _open.add(core)
 
 
 def _close_all() -> None:
-    for pipeline in list(_open):
-        pipeline._close()
+    for core in list(_open):
+        core.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..data_node import DataNode
 from ..options import option_names, unknown_option
+from .front import core_of
 from .pipeline import Pipeline
 
 
@@ -41,7 +42,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
             if rewrites:
                 from .conversion import trace
 
-                outputs = trace(pipeline, function, args, function_arguments)
+                outputs = trace(core_of(pipeline).definition, function, args, function_arguments)
             else:
                 outputs = function(*args, **function_arguments)
         if isinstance(outputs, dict):

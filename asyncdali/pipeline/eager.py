@@ -20,6 +20,7 @@ from ..graph import context
 from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role
+from ..options import PipelineOptions
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
@@ -224,8 +225,8 @@ class EagerDefinition(Definition):
     eager = True
     engine: Engine
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, options: PipelineOptions) -> None:
+        super().__init__(options)
         self.ended = False
         self._batch_size: int | None = None
         self._index = 0

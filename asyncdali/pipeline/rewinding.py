@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..operators.base import Role
+from .front import core_of
 
 if TYPE_CHECKING:
     from ..options import PipelineOptions
+    from .core import Core
     from .pipeline import Pipeline
 
 
@@ -18,9 +20,10 @@ def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
     Operators are made anew, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is then
     unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
     """
-    options = _options(pipeline, checkpoint)
-    _check(pipeline, checkpoint)
-    _rebuild(pipeline, options)
+    core = core_of(pipeline)
+    options = _options(core, checkpoint)
+    _check(core, checkpoint)
+    core.rebuild(options)
 
 
 def seek(pipeline: Pipeline, iterations: int) -> None:
@@ -29,10 +32,11 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
     RuntimeError for pipelines with sources that end epochs by themselves; use their checkpoints.
     """
-    if pipeline._built_session().producer.sources.ports:
+    core = core_of(pipeline)
+    if core.built().producer.sources.ports:
         raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
-    _rebuild(pipeline, _options(pipeline, None))
-    session = pipeline._built_session()
+    core.rebuild(_options(core, None))
+    session = core.built()
     if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):
         for _ in range(iterations):
             session.producer.schedule(pipeline.iter_setup)
@@ -42,38 +46,24 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
 
 def restart(pipeline: Pipeline) -> None:
-    """Return to the state after :meth:`Pipeline.build`. Sources without a state keep their position."""
-    _rebuild(pipeline, _options(pipeline, pipeline._options.checkpoint))
+    """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
+    core = core_of(pipeline)
+    core.rebuild(_options(core, core.options.checkpoint))
 
 
-def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
-    """The pipeline's options with another checkpoint. A drawn seed is kept."""
-    options = copy.copy(pipeline._options)
+def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
+    """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
+    options = copy.copy(core.options)
     options.checkpoint = checkpoint
     if options.seed is None:
-        options.seed = pipeline._built_session().seed
+        options.seed = core.built().seed
     return options
 
 
-def _check(pipeline: Pipeline, checkpoint: bytes) -> None:
-    """Refuse a checkpoint that does not fit, before anything is torn down."""
+def _check(core: Core, checkpoint: bytes) -> None:
+    """Refuse what does not fit before anything is torn down."""
     from .. import checkpoint as checkpoints
 
-    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built_session()._describe())
-    if found and pipeline._options.strict:
+    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())
+    if found and core.options.strict:
         raise checkpoints.CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))
-
-
-def _rebuild(pipeline: Pipeline, options: Any) -> None:
-    old = pipeline._built_session()
-    with pipeline._building:
-        old.close()
-        for puller in old.producer.sources.pullers:
-            puller.group.start_over()
-        own, pipeline._options = pipeline._options, options
-        pipeline._session = pipeline._parallel = pipeline._engines = None
-        pipeline._shared.clear()
-        try:
-            pipeline._build(None)
-        finally:
-            pipeline._options = own

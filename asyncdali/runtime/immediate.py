@@ -130,8 +130,8 @@ def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, device: str, 
 
 
 def stand_in(name: str, device: str) -> DataNode:
-    """A placeholder node for data that is given when an :class:`Immediate` runs."""
-    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, pipeline=None).outputs[0]
+    """A node for data that will be given when an :class:`Immediate` runs."""
+    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, definition=None).outputs[0]
 
 
 class Immediate:

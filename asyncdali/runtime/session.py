@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,20 +18,18 @@ from .. import checkpoint as checkpoints
 from .._deadlocks import PatientLock
 from ..access import Access
 from ..batch import Batch
-from ..data_node import DataNode
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
 from ..errors import PipelineClosed, operator_error
-from ..graph.node import OperatorInstance
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
-from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
+from .blueprint import Blueprint
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
@@ -63,10 +61,7 @@ class Session:
     @users_device()
     def __init__(
         self,
-        options: PipelineOptions,
-        outputs: list[DataNode],
-        instances: Sequence[OperatorInstance],
-        pipeline: Any,
+        blueprint: Blueprint,
         parallel: Parallel | None = None,
         opened: Callable[[Callable[[], None]], None] | None = None,
         engines: Engines | None = None,
@@ -76,7 +71,7 @@ class Session:
         `opened` is called first, with the function that closes this session during its construction, because an interrupt may come at any
         time.
         """
-        self.options = options
+        self.options = options = blueprint.options
         self.closed = False
         self.operators: list[BuiltOperator] = []
         self._fetching = PatientLock(self._is_waited_for)
@@ -88,11 +83,11 @@ class Session:
         self.parallel = parallel
         self.engines = engines
         self.depth = options.depth
-        self._check_scope(outputs, instances, pipeline)
-        # PER_OPERATOR asks for separate streams, so nothing is fused across backends.
+        blueprint.check_scope()
+        # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = Seeds(options.seed if engines is None else engines.seed)
-        self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
+        self.plan = build_plan(blueprint.outputs, blueprint.definition.instances, blueprint.definition, seeds.entry, fuse)
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
         self.gpu = choose_gpu(options.device_id, needs_gpu)
         if self.gpu is not None:
@@ -113,7 +108,7 @@ class Session:
                 concurrency=options.concurrency or OperatorConcurrency.BACKEND,
                 stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
                 affinity=options.affinity(),
-                name=f"asyncdali-{id(pipeline):x}",
+                name=f"asyncdali-{id(blueprint.definition):x}",
                 gpu=self.gpu,
                 pool=None if engines is None else engines.pool,
             )
@@ -124,7 +119,7 @@ class Session:
         self.counters = self.executor.counters
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(pipeline._calling(self.seed), pipeline._access)
+            self._instantiate(blueprint.calling(self.seed), blueprint.access)
         except BaseException:
             self.close(workers=False)
             raise
@@ -139,19 +134,6 @@ class Session:
                 "process on the host device."
             )
             raise operator_error(missing[0], error, None) from error
-
-    @staticmethod
-    def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
-        if not pipeline._options.enable_checkpointing:
-            return
-        from ..graph.plan import reachable
-
-        foreign = [item.name for item in reachable(outputs, instances).order if item.pipeline() is not pipeline]
-        if foreign:
-            raise RuntimeError(
-                "The pipeline does not support checkpointing because it contains operator(s) that were defined outside the pipeline "
-                f"scope: {foreign}"
-            )
 
     # --- build
 
@@ -367,7 +349,8 @@ class Session:
 
     # --- checkpoints
 
-    def _describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
+        """The graph and the data sets, as a checkpoint keeps them and is compared with."""
         readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
         return checkpoints.describe_graph(self.plan, data)
@@ -383,7 +366,7 @@ class Session:
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
         if self._graph_json is None:
-            self._graph_json = checkpoints.graph_json(self._describe())
+            self._graph_json = checkpoints.graph_json(self.describe())
         positions, place = self.mark() if mark is None else mark
         states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
@@ -395,7 +378,7 @@ class Session:
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
-        found = checkpoints.differences(body.get("graph", {}), self._describe())
+        found = checkpoints.differences(body.get("graph", {}), self.describe())
         if found:
             text = "\n  ".join(found)
             if self.options.strict:
