@@ -51,7 +51,7 @@ def push(pipeline: object, definition: Definition | None) -> object:
 
 
 def _depth(frame: FrameType | None) -> int:
-    """Frames from `frame` to the bottom of the stack, those of the library not counted."""
+    """Number of frames from `frame` to the bottom of the stack, without frames of the library."""
     count = 0
     while frame is not None:
         count += not frame.f_code.co_filename.startswith(_LIBRARY)
@@ -68,7 +68,7 @@ def pop() -> None:
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of user code on the way to an operator call."""
+    """One line of user code that leads to an operator call."""
 
     filename: str
     line: int
@@ -83,10 +83,10 @@ class Frame:
 
 
 def user_trace() -> tuple[Frame, ...]:
-    """Frames from the user's graph function down to the operator call; library frames are left out.
+    """Frames from the user's graph function to the operator call, without frames of the library.
 
-    The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at the
-    module's top level.
+    The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at module
+    level.
     """
     frames: list[Frame] = []
     frame = sys._getframe(1)

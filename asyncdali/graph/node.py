@@ -1,4 +1,4 @@
-"""Operator instances: what one operator call in a graph function leaves behind."""
+"""Operator instances, which operator calls in a graph function make."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OperatorInstance:
         self.homes: Any = None
         """With conditional execution: where each output may be used, and whose samples it has (see ``conditionals``)."""
         self.attachment: Any = None
-        """A Python object that the operator works with when it runs (a source); no part of the graph as data."""
+        """A Python object for the running operator (a source). It is no data of the graph."""
         self.trace = context.user_trace()
         self._definition = None if definition is None else weakref.ref(definition)
         count = schema.output_count(constants, len(self.inputs))
@@ -76,7 +76,7 @@ class OperatorInstance:
 
 
 class InvalidDeviceError(OperatorValueError):
-    """A device that does not exist. (A ValueError; DALI reports some of these as RuntimeError.)"""
+    """A device that does not exist. It is a ValueError; DALI reports some of these as RuntimeError."""
 
 
 # ------------------------------------------------------------------------------------------------------------ argument checks
@@ -87,7 +87,7 @@ def _public(schema: Schema) -> str:
 
 
 def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
-    """Replace deprecated argument names (with a warning)."""
+    """Replace deprecated argument names, with a warning."""
     result = {}
     for name, value in given.items():
         if name not in schema.deprecated:
@@ -123,7 +123,7 @@ def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
 
 
 def _no_type(schema: Schema, arg: Arg) -> None:
-    """NO_TYPE is as good as no argument where that means "the input's type"; elsewhere an element type is needed: ValueError."""
+    """NO_TYPE counts as not given where this means "the input's type". Other arguments need an element type: ValueError."""
     if arg.default is not None or schema.inputs[0] == 0:
         raise OperatorValueError(f"{_public(schema)}: argument '{arg.name}' is NO_TYPE; an element type is needed")
 
@@ -176,7 +176,7 @@ _noticed: set[tuple[str, str]] = set()
 
 
 def _notice(schema: Schema, arg: Arg) -> None:
-    """Tell the user, once in a process, that the argument just given changes nothing."""
+    """Tell the user once per process that the given argument has no effect."""
     if (schema.name, arg.name) not in _noticed:
         _noticed.add((schema.name, arg.name))
         warn(f"argument '{arg.name}' of {_public(schema)} has no effect. {arg.doc}", UserWarning)
@@ -195,7 +195,7 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
 
 
 def _on_right_device(schema: Schema, device: str, position: int, node: DataNode) -> DataNode:
-    """An input, moved to where the operator wants it if it may be anywhere; RuntimeError on the wrong device otherwise."""
+    """An input on the device that the operator needs. It is moved there if the operator accepts either device; otherwise RuntimeError."""
     want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
     if node.device == want or position in schema.metadata_inputs:
         return node
@@ -208,15 +208,15 @@ def _on_right_device(schema: Schema, device: str, position: int, node: DataNode)
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------- making it
+# --------------------------------------------------------------------------------------------------------------- making instances
 
 
 def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None = None) -> Any:
-    """An operator call: checks everything that can be checked without running, adds the node to the current pipeline.
+    """An operator call: checks everything that can be checked without running, and adds the instance to the current pipeline.
 
-    `old_name` is the deprecated name it was called by: automatic instance names are made of it.
-    Returns the output DataNode, a list of them for several outputs, an empty list for none; with input sets (a list of nodes as an
-    input) lists of those, unless there is but one set.
+    `old_name` is the deprecated name of the call, from which automatic instance names are made. Returns the output DataNode; a list for
+    several outputs; an empty list for none. With input sets (a list of nodes as an input) it returns lists of these, unless there is only
+    one set.
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
@@ -232,7 +232,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
 
 
 def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
-    """The two operators of `Schema.composed_of`; the name, the device and the like are those of the first."""
+    """The two operators of `Schema.composed_of`. Name, device and similar arguments are those of the first."""
     constants, nodes = split_arguments(schema, arguments)
     _check_required(schema, constants, nodes)
     first, second = (REGISTRY[name].schema for name in schema.composed_of)
@@ -300,7 +300,7 @@ def _make_one(
     name = constants.pop("name", None)
     explicit = name is not None
     if set_index:
-        name, explicit = None, False  # a name given to input sets is that of the first
+        name, explicit = None, False  # a name given with input sets belongs to the first set
     instance = OperatorInstance(
         schema, name or _automatic_name(old_name or schema.name, definition), device, checked, nodes, constants,
         explicit_name=explicit, definition=definition, twin_of=twin_of,
@@ -323,9 +323,9 @@ _MOST_OUTPUTS = 1 << 16
 def check_restored(
     schema: Schema, device: str, inputs: Sequence[DataNode], arguments: dict[str, DataNode], constants: dict[str, Any]
 ) -> dict[str, Any]:
-    """The constants of an operator that was stored, in their declared types; kernels rely on what is checked here.
+    """The constants of a stored operator, in their declared types. Kernels rely on these checks.
 
-    Raises what a call of the operator raises: KeyError, TypeError, ValueError or RuntimeError.
+    Raises the errors of an operator call: KeyError, TypeError, ValueError or RuntimeError.
     """
     fewest, most = schema.inputs
     if not fewest <= len(inputs) <= most:
@@ -393,7 +393,7 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
 
 
 class Definition:
-    """The operators made under one pipeline, in order."""
+    """The operators of one pipeline, in order."""
 
     eager = False
     """Whether operators run when they are added (debug mode)."""
@@ -413,7 +413,7 @@ class Definition:
         self.instances.append(instance)
 
     def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Inputs and arguments with nodes in the place of data, where operators run at once."""
+        """Inputs and arguments with nodes instead of data, for definitions whose operators run at once."""
         return inputs, arguments
 
     def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:

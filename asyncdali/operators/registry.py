@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def storable(cls: Any) -> Any:
 
 
 def register(cls: type[Operator]) -> type[Operator]:
-    """Class decorator: enter an operator in the registry."""
+    """Class decorator: enter an operator in the registry. A class without a docstring gets the schema's text."""
     name = cls.schema.name
+    cls.__doc__ = cls.__doc__ or inspect.cleandoc(cls.schema.doc)
     if name in REGISTRY and REGISTRY[name].__module__ != cls.__module__:
         raise ValueError(f"operator {name} is declared twice: {REGISTRY[name].__module__} and {cls.__module__}")
     REGISTRY[name] = cls

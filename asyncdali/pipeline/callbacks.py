@@ -1,4 +1,4 @@
-"""What `Pipeline.current()` is in Python functions that a running pipeline calls: its options can be read, nothing else can be done."""
+"""The result of `Pipeline.current()` in Python functions that a running pipeline calls: read-only access to its options."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class _CalledCore(Core):
 
 
 class CalledPipeline(Pipeline):
-    """Stands for a pipeline in the functions that it calls: has its properties. What builds, runs or changes it raises RuntimeError.
+    """Represents a pipeline in the functions that it calls, with the pipeline's properties. Building, running or changing it is a
+    RuntimeError.
 
-    It does not refer to the pipeline: its operators hold this object.
+    It does not refer to the pipeline, because the pipeline's operators hold this object.
     """
 
     def __init__(self, options: PipelineOptions, seed: int | None, reported: dict[str, Any], attributes: dict[str, Any]):
@@ -51,7 +52,7 @@ class CalledPipeline(Pipeline):
 
 
 class _NoDefinition(Definition):
-    """Takes no operators."""
+    """Accepts no operators."""
 
     def add(self, instance: OperatorInstance) -> None:
         raise RuntimeError(

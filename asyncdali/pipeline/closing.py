@@ -1,4 +1,4 @@
-"""Pipelines that are open are closed before the interpreter ends: threads and worker processes end first."""
+"""Closes open pipelines before the interpreter exits, so that threads and worker processes end first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pipeline_def with `enable_conditionals=True`: the graph function is rewritten and traced."""
+"""pipeline_def with `enable_conditionals=True`: rewrites and traces the graph function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..graph.rewrite.marks import is_unconverted
 
 
 def check_convertible(function: Callable[..., Any]) -> None:
-    """ValueError for a graph function marked with `do_not_convert`."""
+    """Raise ValueError for a graph function marked with `do_not_convert`."""
     if is_unconverted(function):
         raise ValueError("a graph function cannot be marked with do_not_convert; define the pipeline with enable_conditionals=False")
 
@@ -21,7 +21,7 @@ def check_convertible(function: Callable[..., Any]) -> None:
 def trace(definition: Definition, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The outputs of a graph function with conditions on nodes, whose operators are added to `definition`.
 
-    RuntimeError for an output that has only a branch's samples; ValueError for a function marked with `do_not_convert`.
+    RuntimeError for an output with only a branch's samples; ValueError for a function marked with `do_not_convert`.
     """
     check_convertible(function)
     scopes = definition.scopes = Conditionals()

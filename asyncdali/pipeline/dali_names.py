@@ -1,4 +1,4 @@
-"""Names with an underscore that programs written for DALI read, set or call on a pipeline, although DALI does not document them."""
+"""Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _option(name: str) -> Any:
 
 
 def _settable_option(name: str) -> Any:
-    """Setting acts before :meth:`Pipeline.build`; of a built pipeline only what it reports changes, as in DALI."""
+    """Setting takes effect before :meth:`Pipeline.build`. On a built pipeline only the reported value changes, as in DALI."""
 
     def get(self: DaliNames) -> Any:
         return self._core.reported.get(name, getattr(self._core.options, name))
@@ -118,7 +118,7 @@ class DaliNames(Front):
             launched = session.producer.launched
             self._core.schedule(session)
             queued = session.producer.launched - before
-            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more
+            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more data
                 return
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""DebugPipeline: the pipeline function is executed again in every run, operator by operator."""
+"""DebugPipeline: runs the pipeline function in every iteration, operator by operator."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class DebugCore(Core):
 
 
 class DebugPipeline(Pipeline):
-    """A pipeline with ``debug=True``: made by :func:`pipeline_def`.
+    """A pipeline with ``debug=True``, made by :func:`pipeline_def`.
 
-    Every :meth:`run` executes the pipeline function; operators compute their results when they are called and return
-    :class:`DataNodeDebug` nodes, whose data can be looked at with ``.get()`` and printed. There is no graph: what is about graphs raises
-    RuntimeError. With conditional execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
+    Every :meth:`run` executes the pipeline function. Operators compute their results when they are called and return :class:`DataNodeDebug`
+    nodes; ``.get()`` and printing show their data. There is no graph, so methods that need one raise RuntimeError. With conditional
+    execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
     """
 
     _core: DebugCore
@@ -118,7 +118,7 @@ class DebugPipeline(Pipeline):
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Execute the pipeline function and return its outputs.
 
-        Raises an operator's error from the line that called it, StopIteration at the end of the data, RuntimeError for a stream and for
+        Raises an operator's error at the line that called it, StopIteration at the end of the data, and RuntimeError for a stream and for
         `inputs`.
         """
         if cuda_stream is not None:
@@ -141,7 +141,7 @@ class DebugPipeline(Pipeline):
                     engine.counters.ran(began, outputs)
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`run`, which it calls: nothing else happens meanwhile. The end of the data is StopAsyncIteration."""
+        """Like :meth:`run`, which it calls; nothing else runs in the meantime. The end of the data is StopAsyncIteration."""
         try:
             return self.run(stream)
         except StopIteration:
@@ -157,9 +157,9 @@ class DebugPipeline(Pipeline):
             context.pop()
 
     def _delivered(self, returned: Any) -> tuple[Any, ...]:
-        """What the function returned, as tensor lists."""
+        """The function's results as tensor lists."""
         if returned is None:
-            self.define_graph()  # says that there are no outputs
+            self.define_graph()  # raises the error for missing outputs
         if isinstance(returned, dict):
             self.output_names, returned = tuple(returned), tuple(returned.values())
         several = isinstance(returned, tuple) or (
@@ -170,7 +170,7 @@ class DebugPipeline(Pipeline):
         return outputs
 
     def _output(self, value: Any, index: int) -> TensorListCPU | TensorListGPU:
-        """One output; what is no batch is repeated for every sample."""
+        """One output. A value that is no batch is repeated for every sample."""
         if isinstance(value, DataNodeDebug):
             return value.get()
         if isinstance(value, DataNode):
@@ -181,7 +181,7 @@ class DebugPipeline(Pipeline):
         return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._core.eager.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
-        """RuntimeError for outputs that are not what was declared."""
+        """Raise RuntimeError if outputs differ from the declaration."""
         count = len(outputs)
         expected = zip(*(self._core.options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
         for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
@@ -198,7 +198,7 @@ class DebugPipeline(Pipeline):
         self._core.eager.reset()
 
     def empty(self) -> bool:
-        """True: nothing is ever computed ahead."""
+        """True, because nothing is computed ahead."""
         return True
 
     # --- data from Python
@@ -206,9 +206,9 @@ class DebugPipeline(Pipeline):
     def feed_input(
         self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Queue a batch for an external input without a source; each run takes one.
+        """Queue a batch for an external input without a source. Each run takes one.
 
-        Before the first run no input is known yet: the data is kept for the one that will have that name. Errors as in a graph.
+        Before the first run no input is known, so the data is kept for the future input of that name. Errors are those of a graph.
         """
         if not isinstance(data_node, (str, DataNode)):
             raise TypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
@@ -220,7 +220,7 @@ class DebugPipeline(Pipeline):
         return 1
 
     def statistics(self) -> Statistics:
-        """As for other pipelines; everything is done in the call of :meth:`run`, so all of it is a wait of the consumer."""
+        """Like that of other pipelines. All work happens inside :meth:`run`, so all of it counts as waiting of the consumer."""
         self.build()
         engine = self._core.engine
         assert engine is not None
@@ -229,7 +229,7 @@ class DebugPipeline(Pipeline):
     # --- the rest
 
     def add_sink(self, edge: DataNode) -> None:
-        """Does nothing: every operator that is called runs."""
+        """Does nothing, because every called operator runs."""
         if not isinstance(edge, DataNode):
             raise TypeError(f"add_sink expects a DataNode, got {type(edge).__name__}")
 

@@ -1,4 +1,4 @@
-"""A pipeline's engines: what they are told of it."""
+"""Starts a pipeline's engines."""
 
 from __future__ import annotations
 

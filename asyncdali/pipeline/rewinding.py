@@ -1,4 +1,4 @@
-"""A built pipeline goes to another place of its stream: to that of a checkpoint, or to an iteration counted from the beginning."""
+"""Moves a built pipeline to another position: that of a checkpoint, or an iteration counted from the beginning."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
-    """Be what a pipeline built with `checkpoint` is. What is in flight is dropped; outputs that were returned stay valid.
+    """Restore `checkpoint` in a built pipeline. Iterations in flight are dropped; returned outputs stay valid.
 
-    Operators are made anew, and worker processes are started again. Raises CheckpointError if the checkpoint does not fit (the pipeline is
-    as it was then), RuntimeError if workers cannot be forked any more, or in debug mode.
+    Operators are made anew, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is then
+    unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
     """
     core = core_of(pipeline)
     options = _options(core, checkpoint)
@@ -27,10 +27,10 @@ def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
 
 
 def seek(pipeline: Pipeline, iterations: int) -> None:
-    """Be where a fresh pipeline with this seed is after `iterations` runs. Positions are computed; only where conditionals decide how many
-    samples an operator gets, the iterations are run.
+    """Go to the position that a fresh pipeline with this seed has after `iterations` runs. Positions are computed. Only if conditionals
+    decide how many samples an operator gets, the iterations are run.
 
-    Raises RuntimeError for pipelines with sources that end epochs of their own: use their checkpoints.
+    RuntimeError for pipelines with sources that end epochs by themselves; use their checkpoints.
     """
     core = core_of(pipeline)
     if core.built().producer.sources.ports:

@@ -1,11 +1,14 @@
-"""Rules of the house that no tool checks: how code of one room may know another."""
+"""Rules of the project that no tool checks: operators are told apart by their roles, and prose has a form."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
+import pytest
+
 from asyncdali import Pipeline
+from asyncdali.operators import load_registry
 from asyncdali.pipeline.core import Core
 from asyncdali.pipeline.dali_names import DaliNames
 
@@ -111,3 +114,20 @@ def test_the_search_finds_private_uses():
     assert private_uses("self._pipes[0]._core") == [1]
     assert private_uses("context.current()._definition") == [1]
     assert private_uses("pipe.__dict__") == private_uses("core_of(pipe).options") == private_uses("self._private") == []
+
+
+PAGES = [*(ROOT.parent / "docs").glob("*.md"), *(ROOT.parent / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
+def test_lines_of_pages_have_120_columns(page):
+    """Tables included: divide a cell, or write a list. docs/operators.md is generated (`asyncdali/graph/reference.py`)."""
+    assert [(number, line) for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 120] == []
+
+
+def test_public_docstrings_carry_their_text():
+    """No docstring sends its reader to the schema: classes of operators get the schema's text from `register`."""
+    operators = [operator for name, operator in load_registry().items() if not name.startswith("_")]
+    assert [operator.__name__ for operator in operators if not operator.__doc__] == []
+    phrase = "See the " + "schema"
+    assert [str(path) for path in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")] if phrase in path.read_text()] == []

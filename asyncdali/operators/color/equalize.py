@@ -20,8 +20,6 @@ _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 @register
 class Equalize(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),

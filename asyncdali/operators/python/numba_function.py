@@ -54,8 +54,6 @@ _ARGS = (
 
 @register
 class NumbaFunction(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="experimental.numba_function",
