@@ -10,7 +10,7 @@ import traceback
 from typing import Any, cast
 
 
-class WorkerError(Exception):
+class WorkerError(RuntimeError):
     """Anything that a pool of workers reports."""
 
 
@@ -30,15 +30,15 @@ class WorkerCallbackError(WorkerError):
         return _plain, (self.message,)  # the combined class exists in this process only
 
 
-class WorkerDied(WorkerError, RuntimeError):
+class WorkerDied(WorkerError):
     """A worker process ended while it worked on the batch, and trying again was of no use."""
 
 
-class WorkerTimeout(WorkerError, RuntimeError):
+class WorkerTimeout(WorkerError):
     """A callable took longer than ``worker_timeout``."""
 
 
-class PoolClosed(WorkerError, RuntimeError):
+class PoolClosed(WorkerError):
     """The pool is closed (or has not been started)."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
+from ..errors import operator_error
 from ..operators.base import Spec
 from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
@@ -135,8 +136,15 @@ class Port:
     # --- push mode
 
     def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
-        """Queue a batch. What is no batch is refused now (RuntimeError); what does not fit the input fails the iteration it would feed."""
-        self.queue(self.take_in(self.converted(data, True, stream), layout))
+        """Queue a batch. What is no batch is refused now (OperatorError); what does not fit the input fails the iteration it would feed."""
+        self.queue(self.accepted(data, layout, stream))
+
+    def accepted(self, data: Any, layout: str | None, stream: Any = None) -> Batch:
+        """What a program feeds, as a batch to :meth:`queue`. OperatorError for what is none."""
+        try:
+            return self.take_in(self.converted(data, True, stream), layout)
+        except Exception as error:
+            raise operator_error(self.planned, error, None, doing="feeding") from error
 
     def queue(self, batch: Batch) -> None:
         """Queue what :meth:`take_in` gave."""
