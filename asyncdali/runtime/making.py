@@ -40,7 +40,10 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
     for planned in operators:
         operator = _make(planned, environment)
         made.append(BuiltOperator(planned, operator))
-        inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        try:
+            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
         dtypes.update(zip(planned.outputs, inferred, strict=True))
 
 

@@ -22,7 +22,7 @@ LEAVES = {
 
 ALLOWED = {
     "batch": {"compiled.memory", "types", "workers"},
-    "checkpoint": {"_files"},
+    "checkpoint": {"_files", "errors"},
     "compiled": {"_notices", "_processes", "_version"},
     "types": {"_absent", "workers"},
     "tensors": {"_absent", "batch", "types", "workers"},
