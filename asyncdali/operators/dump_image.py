@@ -9,7 +9,21 @@ import numpy as np
 from ..batch import Batch
 from ..types import DALIDataType
 from .accepts import Input, Output
-from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Preparation, PythonJob, SampleError, Schema, Spec, Step, register
+from .base import (
+    Arg,
+    Arguments,
+    Environment,
+    Iteration,
+    Operator,
+    Planned,
+    Preparation,
+    PythonJob,
+    SampleError,
+    Schema,
+    Spec,
+    Step,
+    register,
+)  # fmt: skip
 
 
 @register
