@@ -402,7 +402,7 @@ def flow_step(context, sample, thread):
 def records_of(shapes: np.ndarray, finest: int) -> np.ndarray:
     """FLOW_RECORDs of frames of `shapes` int64[samples, 4], searched down to the level `finest`."""
     records, columns = FLOW_RECORD.zeros(len(shapes)), FLOW_RECORD.word
-    records[:, columns.frames : columns.channels + 1] = shapes
+    records[:, FLOW_RECORD.span("frames", "channels")] = shapes
     for row in records:
         rows, width = max(int(row[columns.height]), SMALLEST), max(int(row[columns.width]), SMALLEST)
         extents = [(rows, width)]
