@@ -24,7 +24,7 @@ ABSENT = {
 class DaliAttributes:
     """Base of ``ops`` objects. `_given` holds the arguments of the constructor; `_called` those of the last call."""
 
-    _given: Mapping[str, Any]
+    _given: dict[str, Any]
     _called: Mapping[str, Any] = {}
     _named_arguments: ClassVar[tuple[str, ...]] = ()
     """Arguments that are attributes under their own name."""

@@ -612,9 +612,17 @@ class Operator:
     hands_out_samples: ClassVar[bool] = False
     """Outputs are samples of the inputs where they lie, in batches of other samples."""
 
+    kept_by: int = 0
+    """Operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and nobody else reads it; else 0."""
+
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
+
+    @classmethod
+    def keeps_results(cls, spec: Spec) -> bool:
+        """Whether the instance `spec` finds again what it made of its first input, so that its contents may be left out (a cache)."""
+        return False
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
