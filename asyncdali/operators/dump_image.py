@@ -28,7 +28,7 @@ from .base import (
 
 @register
 class DumpImage(Operator):
-    """See the schema. A GPU's images are copied to the host and written when the copies are there."""
+    """Writes images. A GPU's images are copied to the host and written when the copies are complete."""
 
     reads = (0,)
     reads_on_cuda = ()

@@ -15,7 +15,7 @@ ALGORITHMS = ("LZ4",)
 
 @register
 class Inflate(Operator):
-    """See the schema. On a GPU a warp decompresses a chunk; its status is read when the launch is over."""
+    """Decompresses LZ4. On a GPU a warp decompresses a chunk; the host reads the chunk's status when the launch has completed."""
 
     on_cuda = True
     schema = Schema(
