@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..device.buffers import BufferPool
 from ..errors import SampleError, because, operator_error
 from ..graph.plan import Plan
+from ..operators.base import Iteration
 from ..runtime.executor import Executor
 from ..runtime.loop import shared_loop
 from ..runtime.segments import BuiltSegment, SegmentRun
@@ -137,10 +138,11 @@ class Loader:
         record = asked.run.record
         frame = Frame()
         self._keep = asked.keep
-        fed = {name: self._packer.pack(record.fed[name], frame) for name in self._cut.inputs}
+        first, size, whole = record.first, record.batch_size, record.whole
+        given = Iteration(record.number, size, record.fed, first=first, whole=whole)
+        fed = {name: self._packer.pack(given.taken(name), frame) for name in self._cut.inputs}
         body = frame.joined()
-        size = record.batch_size
-        asked.header = {"k": record.number, "n": size, "slice": [0, size], "fed": fed}
+        asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "fed": fed}
         if self._chained:
             asked.header["tell"] = 1
         self._place(asked)
@@ -409,6 +411,7 @@ class Loader:
         planned = self._operators[self._names[number]] if doing else self._segment.operators[0].planned
         text = f"engine {engine.number} {reason}{doing}. It is the second engine that ended at this iteration."
         known = bool(doing) and sample >= 0
+        sample += asked.run.record.first
         return operator_error(planned, SampleError(sample, text) if known else EngineError(text), asked.run.record.number)
 
     def _give_up(self, reason: str) -> None:

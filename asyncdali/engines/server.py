@@ -19,6 +19,7 @@ from ..runtime.counters import PipelineCounters
 from ..runtime.executor import Executor, Record
 from ..runtime.loop import shared_loop
 from ..runtime.making import Seeds, make_operators
+from ..runtime.parts import why_whole
 from ..runtime.segments import BuiltOperator, BuiltSegment
 from ..types import OperatorConcurrency, StreamPolicy
 from . import channel as channels
@@ -54,6 +55,7 @@ class EngineServer:
         self._busy = self._made = 0
         plan = build_plan(program.outputs, program.instances, program.pipeline, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
+        self._why_whole = why_whole(plan)
         self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self._executor = Executor(
             num_threads=options.num_threads, concurrency=options.concurrency or OperatorConcurrency.BACKEND,
@@ -124,10 +126,16 @@ class EngineServer:
         """Queue an iteration."""
         key = [header["k"], header["g"]]
         try:
-            if header["slice"] != [0, header["n"]]:
-                raise ValueError(f"this engine makes whole iterations, it was asked for the samples {header['slice']} of {header['n']}")
-            record = self._executor.new_record(self._count, header["n"])
+            first, stop = header["slice"]
+            samples = header["n"]
+            if not 0 <= first <= stop <= samples:
+                raise ValueError(f"an iteration of {samples} samples does not have the samples {first} to {stop}")
+            if stop - first < samples and self._why_whole:
+                raise ValueError(f"no part of an iteration can be made: {self._why_whole}")
+            record = self._executor.new_record(self._count, stop - first)
             record.number = header["k"]
+            if stop - first < samples:
+                record.first, record.whole = first, samples
             positions = header["at"]
             record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
             record.fed = {name: self._fed(header["fed"][name], body) for name in self._inputs}

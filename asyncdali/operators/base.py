@@ -570,8 +570,10 @@ class Iteration:
     batch_size  samples of the whole batch
     fed         external input -> its batch, or the error to raise in its place
     stream      the GPU's stream that the operator's work is queued on
-    position    where a stateful operator is before this iteration
+    position    where a stateful operator is before this iteration (of a part: where the part begins, see :meth:`Operator.part_at`)
     prepared    what :meth:`Operator.prepare` returned
+    first       where only a part of the samples is made: the number of its first sample
+    whole       samples of the whole iteration, whose part `batch_size` samples are; 0: all are made
     """
 
     index: int
@@ -580,6 +582,15 @@ class Iteration:
     stream: CudaStream | None = None
     position: Any = None
     prepared: Any = None
+    first: int = 0
+    whole: int = 0
+
+    def taken(self, name: str) -> Any:
+        """What the external input `name` was fed for these samples: a batch, or an error to raise."""
+        fed = self.fed[name]
+        if self.whole and isinstance(fed, Batch) and len(fed) > self.batch_size:
+            return fed.part(self.first, self.first + self.batch_size)
+        return fed
 
 
 Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
@@ -639,6 +650,18 @@ class Operator:
     def after(self, position: Any, samples: int) -> Any:
         """The position behind an iteration that began at `position` and produced `samples` samples."""
         return None
+
+    def part_at(self, position: Any, first: int) -> Any:
+        """Where a part of an iteration begins: at sample `first` of the iteration that begins at `position`.
+
+        An operator that leaves this as it is chooses its samples in `plan` (``iteration.first``, ``iteration.whole``).
+        """
+        return position
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        """Why the instance `spec` cannot make a part of an iteration without the other samples; empty: it can."""
+        return "its outputs depend on the number of samples" if cls.schema.looks_across else ""
 
     def save(self, position: Any) -> Any:
         """A position as JSON data."""

@@ -39,6 +39,10 @@ class DumpImage(Operator):
             raise ValueError(f'`input_layout` must be "HWC", got "{spec.constant("input_layout")}"')
         self._path(0)
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "files are named after the places of samples in the batch"
+
     def _path(self, sample: int) -> str:
         """The file of a sample; RuntimeError if the pipeline may not write it."""
         path = f"{sample}-{self.spec.constant('suffix')}-0.ppm"

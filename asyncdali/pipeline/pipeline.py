@@ -28,6 +28,7 @@ from .storing import both_spellings, own_options, stored_options
 
 if TYPE_CHECKING:
     from ..engines.pool import EnginePool
+    from ..runtime.parts import Part
     from ..runtime.session import Session
     from ..runtime.statistics import Statistics
     from ..sources.parallel import Parallel
@@ -102,6 +103,7 @@ class Pipeline(DaliNames):
         self._parallel: Parallel | None = None
         self._engines: EnginePool | None = None
         self._in_engine = False
+        self._part: Part | None = None  # what is made of each iteration; None: all (asyncdali.fleet)
         self._unfinished: list[Callable[[], None]] = []  # closes what a build has opened and not finished: an interrupt may leave it here
         self.output_names: tuple[str, ...] | None = None
         """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""

@@ -53,8 +53,8 @@ class Record:
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "given", "index", "number", "on_planned", "outputs", "place", "positions", "produced", "sources",
-        "weight",
+        "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place", "positions",
+        "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -64,6 +64,9 @@ class Record:
         self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, where not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
+        self.whole = 0  # samples of the iteration where only a part is made, `batch_size` samples; 0: all are
+        self.first = 0  # of these, the number of the first in the iteration
+        self.handed: tuple[int, int] | None = None  # samples made that are handed out, from and to; None: all
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # what external inputs were fed
         self.place = (0, 0)  # epoch, and iteration in it
@@ -438,6 +441,8 @@ class Executor:
         if self._scheduler.done(run.segment, record):
             if record.error is None:
                 record.outputs = [record.edges[edge] for edge in self.outputs]
+                if record.handed is not None:
+                    record.outputs = [batch.part(*record.handed) for batch in record.outputs]
             record.edges, record.fed = [], {}
             self._open_records.remove(record)
             record.finish()

@@ -94,8 +94,9 @@ class BuiltSegment:
         operator that cannot tell (a reader that finds no data) stays where it is.
         """
         for built in self.stateful:
-            samples = produced.get(id(built.operator), record.batch_size)
-            if record.given is not None and samples != record.batch_size:
+            # A part of an iteration moves positions on as all of it: where that depends on data, no part is made.
+            samples = record.whole or produced.get(id(built.operator), record.batch_size)
+            if record.given is not None and samples != (record.whole or record.batch_size):
                 record.produced[built.planned.spec.name] = samples
             try:
                 built.move_on(samples)
@@ -197,7 +198,10 @@ class SegmentRun:
         arguments = Arguments(built.planned.spec, named, count)
         if self.executor.progress is not None:
             self.executor.progress(record, built)
-        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, built.position)
+        position, first, whole = built.position, record.first, record.whole
+        if first:
+            position = operator.part_at(position, first)
+        iteration = Iteration(record.number, record.batch_size, record.fed, self._issue_on, position, None, first, whole)
         preparation = operator.prepare(inputs, arguments, iteration)
         if isinstance(preparation, Generator):
             iteration.prepared = yield from self._prepare(built, preparation, lap)
@@ -301,6 +305,7 @@ class SegmentRun:
             source = self._source_info(built, int(rows[error.sample]) if whole and rows is not None else error.sample)
             if rows is not None and not whole:
                 error.sample = int(np.flatnonzero(rows == error.sample)[0])
+            error.sample += self.record.first
         return operator_error(built.planned, error, self.record.number, source)
 
     def _rows(self, built: BuiltOperator) -> np.ndarray | None:

@@ -68,6 +68,10 @@ class VideoInput(Operator):
         load_av()
 
     @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "a batch is a stretch of one video"
+
+    @classmethod
     def port(cls) -> Any:
         """What takes the data that are fed."""
         from .films import FilmPort

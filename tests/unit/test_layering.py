@@ -53,6 +53,7 @@ ALLOWED = {
         "_descriptors", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",
         "graph.node", "graph.plan", "operators.base", "options", "runtime", "types", "workers",
     },
+    "fleet": {"pipeline", "runtime.parts"},
     "pipeline": {
         "_absent", "_version", "_notices", "access", "checkpoint", "data_node", "engines", "errors",
         "fn", "graph", "operators.base", "options", "runtime",
