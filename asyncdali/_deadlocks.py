@@ -80,6 +80,12 @@ class Patience:
     def look(self, notice: bool = True) -> None:
         """Deadlock if what is waited for waits for this thread. With `notice` a long wait is told to the log, once."""
         stacks = sys._current_frames()
+        try:
+            self._look(stacks, notice)
+        finally:
+            stacks.clear()  # it holds this very frame: the cycle would keep the pipeline until a collection
+
+    def _look(self, stacks: dict[int, FrameType], notice: bool) -> None:
         me = threading.current_thread()
         holders = [ident for ident, frame in stacks.items() if ident != me.ident and any(map(self._holds, _frames(frame)))]
         for ident in holders:
