@@ -272,6 +272,11 @@ class Loader:
                 self._commit(asked, header["produced"])
                 self._executor.planned_remote(asked.run)
         elif "ready" in header:
+            refusal = self._pool.refusal(engine, header)
+            if refusal:  # its packages were replaced since the others started, say
+                engine.kill("differs from this process")
+                self._give_up(refusal)
+                return
             engine.ready, engine.pid, place.starts = True, header["ready"], 0
         elif "failed" in header:
             engine.reason = f"could not be built again: {unpacked(header['failed'])}"

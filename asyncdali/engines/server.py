@@ -27,6 +27,7 @@ from .blocks import ForeignBlocks, OwnBlocks
 from .cut import make_cut, segments_before
 from .failures import packed
 from .frames import Frame, Packer, unpack
+from .handshake import description
 from .program import Program
 
 log = logging.getLogger("asyncdali")
@@ -80,6 +81,7 @@ class EngineServer:
         self._inputs = {item.planned.spec.name for item in built if item.planned.spec.schema.role is Role.INPUT}
         self._batch_size = int(options.batch_size)
         self._segments = len(segments)
+        self._description = description(plan, options, program.seed, built)
         self._executor.load(segments, cut.crossing, plan.edge_count)
         self._packer = Packer(self._blocks, self._executor.pool.allocate, self._lend)
 
@@ -87,7 +89,7 @@ class EngineServer:
         """Say that the engine is ready, and answer from now on."""
         self._channel.setblocking(False)
         loop = shared_loop()
-        self._send(channels.message({"ready": os.getpid()}), [])
+        self._send(channels.message({"ready": os.getpid(), "is": self._description}), [])
         loop.call(loop.loop.add_reader, self._channel.fileno(), self._guarded, self._readable)
 
     # --- requests
