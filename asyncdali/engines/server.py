@@ -33,8 +33,8 @@ from .program import Program
 log = logging.getLogger("asyncdali")
 
 STATUS = struct.Struct("<qqqq")
-"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made), its number, and
-the sample for which a function of the user is called (-1: none).
+"""What an engine is doing: iteration (-1: none), what (1: an operator is planned, 2: pixels of a segment are made, 3: those of an
+operator), its number, and the sample for which a function of the user is called (-1: none).
 
 It lies in a page that the training process sees, also when the engine is dead."""
 
@@ -140,7 +140,9 @@ class EngineServer:
                 record.first, record.whole = first, samples
             positions = header["at"]
             record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
-            record.fed = {name: self._fed(header["fed"][name], body) for name in self._inputs}
+            record.careful = bool(header.get("probe"))
+            offset = first - header["from"]
+            record.fed = {name: self._fed(header["fed"][name], body, offset, stop - first) for name in self._inputs}
         except Exception as error:
             self._answer({"a": key, "error": packed(error), "took": 0}, Frame())
             return
@@ -163,8 +165,9 @@ class EngineServer:
 
         return planned
 
-    def _fed(self, entry: Any, body: memoryview) -> Any:
-        return unpack(entry, body, self._foreign, None)
+    def _fed(self, entry: Any, body: memoryview, offset: int, count: int) -> Any:
+        batch = unpack(entry, body, self._foreign, None)
+        return batch if len(batch) == count else batch.part(offset, offset + count)
 
     # --- answers
 
@@ -179,7 +182,7 @@ class EngineServer:
             if record.error is not None:
                 header["error"] = packed(record.error)
                 record.error = None
-            else:
+            elif not record.careful:
                 header["out"] = [self._packer.pack(batch, frame) for batch in record.outputs]
         except Exception as error:  # no memory to be shared
             header.pop("out", None)
@@ -224,7 +227,9 @@ class EngineServer:
 
     def _progress(self, record: Record, what: Any) -> None:
         """Note what is about to be done, where the training process finds it when this process dies."""
-        if isinstance(what, BuiltOperator):
+        if isinstance(what, tuple):
+            STATUS.pack_into(self._status, 0, record.number, 3, self._numbers[what[1].planned.spec.name], -1)
+        elif isinstance(what, BuiltOperator):
             STATUS.pack_into(self._status, 0, record.number, 1, self._numbers[what.planned.spec.name], -1)
         else:
             STATUS.pack_into(self._status, 0, record.number, 2, self._numbers[what.operators[0].planned.spec.name], -1)

@@ -52,9 +52,9 @@ class Record:
     """One iteration on its way: its batches, positions after it, and who waits for it."""
 
     __slots__ = (
-        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
-        "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place", "positions",
-        "produced", "sources", "weight", "whole",
+        "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "careful", "done_at", "done_segments", "edges",
+        "error", "fed", "finished", "finished_at", "first", "given", "handed", "index", "number", "on_planned", "outputs", "place",
+        "positions", "produced", "sources", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
@@ -66,6 +66,7 @@ class Record:
         self.batch_size = batch_size
         self.whole = 0  # samples of the iteration where only a part is made, `batch_size` samples; 0: all are
         self.first = 0  # of these, the number of the first in the iteration
+        self.careful = False  # in an engine: the steps of pixels are done one by one, and noted, to find the one that ends the process
         self.handed: tuple[int, int] | None = None  # samples made that are handed out, from and to; None: all
         self.edges: list[Batch | None] = [None] * edge_count
         self.fed: dict[str, Any] = {}  # what external inputs were fed

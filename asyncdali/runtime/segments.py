@@ -164,6 +164,9 @@ class SegmentRun:
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
         """The outputs' contents: all steps as one job."""
         counters = self.segment.counters
+        if self.record.careful:
+            yield from self._one_by_one(steps, fresh)
+            return
         if steps and self.executor.progress is not None:
             self.executor.progress(self.record, self.segment)
         if steps:
@@ -180,6 +183,21 @@ class SegmentRun:
                     batch.settle()
             if counters is not None:
                 counters.made(job, job.owners, self.record, job.count)
+
+    def _one_by_one(self, steps: Steps, fresh: Fresh) -> Iterator[Job]:
+        """The outputs' contents, a job for every step: it is noted which one is at work. Nothing lies in scratch memory."""
+        for built, step in branches.resolved(steps, self._scratch_places):
+            if self.executor.progress is not None:
+                self.executor.progress(self.record, (self.segment, built))
+            job = CompiledSamples(_samples(fresh, self.record), [(built, step)], [], 0, Timed.NO)
+            job.is_pixels = True  # type: ignore[attr-defined]
+            try:
+                yield job
+            except SampleError as error:
+                raise self._wrap(error.owner, error, whole=True) from error
+        for _, batch in fresh:
+            if batch.links:
+                batch.settle()
 
     def _one(self, built: BuiltOperator, steps: Steps, fresh: Fresh, produced: dict[int, int], lap: Lap | None) -> Iterator[Job]:
         """Prepare and plan one operator."""
@@ -263,7 +281,7 @@ class SegmentRun:
             try:
                 sizes = batch.checked_sizes()
                 largest = int(sizes.max()) if len(sizes) else 0
-                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH
+                elsewhere = id(batch) in kept or offset + largest > MAX_SCRATCH or self.record.careful
                 if elsewhere:
                     batch.place(batch.granted(self.executor.allocate, int(sizes.sum()), sizes), sizes=sizes)
             except TooLarge as error:

@@ -50,7 +50,7 @@ ALLOWED = {
         "_deadlocks", "_descriptors", "_notices",
     },
     "engines": {
-        "_descriptors", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",
+        "_descriptors", "_version", "access", "batch", "compiled.driver", "compiled.memory", "data_node", "device.buffers", "errors", "fn",
         "graph.node", "graph.plan", "operators.base", "options", "runtime", "types", "workers",
     },
     "fleet": {"pipeline", "runtime.parts"},
