@@ -28,6 +28,7 @@ from .cut import Cut
 from .failures import EngineError, unpacked
 from .frames import Frame, Packer, unpack
 from .search import Search
+from .spans import hand_on
 
 if TYPE_CHECKING:
     from .pool import EnginePool, EngineProcess
@@ -151,6 +152,8 @@ class Loader:
         asked.header = {"k": record.number, "n": whole or size, "slice": [first, first + size], "from": first, "fed": fed}
         if self._chained:
             asked.header["tell"] = 1
+        if self._recorder() is not None:
+            asked.header["trace"] = 1
         self._place(asked)
         if len(body) > channels.LARGEST // 2:
             # The positions are small, and may have to be corrected: only the frame goes through a block.
@@ -165,6 +168,11 @@ class Loader:
         stateful = self._segment.stateful
         asked.header["at"] = {built.planned.spec.name: built.save(asked.before[built.planned.spec.name]) for built in stateful}
         asked.header["g"] = asked.generation
+
+    def _recorder(self) -> Any:
+        """Takes a trace; None: nobody does."""
+        counters = self._executor.counters
+        return None if counters is None else counters.recorder
 
     def _kept(self, owner: Any) -> int:
         self._keep.append(owner)
@@ -269,6 +277,9 @@ class Loader:
             place.alone = False
             place.answered += 1
             place.busy += header["took"]
+            recorder = self._recorder()
+            if recorder is not None and "spans" in header:
+                hand_on(header["spans"], recorder.span, engine.number)
             asked = place.outstanding.pop(key, None)  # type: ignore[call-overload]
             if asked is not None and asked.generation == key[1] and asked.search is not None:
                 asked.search.survived()

@@ -29,6 +29,7 @@ from .failures import packed
 from .frames import Frame, Packer, unpack
 from .handshake import description
 from .program import Program
+from .spans import Spans
 
 log = logging.getLogger("asyncdali")
 
@@ -54,6 +55,7 @@ class EngineServer:
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
         self._busy = self._made = 0
+        self._spans: Spans | None = None
         plan = build_plan(program.outputs, program.instances, program.pipeline, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
         self._why_whole = why_whole(plan)
@@ -140,6 +142,7 @@ class EngineServer:
                 record.first, record.whole = first, samples
             positions = header["at"]
             record.given = {name: built.load(positions[name]) for name, built in self._stateful.items()}
+            self._trace(header.get("trace"), record)
             record.careful = bool(header.get("probe"))
             offset = first - header["from"]
             record.fed = {name: self._fed(header["fed"][name], body, offset, stop - first) for name in self._inputs}
@@ -165,6 +168,19 @@ class EngineServer:
 
         return planned
 
+    def _trace(self, wanted: Any, record: Record) -> None:
+        """Whether spans are recorded from this iteration on."""
+        counters = self._executor.counters
+        if counters is None or (not wanted and counters.recorder is None):
+            return
+        if not wanted:
+            counters.recorder = self._spans = None
+            return
+        if self._spans is None:
+            counters.recorder = self._spans = Spans()
+        record.weight = 1
+        self._spans.begins(record.index, record.number)
+
     def _fed(self, entry: Any, body: memoryview, offset: int, count: int) -> Any:
         batch = unpack(entry, body, self._foreign, None)
         return batch if len(batch) == count else batch.part(offset, offset + count)
@@ -188,6 +204,8 @@ class EngineServer:
             header.pop("out", None)
             header["error"], frame = packed(error), Frame()
         record.outputs = []
+        if self._spans is not None:
+            header["spans"] = self._spans.take()
         self._answer(header, frame)
 
     def _answer(self, header: dict[str, Any], frame: Frame) -> None:
