@@ -17,6 +17,11 @@ WINDOW = 64
 """Free extents that were not needed for this many batches are more than a source needs."""
 
 
+LARGE = 16 << 20
+"""Before an extent of this size is made, all that is free goes back: large samples shall not take a batch more than is in use. (The first
+batch of a source lies in what its workers took for it, which fits no later batch.)"""
+
+
 class Extent:
     """A piece of the shared file, mapped into this process."""
 
@@ -222,10 +227,11 @@ class Slots:
         return min((free[0] for free in self._free.values() if free), key=lambda extent: extent.returned, default=None)
 
     def _trim(self, block: int) -> None:
-        """Before growing, let go of free extents beyond half of what is in use (other sizes, from earlier batches)."""
+        """Before growing, let go of free extents beyond half of what is in use (other sizes, from earlier batches); of all, if the new one
+        is large."""
         free = sum(size * len(extents) for size, extents in self._free.items())
         total = sum(extent.size for extent in self._extents)
-        while free > (total - free) // 2 + block and (extent := self._oldest()) is not None:
+        while free > (0 if block >= LARGE else (total - free) // 2 + block) and (extent := self._oldest()) is not None:
             free -= extent.size
             total -= extent.size
             self._let_go(extent)

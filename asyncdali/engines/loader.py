@@ -247,28 +247,28 @@ class Loader:
         self._loop.loop.add_reader(place.engine.channel.fileno(), self._executor.guarded, self._readable, place, place.engine)
 
     def _readable(self, place: Place, engine: EngineProcess) -> None:
-        for _ in range(4):  # other pipelines get their turn
-            if engine.ended:
-                return
-            try:
-                data, descriptors = channels.receive(engine.channel)
-            except BlockingIOError:
-                return
-            if not data:
-                self._lost(place, engine)
-                return
-            header, body = channels.parsed(data)
-            for number, descriptor in zip(header.get("new", ()), descriptors):
-                engine.blocks.add(number, descriptor)
-            gone = header.get("gone")
-            lease = None
-            if "large" in header:
-                lease = Lease(None, header["large"][3], engine.returned, 0)
-                header, body = channels.parsed(engine.blocks.bytes(header["large"]))
-            self._heard(place, engine, header, body)
-            del lease
-            if gone:
-                engine.blocks.drop(gone)
+        # One message: to look whether there are more costs an exception, and the loop calls again if there are.
+        if engine.ended:
+            return
+        try:
+            data, descriptors = channels.receive(engine.channel)
+        except BlockingIOError:
+            return
+        if not data:
+            self._lost(place, engine)
+            return
+        header, body = channels.parsed(data)
+        for number, descriptor in zip(header.get("new", ()), descriptors):
+            engine.blocks.add(number, descriptor)
+        gone = header.get("gone")
+        lease = None
+        if "large" in header:
+            lease = Lease(None, header["large"][3], engine.returned, 0)
+            header, body = channels.parsed(engine.blocks.bytes(header["large"]))
+        self._heard(place, engine, header, body)
+        del lease
+        if gone:
+            engine.blocks.drop(gone)
 
     def _heard(self, place: Place, engine: EngineProcess, header: dict[str, Any], body: memoryview) -> None:
         place.heard = monotonic()

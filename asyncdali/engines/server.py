@@ -105,26 +105,25 @@ class EngineServer:
             self._ended()
 
     def _readable(self) -> None:
-        for _ in range(4):  # other things on the loop get their turn
-            try:
-                data, descriptors = channels.receive(self._channel)
-            except BlockingIOError:
-                return
-            if not data:
-                self._ended()
-                return
-            header, body = channels.parsed(data)
-            for number, descriptor in zip(header.get("new", ()), descriptors):
-                self._foreign.add(number, descriptor)
-            self._foreign.drop(header.get("gone", []))
-            for number in header.get("back", ()):
-                self._lent.pop(number, None)
-            if "large" in header:
-                body = self._foreign.bytes(header["large"])
-            if "k" in header:
-                self._begin(header, body)
-            elif "statistics" in header:
-                self._answer({"statistics": self._statistics()}, Frame())
+        try:
+            data, descriptors = channels.receive(self._channel)
+        except BlockingIOError:
+            return
+        if not data:
+            self._ended()
+            return
+        header, body = channels.parsed(data)
+        for number, descriptor in zip(header.get("new", ()), descriptors):
+            self._foreign.add(number, descriptor)
+        self._foreign.drop(header.get("gone", []))
+        for number in header.get("back", ()):
+            self._lent.pop(number, None)
+        if "large" in header:
+            body = self._foreign.bytes(header["large"])
+        if "k" in header:
+            self._begin(header, body)
+        elif "statistics" in header:
+            self._answer({"statistics": self._statistics()}, Frame())
 
     def _begin(self, header: dict[str, Any], body: memoryview) -> None:
         """Queue an iteration."""
@@ -227,14 +226,15 @@ class EngineServer:
         self._send(channels.message(text, body), list(new.values()))
 
     def _send(self, data: bytes, descriptors: list[int]) -> None:
-        # A message waits only when the training process has not read for long: then there is nothing else to do.
-        self._channel.setblocking(True)
         try:
-            channels.send(self._channel, data, descriptors)
+            try:
+                channels.send(self._channel, data, descriptors)
+            except BlockingIOError:  # the training process has not read for long: then there is nothing else to do
+                self._channel.setblocking(True)
+                channels.send(self._channel, data, descriptors)
+                self._channel.setblocking(False)
         except OSError:
             self._ended()
-        finally:
-            self._channel.setblocking(False)
 
     def _lend(self, owner: Any) -> int:
         number = next(self._leases)
