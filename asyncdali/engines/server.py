@@ -56,7 +56,7 @@ class EngineServer:
         self._blocks = OwnBlocks()
         self._busy = self._made = 0
         self._spans: Spans | None = None
-        plan = build_plan(program.outputs, program.instances, program.pipeline, Seeds(program.seed).entry)
+        plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
         self._why_whole = why_whole(plan)
         self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}

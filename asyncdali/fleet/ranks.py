@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..pipeline import Pipeline
+from ..pipeline.front import core_of
 from ..runtime.parts import Part
 
 
@@ -58,7 +59,7 @@ def loader(
         reason = " (operators run while it is defined: give debug=False)" if isinstance(pipeline, Pipeline) else ""
         raise TypeError(f"`train` must return a Pipeline, it returned a {what}{reason}")
     _check(pipeline, rank, world_size, uneven)
-    pipeline._part = Part(rank, world_size)
+    core_of(pipeline).part = Part(rank, world_size)
     return RankLoader(pipeline, rank, world_size)
 
 
@@ -110,7 +111,7 @@ class RankLoader:
     @property
     def made_whole(self) -> str:
         """Why this rank makes all samples of a batch and hands out its own: the operator that needs them. Empty: it makes its own."""
-        return self.pipeline._built_session().whole
+        return core_of(self.pipeline).built().whole
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
         """The state after the last batch returned; equal on all ranks that have had as many. As :meth:`Pipeline.checkpoint`."""

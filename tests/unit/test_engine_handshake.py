@@ -11,6 +11,7 @@ from helpers.engines import pipeline, stream
 from asyncdali import fn
 from asyncdali.engines import handshake
 from asyncdali.engines.handshake import difference
+from asyncdali.pipeline.front import core_of
 
 
 def graph():
@@ -20,7 +21,7 @@ def graph():
 def described(define=graph, **options):
     pipe = pipeline(define, 1, **options)
     pipe.build()
-    found = pipe._engines._description
+    found = core_of(pipe).processes.engines._description
     pipe.close()
     return found
 

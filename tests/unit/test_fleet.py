@@ -16,6 +16,7 @@ from asyncdali.batch import storage_dtype
 from asyncdali.fleet import loader
 from asyncdali.operators import load_registry
 from asyncdali.operators.accepts import declared
+from asyncdali.pipeline.front import core_of
 from asyncdali.types import DALIDataType
 
 RANKS = (1, 2, 3, 4, 6)
@@ -145,7 +146,7 @@ class Ranked:
     def __init__(self, history, part, checkpoint=None, asked=0):
         def train(engines, checkpoint, enable_checkpointing):
             pipe = history.pipeline(0, 2, checkpoint, asked)
-            pipe._options.engines = engines
+            core_of(pipe).options.engines = engines
             return pipe
 
         rank, count, engines = part

@@ -114,8 +114,6 @@ _FEW = 1 << 20
 
 @register
 class Uniform(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.uniform",
         aliases=("uniform",),
@@ -174,8 +172,6 @@ class Uniform(RandomOperator):
 
 @register
 class CoinFlip(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.coin_flip",
         aliases=("coin_flip",),
@@ -204,8 +200,6 @@ class CoinFlip(RandomOperator):
 
 @register
 class Normal(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.normal",
         aliases=("normal_distribution",),
