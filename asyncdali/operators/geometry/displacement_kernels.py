@@ -21,6 +21,7 @@ from ...compiled.intrinsics import (
     view_i64,
     view_u8,
 )
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
 from ..arrays.convert_kernels import view
 from .displacement_tables import DISPLACEMENT, IMAGE
@@ -29,7 +30,7 @@ from .rotate_kernels import make_edge
 _F = np.float32
 _sinf = c_function("sinf", types.float32, types.float32)
 _cosf = c_function("cosf", types.float32, types.float32)
-at, word = DISPLACEMENT.at, IMAGE.word
+at, word, thread_at = DISPLACEMENT.at, IMAGE.word, THREAD.at
 _TILE = 64
 _new_places, _new_bytes = local_array(np.int64, _TILE), local_array(np.uint8, 8)
 ROWS_OF_SCRATCH = 3
@@ -121,7 +122,7 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
             return 0
         fill, linear = load_f32(load_i64(context + at.fill)), load_i64(context + at.linear) != 0
         parameters = load_i64(context + at.parameters)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         xs, ys, kept = view_f32(scratch, width), view_f32(scratch + 4 * width, width), view_f32(scratch + 8 * width, width)
         begin(0, height, width, parameters, kept)
         # Taps reach so far to the left and to the right of a position; a position that is not a number lies outside.

@@ -18,10 +18,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...compiled.intrinsics import call3, larger, load_i32, load_i64, smaller, store_i32, view_f32, view_i32, view_i64, view_of
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, contracted, step_variant
 from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 
-at, word, head_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at
+at, word, head_at, thread_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, THREAD.at
 ROWS = 4
 """Output rows that are made together."""
 
@@ -302,7 +303,7 @@ def image_step(in_dtype: str, out_dtype: str) -> Compiled:
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         in_bytes = record[word.in_height] * record[word.in_width] * record[word.channels] * in_size
         out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
         if in_bytes == 0 or out_bytes == 0:
@@ -328,7 +329,7 @@ def volume_step(in_dtype: str, out_dtype: str) -> Compiled:
         record = view_i64(load_i64(context + at.records) + word.size * sample, word.words)
         source = load_i64(load_i64(context + at.inputs) + 8 * sample)
         out = load_i64(load_i64(context + at.outputs) + 8 * sample)
-        scratch = load_i64(thread) + load_i64(context + at.scratch)
+        scratch = load_i64(thread + thread_at.scratch) + load_i64(context + at.scratch)
         count = record[word.in_height] * record[word.in_width] * record[word.channels]
         out_bytes = record[word.out_height] * record[word.out_width] * record[word.channels] * out_size
         in_depth = record[word.in_depth]
