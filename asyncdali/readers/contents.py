@@ -1,14 +1,16 @@
-"""Reading the files of a batch whole, sizes first: what readers of one encoded file per sample share."""
+"""Reads the files of a batch whole. Shared by readers of one encoded file per sample."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
+from ..errors import explained
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ..types import DALIDataType
 from .aside import ExpectedSizes
@@ -20,7 +22,7 @@ from .remote import RemoteError, read_files
 
 
 class SampleNames(Sequence):
-    """The listed paths of a batch's samples; text is made only for those asked for."""
+    """The listed paths of a batch's samples. Text is made on demand."""
 
     def __init__(self, table: FileTable, indices: np.ndarray):
         self._table = table
@@ -34,13 +36,13 @@ class SampleNames(Sequence):
 
 
 class StampedName(str):
-    """A path with the `stamp` of the file: what tells it from its earlier contents, for the cache of decoded pictures."""
+    """A path with the `stamp` of the file's contents, for the cache of decoded pictures."""
 
     stamp: tuple[int, ...]
 
 
 class StampedNames(SampleNames):
-    """As :class:`SampleNames`, with stamps."""
+    """Like :class:`SampleNames`, with stamps."""
 
     def __init__(self, table: FileTable, indices: np.ndarray, stamps: Sequence[tuple[int, ...]]):
         super().__init__(table, indices)
@@ -53,16 +55,35 @@ class StampedNames(SampleNames):
 
 
 def file_stamp(path: str) -> tuple[int, ...]:
-    """Device, inode, size and times of a file: other contents have another stamp, as make and rsync see it. () if it can't be told."""
+    """Device, inode, size and times of a file. As in make and rsync, other contents have another stamp. () if it is unknown."""
     try:
         found = os.stat(path)
     except OSError:
-        return ()  # to open the file says why
+        return ()  # opening the file will report the error
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+_SETTLED = 1_000_000_000
+"""Nanoseconds after which a change of a file must show in its times: file systems count them in ticks of up to 10 ms."""
+
+
+def settled_stamp(path: str) -> tuple[int, ...]:
+    """As :func:`file_stamp`, of a file that is opened, so that a network file system asks its server; () also for one changed just now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ()
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if max(found.st_mtime_ns, found.st_ctime_ns) + _SETTLED > time.time_ns():
+        return ()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
-    """Whole files as a batch of bytes, asked for together; SampleError names what cannot be read."""
+    """Whole files as a batch of bytes, requested together. SampleError names a file that cannot be read."""
     try:
         files = read_files(paths)
     except RemoteError as error:
@@ -75,7 +96,7 @@ def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -
 
 
 def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
-    """The job that has the system read these files into its cache; errors are left to the real read, and remote files to the network."""
+    """The job that asks the system to read these files into its cache. Errors are left to the real read, remote files to the network."""
     from . import file_kernels
 
     if len(files) and not table.remote:
@@ -84,11 +105,11 @@ def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
 
 
 MAX_OPEN = 256
-"""Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
+"""Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
 
 
 class FileContentsReader(ReaderOperator):
-    """Base of readers whose first output is the bytes of a file; `discover` fills ``_table``."""
+    """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self._table: FileTable | None = None
@@ -100,12 +121,13 @@ class FileContentsReader(ReaderOperator):
         self._read_ahead = int(spec.constant("read_ahead"))
         self._expected = ExpectedSizes()
         self._skipped = 0
+        self._skips = bool(spec.constant("skip_cached_images"))
         compile_all(file_kernels)
         record_kernels.lay_out.compile()
 
     @property
     def table(self) -> FileTable:
-        """The files, once they are found."""
+        """The files, after `discover`."""
         assert self._table is not None
         return self._table
 
@@ -113,24 +135,29 @@ class FileContentsReader(ReaderOperator):
         return [names_of(self.table)]
 
     def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """Jobs that read these files; returns the output.
+        """Jobs that read these files. Returns the output.
 
-        Commonly one: what earlier batches took tells how much memory to set aside, and each file is read when it has been opened. Files
-        for which that does not suffice (all of the first batch) take a second job.
+        Usually one job is enough: memory is reserved by the sizes of earlier batches, and each file is read when it has been opened. Files
+        that do not fit (all files of the first batch) take a second job.
         """
         if self.table.remote:
             return self._fetched(draw)
-        if self.spec.constant("skip_cached_images"):
+        if self._skips or self._may_skip():
             return (yield from self._read_new(draw))
         return (yield from self._read(draw.indices, self.ahead(draw)))
 
-    def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """As :meth:`read_contents`, but samples are empty of whose file every image decoder of the pipeline has the picture.
+    def _may_skip(self) -> bool:
+        """Whether nobody misses the bytes of a file whose picture is kept: all who read them are decoders of this process with a cache."""
+        return 0 < self.kept_by <= len(self.environment.pictures)
 
-        What a cache has stays there, so the decoders will find it.
+    def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
+        """Like :meth:`read_contents`, but samples are empty if every image decoder of the pipeline has the picture of their file.
+
+        Cached pictures are never removed, so the decoders will find them.
         """
         indices, caches = draw.indices, self.environment.pictures
-        stamps = [file_stamp(self.table.path(int(index))) for index in indices]
+        stamp_of = file_stamp if self._skips else settled_stamp
+        stamps = [stamp_of(self.table.path(int(index))) for index in indices]
         known = bool(caches) and None not in caches
         new = np.array([not known or not stamp or not all(cache.holds(stamp) for cache in caches) for stamp in stamps], bool)
         self._skipped += len(indices) - int(new.sum())
@@ -144,7 +171,7 @@ class FileContentsReader(ReaderOperator):
         return Batch(sizes.reshape(-1, 1), DALIDataType.UINT8, "", addresses, owner, source_info=names)
 
     def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """Jobs that read local files; returns their contents. `ahead`: files that the system is told of."""
+        """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
         count, table = len(indices), self.table
         files = np.zeros((4, count), np.int64)
         starts, descriptors, sizes, addresses = files
@@ -175,7 +202,7 @@ class FileContentsReader(ReaderOperator):
                 yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             else:
                 contents.owner, contents.contiguous = memory.block, memory.in_order
-        except BaseException:  # after the last step none is open
+        except BaseException:  # after the last step no file is open
             self._kernels.close_all(descriptors_at, count)
             raise
         self._expected.learn(count, taken, equal)
@@ -184,7 +211,7 @@ class FileContentsReader(ReaderOperator):
         return contents
 
     def _fetched(self, draw: Draw) -> Batch:
-        """The contents of files some of which are remote; the worker threads are free meanwhile."""
+        """The contents of files, some of them remote. The worker threads are free in the meantime."""
         contents: Batch = self.fetched(draw, self._fetch)
         self._refuse_empty(contents.sizes(), draw.indices)
         contents.source_info = SampleNames(self.table, draw.indices)
@@ -194,7 +221,7 @@ class FileContentsReader(ReaderOperator):
         return fetched_batch([self.table.path(int(index)) for index in indices], self.environment.allocate)
 
     def counted(self) -> tuple[tuple[str, int], ...]:
-        return (("files left out for the cache", self._skipped),) if self.spec.constant("skip_cached_images") else ()
+        return (("files left out for the cache", self._skipped),) if self._skips or self.kept_by else ()
 
     def _refuse_empty(self, sizes: np.ndarray, indices: np.ndarray) -> None:
         if self.spec.constant("dont_use_mmap") or sizes.all():
@@ -207,6 +234,6 @@ class FileContentsReader(ReaderOperator):
             path = self.table.path(int(indices[sample]))
             if code == self._kernels.SHORT_READ:
                 return f"File mapping failed: {path}: it became shorter while it was read"
-            return f"File mapping failed: {path}: {os.strerror(code)}"
+            return explained(code, f"File mapping failed: {path}: {os.strerror(code)}")
 
         return explain

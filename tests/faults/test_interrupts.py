@@ -68,7 +68,7 @@ RUNS = """
     def nothing_lost(kind, depth, pipe, batches, place=""):
         for _ in range(3):
             np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=f"{kind} {place}")
-        assert len(pipe._session.in_flight) == depth - 1, (kind, str(place), len(pipe._session.in_flight))
+        assert len(pipe._core.session.in_flight) == depth - 1, (kind, str(place), len(pipe._core.session.in_flight))
         if kind in ("random", "engines"):
             restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
             np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
@@ -97,7 +97,7 @@ CHOSEN_RUNS = """
         else:
             assert not interrupts.came, f"the interrupt was swallowed: {place}"
         np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, {place}")
-        assert len(pipe._session.in_flight) < depth
+        assert len(pipe._core.session.in_flight) < depth
         return interrupts.came
 
     parts = int(sys.argv[1])
@@ -155,7 +155,7 @@ RAIN = """
                 continue
             np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, batch {delivered}")
             delivered += 1
-            assert len(pipe._session.in_flight) < depth
+            assert len(pipe._core.session.in_flight) < depth
         interrupts.rain(0)
         assert interrupts.raised - raised > 5 * SECONDS and delivered > 5 * SECONDS, (kind, interrupts.raised - raised, delivered)
         nothing_lost(kind, depth, pipe, batches)
@@ -266,7 +266,7 @@ CHOSEN_BUILDS = """
             try:
                 interrupts.at(place, pipe.build)
             except KeyboardInterrupt:
-                if pipe._session is None:  # else the build was over
+                if pipe._core.session is None:  # else the build was over
                     assert not children(), (str(place), children())
                     assert threads() == before, (str(place), threads())
                     assert descriptors().keys() == open_before.keys(), (str(place), descriptors(), open_before)
@@ -317,7 +317,7 @@ RAIN_ON_BUILDS = """
         except KeyboardInterrupt:
             interrupted += 1
             interrupts.rain(0)
-            if pipe._session is None:  # else the build was over
+            if pipe._core.session is None:  # else the build was over
                 assert not children(), (step, children())
                 assert threads() == before, (step, threads())
                 assert descriptors().keys() == open_before.keys(), (step, descriptors(), open_before)

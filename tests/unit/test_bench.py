@@ -257,7 +257,7 @@ def test_a_training_step_beside(capsys, target):
 
 def test_stalls_are_waits_for_batches(target):
     pipeline = program.make(program.load(target("small")), {})
-    source = pipeline._output_nodes()[0]  # what the user's program made is left alone
+    source = pipeline._core.output_nodes()[0]  # what the user's program made is left alone
     assert source is not None
     found = measure(pipeline, 10, {}, Step(1))
     assert found.consumer["stall_seconds"] <= found.seconds
@@ -336,6 +336,25 @@ def test_a_trace(capsys, target, tmp_path):
     assert len(waits) == 20
     assert {event["ph"] for event in events if event.get("cat") == "iteration"} >= {"s", "f"}
     assert [event for event in events if event["ph"] == "C" and event["name"] == "iterations ready"]
+
+
+def test_a_trace_shows_what_engines_do(capsys, target, tmp_path):
+    path = tmp_path / "trace.json"
+    measured(capsys, target("small"), "--iterations", "12", "--engines", "2", "--trace", str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    spans = [event for event in events if event["ph"] == "X"]
+    there = [event for event in spans if lanes[event["tid"]].startswith("engine ")]
+    assert {lanes[event["tid"]].split()[1] for event in there} == {"0", "1"}
+    assert any(event["name"].startswith("plan segment") for event in there)
+    waits = {event["args"]["iteration"]: event for event in spans if event["name"] == "wait for a batch"}
+    checked = 0
+    for event in there:
+        wait = waits.get(event["args"]["iteration"])
+        if wait is not None:
+            assert event["ts"] <= wait["ts"] + wait["dur"], "an engine works on what was delivered before"
+            checked += 1
+    assert checked >= 12
 
 
 def test_worker_processes_are_seen_however_short_the_measurement(target, monkeypatch):

@@ -15,8 +15,6 @@ from ..random.random import StreamOperator
 
 @register
 class BatchPermutation(StreamOperator):
-    """See the schema."""
-
     schema = Schema(
         name="batch_permutation",
         doc="""A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -56,8 +54,6 @@ class BatchPermutation(StreamOperator):
 
 @register
 class PermuteBatch(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="permute_batch",
@@ -74,6 +70,10 @@ class PermuteBatch(Operator):
     # A sample may end up anywhere, so all must be there first; then the result is there at once.
     reads = (0,)
     eager = True
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "a sample may end up anywhere in the batch"
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return dtypes

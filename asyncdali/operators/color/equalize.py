@@ -10,15 +10,17 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..arrays.strided import like
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, register
+from .color_tables import EQUALIZE_RECORD
+
+word = EQUALIZE_RECORD.word
 
 _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 
 @register
 class Equalize(Operator):
-    """See the schema."""
-
+    on_cuda = True
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),
@@ -34,8 +36,8 @@ class Equalize(Operator):
         super().__init__(spec, environment)
         from . import equalize_kernels
 
-        self._step: Any = equalize_kernels.equalize_step
-        self._step.compile()
+        self._kernels: Any = equalize_kernels
+        equalize_kernels.equalize_step.compile()
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [DALIDataType.UINT8]
@@ -47,5 +49,6 @@ class Equalize(Operator):
         total, pixels = source.shapes.prod(axis=1), source.shapes[:, [layout.index("H"), layout.index("W")]].prod(axis=1)
         planes = source.shapes[:, -1] if layout.endswith("C") else np.ones(len(source), np.int64)
         groups = total // np.maximum(pixels * planes, 1)
-        table, keep = context_table((source.addresses, output.addresses, np.stack([groups, planes, pixels], axis=1)))
-        return Planned([output], [Step(self._step.address, table, no_explanation, keep=keep)])
+        records = EQUALIZE_RECORD.zeros(len(source))
+        records[:, word.groups], records[:, word.planes], records[:, word.pixels] = groups, planes, pixels
+        return Planned([output], [self._kernels.make_equalize_step(source.addresses, output.addresses, records)])

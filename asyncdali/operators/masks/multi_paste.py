@@ -21,8 +21,6 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 @register
 class MultiPaste(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="multi_paste",
@@ -50,6 +48,10 @@ class MultiPaste(Operator):
             Arg("shapes_rel", "float_list", None, "The same as fractions of the images' extents, rounded up.", tensor=True),
         ),
     )
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "regions come from other samples of the batch (`in_ids`)" if spec.given("in_ids") else ""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._notices import warn
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...device.launch import Code, Launch, LaunchPerSample
 from ...errors import SampleError, because
 from ...types import DALIDataType
@@ -24,10 +25,10 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )  # fmt: skip
+from .python_function import WHOLE_BATCH
 
 MAX_ARRAYS = 6
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
@@ -54,8 +55,6 @@ _ARGS = (
 
 @register
 class NumbaFunction(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="experimental.numba_function",
@@ -79,6 +78,12 @@ class NumbaFunction(Operator):
             "threads_per_block",
         ),
     )
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        if spec.constant("setup_fn") is not None:
+            return "its `setup_fn` is called with the shapes of the whole batch"
+        return WHOLE_BATCH if spec.constant("batch_processing") else ""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
@@ -165,7 +170,7 @@ class NumbaFunction(Operator):
         parts: list[Any] = []
         for batch in (*outputs, *inputs):
             parts += [batch.addresses, np.ascontiguousarray(batch.shapes)]
-        context, keep = context_table(parts)
+        context, keep = laid_out(parts)
         return Planned(outputs, [Step(self._step.address, context, self._explain, keep=[*keep, inputs])])
 
     @staticmethod

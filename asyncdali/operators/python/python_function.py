@@ -23,6 +23,9 @@ class CallbackError(RuntimeError):
     """An exception of the user's function; it is chained."""
 
 
+WHOLE_BATCH = "its function is called with the whole batch (`batch_processing`)"
+
+
 def _arguments(batch_processing: bool) -> tuple[Arg, ...]:
     """What both operators take; `batch_processing` has the default that it has in DALI."""
     return (
@@ -53,6 +56,10 @@ class _PythonOperator(Operator):
             from ..arrays.copy_kernels import copy_step
 
             copy_step.compile()
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return WHOLE_BATCH if spec.constant("batch_processing") else ""
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         with self.environment.calling():
@@ -166,8 +173,6 @@ def _batch_like(found: list[Result]) -> Batch:
 
 @register
 class PythonFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="python_function",
         doc="""Calls a Python function for each sample (or batch), in order, one call at a time.
@@ -190,8 +195,6 @@ class PythonFunction(_PythonOperator):
 
 @register
 class DLTensorPythonFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="dl_tensor_python_function",
         doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for

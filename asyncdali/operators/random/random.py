@@ -31,6 +31,9 @@ class StreamOperator(Operator):
     def after(self, position: StreamPosition, samples: int) -> StreamPosition:
         return position.advanced(samples)
 
+    def part_at(self, position: StreamPosition, first: int) -> StreamPosition:
+        return position.slot(first)
+
     def save(self, position: StreamPosition) -> str:
         return str(position)
 
@@ -111,8 +114,6 @@ _FEW = 1 << 20
 
 @register
 class Uniform(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.uniform",
         aliases=("uniform",),
@@ -171,8 +172,6 @@ class Uniform(RandomOperator):
 
 @register
 class CoinFlip(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.coin_flip",
         aliases=("coin_flip",),
@@ -201,8 +200,6 @@ class CoinFlip(RandomOperator):
 
 @register
 class Normal(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.normal",
         aliases=("normal_distribution",),

@@ -102,8 +102,6 @@ class _Parameter:
 
 @register
 class Normalize(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="normalize",
@@ -131,6 +129,10 @@ class Normalize(Operator):
     # Only `batch` looks at the data of all samples before any is done; what is read is declared for the class.
     reads = (0,)
     reads_on_cuda = ()  # launches follow one another
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "mean and deviation are those of the batch (`batch`)" if spec.constant("batch") else ""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)

@@ -9,15 +9,13 @@ import numpy as np
 
 from ...batch import Batch
 from ...operators.accepts import CHOSEN, DATA, Output
-from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, register
-from ...operators.python.python_function import _PythonOperator
+from ...operators.base import REQUIRED, Arg, Arguments, Iteration, Planned, Schema, Spec, register
+from ...operators.python.python_function import WHOLE_BATCH, _PythonOperator
 from .arrays import on_device, sharded
 
 
 @register
 class JaxFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="_jax.function",
         doc="""Calls a function with a jax array [samples, ...] per input, once per batch; it returns such arrays.""",
@@ -33,6 +31,10 @@ class JaxFunction(_PythonOperator):
             Arg("sharding", "any", None, "Sharding of the arrays that the function gets."),
         ),
     )
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return WHOLE_BATCH
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         arrays = [self._array(batch, k) for k, batch in enumerate(inputs)]
