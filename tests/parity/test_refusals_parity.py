@@ -88,7 +88,7 @@ CALLS = {
 
 
 def refusal(lib, call, **options):
-    with pytest.raises(Exception) as error:
+    with pytest.raises((RuntimeError, ValueError, TypeError, LookupError, AttributeError)) as error:
         pipe = lib.Pipeline(batch_size=2, num_threads=1, **options)
         with pipe:
             made = call(lib)
