@@ -258,7 +258,7 @@ class _Merging(_Dividing):
 class Merge(_Merging):
     schema = Schema(
         name="_conditional.merge",
-        doc="Puts the parts of a batch together again, in the order of the condition.",
+        doc="Merges the parts of a batch, in the order of the condition.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 2),
@@ -272,7 +272,7 @@ class Merge(_Merging):
 class MergeByIndex(_DividingByIndex, _Merging):
     schema = Schema(
         name="_conditional.merge_by_index",
-        doc="Puts the parts of a batch together again, in the order of the numbers it was split by.",
+        doc="Merges the parts of a batch, in the order of the numbers by which it was split.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         inputs=(2, 1 << 16),
@@ -370,7 +370,7 @@ class Not(Operator):
 class ValidateLogical(Operator):
     schema = Schema(
         name="_conditional.validate_logical",
-        doc="Passes on what is a BOOL scalar per sample: what `and` and `or` accept.",
+        doc="Checks that the input is one BOOL scalar per sample, as `and` and `or` require.",
         accepts=(ANYTHING,),
         gives=(Output(CHOSEN, CHOSEN, CHOSEN),),
         args=(

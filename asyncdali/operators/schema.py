@@ -145,9 +145,9 @@ class Arg:
 
 COMMON_ARGUMENTS = (
     Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
-    Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
+    Arg("device", "str", None, 'Device: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
     Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
-    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, of each output or of all: `build()` makes buffers."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, per output or for all: `build()` allocates buffers."),
 )
 SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
 

@@ -125,7 +125,7 @@ class Uniform(RandomOperator):
         seeded=True,
         args=(
             Arg("range", "float_list", [-1.0, 1.0], "Lower (inclusive) and upper (exclusive) bound.", tensor=True, stream=True),
-            Arg("values", "float_list", None, "The values to pick from, all equally likely; excludes `range`.", tensor=True, stream=True),
+            Arg("values", "float_list", None, "The values to draw from, equally likely; excludes `range`.", tensor=True, stream=True),
             *SHAPE_ARGS,
         ),
     )
