@@ -46,13 +46,13 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
 
 def restart(pipeline: Pipeline) -> None:
-    """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
+    """Return to the state after :meth:`Pipeline.build`. Sources without a state keep their position."""
     core = core_of(pipeline)
     core.rebuild(_options(core, core.options.checkpoint))
 
 
 def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
-    """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
+    """The pipeline's options with another checkpoint. A drawn seed is kept."""
     options = copy.copy(core.options)
     options.checkpoint = checkpoint
     if options.seed is None:
@@ -61,7 +61,7 @@ def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
 
 
 def _check(core: Core, checkpoint: bytes) -> None:
-    """Refuse what does not fit before anything is torn down."""
+    """Refuse a checkpoint that does not fit, before anything is torn down."""
     from .. import checkpoint as checkpoints
 
     found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())

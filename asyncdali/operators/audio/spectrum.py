@@ -44,7 +44,7 @@ class Spectrogram(_Spectrum):
         gives=(Output(DALIDataType.FLOAT, 2, argument("layout")),),
         devices=("cpu", "gpu"),
         args=(
-            Arg("center_windows", "bool", True, "Centre windows at multiples of `window_step`; otherwise use only those inside the signal."),
+            Arg("center_windows", "bool", True, "Centre windows at multiples of `window_step`; otherwise only those inside the signal."),
             Arg("layout", "layout", "ft", 'Layout of the output: "ft" or "tf".'),
             Arg("nfft", "int", None, "Length of the transform; by default `window_length`."),
             _POWER,
