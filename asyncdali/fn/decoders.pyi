@@ -89,8 +89,8 @@ def inflate(input_0: Any, /, *, shape: int | Sequence[int] | DataNode, algorithm
 
     Input: 1-D UINT8. A sample is one block with an array of `shape` and `dtype`. With `chunk_offsets` or `chunk_sizes` it has several
     blocks of that shape, and the output has one more axis, in front. A block with fewer bytes is filled with zeros; a block
-    with more bytes is truncated. With `check_output_size` both are errors. Data that is no LZ4 block is always an error. For
-    the device "gpu" the CPU decompresses and the result is uploaded.
+    with more bytes is truncated. With `check_output_size` both are errors. Data that is no LZ4 block is always an error.
+    On a GPU the batch is delivered when the work is done, because errors are known only then.
 
     - Input 0 (compressed data): types: UINT8; dimensions: 1
     - Output 0: type: `dtype`, default as input 0; dimensions: by the arguments; layout: by the arguments

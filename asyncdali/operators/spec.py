@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..access import EVERYTHING, Access
+from ..batch import Batch
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ class Iteration:
     batch_size  samples of the whole batch
     fed         external input -> its batch, or the error to raise instead
     stream      the GPU's stream for the operator's work
-    position    the position of a stateful operator before this iteration
+    position    the position of a stateful operator before this iteration; for a part, before the part (see :meth:`Operator.part_at`)
     prepared    the return value of :meth:`Operator.prepare`
+    first       for a part of the samples: the number of its first sample
+    whole       for a part: samples of the whole iteration, of which `batch_size` are computed; 0: all are computed
     """
 
     index: int
@@ -99,3 +102,12 @@ class Iteration:
     stream: CudaStream | None = None
     position: Any = None
     prepared: Any = None
+    first: int = 0
+    whole: int = 0
+
+    def taken(self, name: str) -> Any:
+        """What the external input `name` was fed for these samples: a batch, or an error to raise."""
+        fed = self.fed[name]
+        if self.whole and isinstance(fed, Batch) and len(fed) > self.batch_size:
+            return fed.part(self.first, self.first + self.batch_size)
+        return fed

@@ -35,6 +35,9 @@ class Step:
     """The same step for a GPU, over the same tables; called when the addresses are known. None: there is no kernel."""
     hardware: GpuImages | None = None
     """The samples that a GPU's decoders take instead."""
+    afterwards: Callable[[], None] | None = None
+    """Work of the host when the launches have completed, on the thread that waits for them: reads what kernels have written to pinned
+    memory. May raise SampleError."""
 
     def place_scratch(self, offset: int) -> None:
         """Set the offset of the step's scratch memory in the thread's."""

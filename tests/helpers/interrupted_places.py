@@ -28,6 +28,7 @@ _CONCURRENT = ["concurrent/futures/_base", "concurrent/futures/thread"]
 _MODULES = ["contextlib", "socket", "subprocess", "threading", "queue", "selectors", *_CONCURRENT]
 _FILES = frozenset(os.path.join(_LIBRARY, f"{name}.py") for name in _MODULES)
 """The rest of the standard library opens nothing for us, or works on other threads."""
+_RETURN = dis.opmap["RETURN_VALUE"]
 
 
 class Place(NamedTuple):
@@ -139,7 +140,7 @@ class PlacedInterrupts:
     def _outermost(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "return":
             self._inside -= 1
-        else:
+        elif frame.f_code.co_code[frame.f_lasti] != _RETURN:  # else the result is the caller's
             self._passed(frame, event, argument)
         return self._outermost
 
