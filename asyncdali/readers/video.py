@@ -382,7 +382,7 @@ class VideoReader(_VideoReader):
         if self.spec.constant("file_list_frame_num"):
             return frame_bounds(listed.start, listed.stop, len(video), _ROUNDING["start_up_end_down"])
         if not video.rate:
-            raise ValueError("the file tells no frame rate, by which times could be turned into frames")
+            raise ValueError("the file has no frame rate, so times cannot be converted to frames")
         return rate_bounds(listed.start, listed.stop, len(video), video.rate, self.spec.constant("file_list_include_preceding_frame"))
 
     def convert(self, image: np.ndarray, target: np.ndarray) -> None:

@@ -301,5 +301,5 @@ def look_up(cache: PictureCache, source: Batch, sizes: np.ndarray) -> Generator[
         if picture is not None:
             found.hits[i] = picture
         elif not sizes[i]:
-            raise SampleError(i, "the sample is empty: no picture of the cache stands for it")
+            raise SampleError(i, "the sample is empty, and the cache has no picture for it")
     return found

@@ -65,7 +65,7 @@ class RandomObjectBBox(StreamOperator):
         if spec.constant("ignore_class"):
             both = [name for name in ("classes", "class_weights", "output_class") if spec.given(name) and spec.constant(name) is not False]
             if both:
-                raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: classes are not told apart")
+                raise ValueError(f"`{both[0]}` and `ignore_class` exclude each other: with `ignore_class` objects have no class")
         if spec.given("k_largest") and spec.constant("k_largest") < 1:
             raise ValueError(f"`k_largest` must be at least 1, got {spec.constant('k_largest')}")
         from . import object_bbox_kernels

@@ -116,7 +116,7 @@ def collapsed(shapes: np.ndarray, axes: list[int], geometry: rules.Geometry) -> 
         places = _places([axes[k] for k in columns])
     if len(places) > _MOST_AXES:
         raise ValueError(
-            f"at most {_MOST_AXES} axes can be resized, with those between them that stay as they are; got axes {sorted(axes)} of "
+            f"at most {_MOST_AXES} axes can be resized, counting unchanged axes in between; got axes {sorted(axes)} of "
             f"{shapes.shape[1]}, of which {[axes[k] for k in columns]} change"
         )
     begin = places[0].start if places else 0

@@ -245,7 +245,7 @@ class MultiPaste(Operator):
         wrong = (used & (extents != extents[:, :1])).any(axis=1)
         if wrong.any():
             i = int(np.argmax(wrong))
-            raise SampleError(i, f"what is pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
+            raise SampleError(i, f"regions pasted in one sample must have equal {what}, got {extents[i][used[i]].tolist()}")
         return np.where(used[:, 0], extents[:, 0], first.shapes[:, axis])
 
 

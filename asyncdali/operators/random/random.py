@@ -54,7 +54,7 @@ class RandomOperator(StreamOperator):
         self.dtype = self.default_dtype if dtype is None else dtype
         self._compile()
         if spec.input_count and spec.given("shape"):
-            raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+            raise ValueError("give the shape either by an input or by the argument `shape`, not both")
 
     @property
     def instant(self) -> bool:

@@ -41,7 +41,7 @@ class Choice(StreamOperator):
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         if spec.input_count == 2 and spec.given("shape"):
-            raise ValueError("give either an input whose shape to follow or the argument `shape`, not both")
+            raise ValueError("give the shape either by an input or by the argument `shape`, not both")
         from . import random_distributions_kernels as kernels
 
         self._kernel = kernels.draw_choices
