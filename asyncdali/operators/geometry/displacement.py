@@ -18,7 +18,7 @@ _TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 _ARGS = (
     Arg("fill_value", "float", 0.0, "Value outside the image; UINT8: without its fraction, the low 8 bits."),
     Arg("interp_type", "interp", DALIInterpType.INTERP_NN, "INTERP_NN or INTERP_LINEAR."),
-    Arg("mask", "int", 1, "0: the image stays as it is.", tensor=True),
+    Arg("mask", "int", 1, "0: the image does not change.", tensor=True),
 )
 
 
@@ -66,9 +66,10 @@ class _Displacement(Operator):
 class Sphere(_Displacement):
     schema = Schema(
         name="sphere",
-        doc="""Images as seen in a sphere.
+        doc="""Distorts images as if they were seen in a sphere.
 
-        Layout HWC, UINT8 or FLOAT. A pixel comes from its own distance to the centre times that distance over half of the longer side.""",
+        Layout HWC, UINT8 or FLOAT. The source of a pixel at distance d from the centre is at the distance d * d / (half of the
+        longer side).""",
         accepts=(Input(_TYPES, listed("HWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
@@ -81,9 +82,10 @@ class Water(_Displacement):
     parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
     schema = Schema(
         name="water",
-        doc="""Images as seen under water.
+        doc="""Distorts images as if they were seen under water.
 
-        Layout HWC, UINT8 or FLOAT. A pixel (x, y) comes from x + ampl_x sin(freq_x y + phase_x) and y + ampl_y cos(freq_y x + phase_y).""",
+        Layout HWC, UINT8 or FLOAT. The source of pixel (x, y) is (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x +
+        phase_y)).""",
         accepts=(Input(_TYPES, listed("HWC"), "images"),),
         gives=(Output(),),
         devices=("cpu", "gpu"),
