@@ -36,6 +36,9 @@ CASES = {
     "experimental.resize": (lambda x: fn.experimental.resize(x, size=[31.0, 47.0]), 1),
     "jitter": (lambda x: fn.jitter(x, nDegree=5, seed=3), 0),
     "equalize": (lambda x: fn.experimental.equalize(x), 0),
+    "sphere": (lambda x: fn.sphere(x, fill_value=7), 0),
+    "sphere, linear": (lambda x: fn.sphere(x, interp_type=types.INTERP_LINEAR), 1),
+    "water, linear": (lambda x: fn.water(x, interp_type=types.INTERP_LINEAR), 1),
     "debayer": (lambda x: fn.debayer(fn.slice(x, [0, 0], [32, 38], axis_names="HW")[:, :, 0], blue_position=[0, 1]), 0),
     "optical_flow": (lambda x: fn.optical_flow(fn.stack(x, fn.flip(x, horizontal=0, vertical=1), axis=0, axis_name="F")), 0),
 }
