@@ -19,6 +19,9 @@ from .types.conversions import given_dtype
 _PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
 
 
+_ONE_NAME = "`num_outputs` is not compatible with `name`: one name cannot stand for several nodes."
+
+
 def external_source(
     source: Any = None,
     num_outputs: int | None = None,
@@ -121,7 +124,7 @@ def _define(
     )  # fmt: skip
     if num_outputs is not None:
         if name is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         if group is None:
             raise _refused(OperatorValueError, "num_outputs", "The argument `num_outputs` can only be given with a `source`.")
     elif isinstance(layout, (list, tuple)):
@@ -327,13 +330,13 @@ class ExternalSource(DaliAttributes):
             if value is None or self._given.get(key) is None:
                 continue
             if key in _TWICE_RUNTIME:
-                raise RuntimeError(f"`{key}` already specified in constructor.")
+                raise _refused(OperatorError, key, f"`{key}` already specified in constructor.")
             if key in _TWICE_VALUE:
                 raise _refused(OperatorValueError, key, f"The argument `{key}` was already specified in constructor.")
         if cycle is not None and source is None:
             raise _refused(OperatorValueError, "cycle", "The argument `cycle` can only be given together with a `source`.")
         if name is not None and self._given["num_outputs"] is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         merged = {**self._given, **{key: value for key, value in given.items() if value is not None}}
         merged["cycle"] = self._given["cycle"] if cycle is None else cycle
         merged["name"] = self._given["name"] if name is None else name

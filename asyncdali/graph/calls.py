@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._notices import warn
+from ..errors import OperatorValueError
 from ..operators import extensions
 from ..operators.base import REQUIRED, Schema, Spec, camel_case
 from . import node
@@ -114,7 +115,8 @@ def make_class(schema: Schema, name: str | None = None) -> type:
             arguments = {key: value for key, value in arguments.items() if value is not None}
             twice = self._given.keys() & arguments.keys()
             if twice:
-                raise ValueError(f"ops.{schema.class_name}: {', '.join(sorted(twice))} given both when it was made and when it was called")
+                both = ", ".join(sorted(twice))
+                raise OperatorValueError(f"ops.{schema.class_name}: {both} given both when it was made and when it was called")
             made = node.make(schema, inputs, {**self._given, **arguments}, old)
             self._called = arguments
             return made

@@ -108,6 +108,18 @@ class Operator:
         """The position behind an iteration that began at `position` and produced `samples` samples."""
         return None
 
+    def part_at(self, position: Any, first: int) -> Any:
+        """Where a part of an iteration begins: at sample `first` of the iteration that begins at `position`.
+
+        An operator that leaves this as it is chooses its samples in `plan` (``iteration.first``, ``iteration.whole``).
+        """
+        return position
+
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        """Why the instance `spec` cannot make a part of an iteration without the other samples; empty: it can."""
+        return "its outputs depend on the number of samples" if cls.schema.looks_across else ""
+
     def save(self, position: Any) -> Any:
         """A position as JSON data."""
         return None

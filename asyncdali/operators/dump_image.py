@@ -61,6 +61,10 @@ class DumpImage(Operator):
 
             self._copies = copy_kernels
 
+    @classmethod
+    def why_whole(cls, spec: Spec) -> str:
+        return "files are named after the places of samples in the batch"
+
     def _path(self, sample: int) -> str:
         """The file of a sample; RuntimeError if the pipeline may not write it."""
         path = f"{sample}-{self.spec.constant('suffix')}-0.ppm"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
+from ..errors import explained
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ..types import DALIDataType
 from .aside import ExpectedSizes
@@ -233,6 +234,6 @@ class FileContentsReader(ReaderOperator):
             path = self.table.path(int(indices[sample]))
             if code == self._kernels.SHORT_READ:
                 return f"File mapping failed: {path}: it became shorter while it was read"
-            return f"File mapping failed: {path}: {os.strerror(code)}"
+            return explained(code, f"File mapping failed: {path}: {os.strerror(code)}")
 
         return explain
