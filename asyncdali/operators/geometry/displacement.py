@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...types import DALIDataType, DALIInterpType
 from ..accepts import Input, Output, listed
 from ..arrays.strided import fill_values, like
@@ -25,6 +26,7 @@ _ARGS = (
 class _Displacement(Operator):
     """What both have in common; they differ in their parameters and in the kernel of their name."""
 
+    on_cuda = True
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -50,15 +52,18 @@ class _Displacement(Operator):
         source = inputs[0]
         layout = self.layout_of(source)
         output = like(source, layout=layout)
-        numbers = np.array([self.spec.constant(name) for name in self.parameters], np.float32)
+        numbers = np.zeros(6, np.float32)
+        numbers[: len(self.parameters)] = [self.spec.constant(name) for name in self.parameters]
         fill = fill_values([self.spec.constant("fill_value")], source.dtype).astype(np.float32)
         shapes, masks = np.ascontiguousarray(source.shapes), arguments.scalars("mask", np.int64)
-        table, keep = DISPLACEMENT.make(
+        entries = DISPLACEMENT.entries(
             inputs=source.addresses, outputs=output.addresses, shapes=shapes, masks=masks, fill=fill, linear=self._linear, scratch=0,
-            parameters=numbers,
+            parameters=numbers, samples=len(source),
         )  # fmt: skip
+        table, keep = laid_out(entries)
         scratch = 4 * self._kernels.ROWS_OF_SCRATCH * int(source.shapes[:, 1].max(initial=0))
-        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep)
+        launches = self._kernels.launches_of(self.schema.name, source, entries)
+        step = Step(self._kernel(source.dtype).address, table, no_explanation, scratch, DISPLACEMENT.word.scratch, keep, launches=launches)
         return Planned([output], [step])
 
 

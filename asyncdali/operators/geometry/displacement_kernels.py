@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import (
     address,
     c_function,
@@ -23,6 +26,7 @@ from ...compiled.intrinsics import (
 )
 from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step_variant
+from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import view
 from .displacement_tables import DISPLACEMENT, IMAGE
 from .rotate_kernels import make_edge
@@ -147,3 +151,14 @@ def displacement_step(warp: str, dtype: str) -> Compiled:
         return 0
 
     return displace
+
+
+def launches_of(warp: str, source: Batch, entries: Sequence[Entry]) -> Callable[[], list[Launch]]:
+    """The launch for a batch with these entries of a DISPLACEMENT table."""
+
+    def launches() -> list[Launch]:
+        defines = (("IN", element_type(storage_dtype(source.dtype))), ("WATER", int(warp == "water")))
+        pixels = int((source.shapes[:, 0] * source.shapes[:, 1]).max(initial=1))
+        return [Launch(Kernel(Path(__file__).with_suffix(".cu"), "displace", defines), entries, grid_of(pixels, len(source)))]
+
+    return launches
