@@ -69,9 +69,17 @@ class Operator:
     hands_out_samples: ClassVar[bool] = False
     """Outputs are samples of the inputs where they lie, in batches of other samples."""
 
+    kept_by: int = 0
+    """Operators that read the first output, if all of them keep their results (:meth:`keeps_results`) and nobody else reads it; else 0."""
+
     def __init__(self, spec: Spec, environment: Environment):
         self.spec = spec
         self.environment = environment
+
+    @classmethod
+    def keeps_results(cls, spec: Spec) -> bool:
+        """Whether the instance `spec` finds the results of its first input again (a cache), so that the contents may be left out."""
+        return False
 
     @classmethod
     def inputs_read(cls, spec: Spec, on_cuda: bool) -> Sequence[int]:
