@@ -103,12 +103,13 @@ class Batch:
     `read_only`: nobody may write to the memory (records of mapped files); views of it cannot be written to.
 
     In a branch of a conditional a batch is a sub-batch: `rows` int64[samples of the iteration] gives each sample's place in it, or -1.
+    `feed` (operators/row_feeds.py) hands rows of samples to the only operator that reads the batch; such samples are never stored whole.
     `links` are batches whose samples it consists of (what splits and merges make of data that has no memory yet): addresses are
     handed over sample by sample, while the pixels are made.
     """
 
     __slots__ = (
-        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "layout", "links", "owner", "reused", "rows", "shapes",
+        "_addresses", "_view", "alias_of", "contiguous", "device", "dtype", "feed", "layout", "links", "owner", "reused", "rows", "shapes",
         "source_info", "values",
     )  # fmt: skip
 
@@ -137,6 +138,7 @@ class Batch:
         self.reused: bool | np.ndarray = False
         self.rows: np.ndarray | None = None
         self.links: tuple[Batch, ...] = ()
+        self.feed: Any = None
         self._view: _View | None = None
 
     @classmethod

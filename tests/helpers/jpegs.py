@@ -68,12 +68,12 @@ class Decoders:
         request = np.array(
             [
                 file.ctypes.data, len(data), out.ctypes.data, x, y, w, h, width, height, components, channels, bgr, work.ctypes.data, room,
-                self._constants.ctypes.data, progressive.decode_scans.address, index, 0,
+                self._constants.ctypes.data, progressive.decode_scans.address, index, 0, 0, 0, 0,
             ],
             np.int64,
         )  # fmt: skip
         code = own.decode_window(request.ctypes.data)
-        self.found = bool(request[-1])
+        self.found = bool(request[own.FOUND // 8])
         if code != 0:
             return None
         return out.reshape(h, w, channels).copy()

@@ -36,6 +36,7 @@ from ..base import (  # fmt: skip
 from ..geometry import window_rules
 from ..random import random_streams
 from ..random.random import StreamOperator
+from ..row_feeds import RowFeed
 from . import image_formats
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
@@ -99,6 +100,7 @@ class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
     on_cuda = True
+    can_feed = True
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -290,7 +292,11 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = self._kernels.SCRATCH_FIELD
-        steps = [Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)]
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
+        steps = [step]
+        if self.feeds and hardware is None and scanned.lookup is None and self.environment.gpu is None:
+            able = (windows.geometry[:, self._kernels.KIND] == self._kernels.JPEG) & (images[:, 3] == 1)
+            output.feed = RowFeed(step, self._kernels.FEED_FIELD, able)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
         return Planned([output], steps)

@@ -33,6 +33,7 @@ from ...compiled.intrinsics import (  # fmt: skip
 )
 from ...compiled.memory import address_of
 from ...compiled.step import callback, compiled, inlined, step
+from ..row_feeds import FEED, FEED_STATE, STATE_BYTES
 from .image_headers import FREE_PIXELS
 from .jpeg import fields, window
 from .jpeg.markers import big_endian
@@ -56,13 +57,18 @@ _ROW_COUNT = 16
 _SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_crop_scanline
 WORK_BYTES = 4096
 
+_feed, _state = FEED.at, FEED_STATE.at
+
 # The context of decode_step (int64 each), in bytes.
 (FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS,
- OWN_SCANS, INDEX) = fields.offsets(15)  # fmt: skip
+ OWN_SCANS, INDEX, FEEDING) = fields.offsets(16)  # fmt: skip
 SCRATCH_FIELD = SCRATCH // 8
+FEED_FIELD = FEEDING // 8
 _REQUEST_BYTES = 192
 assert window.REQUEST_BYTES <= _REQUEST_BYTES
-COUNT_NAMES = ("JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo", "JPEGs with known block positions")
+COUNT_NAMES = (
+    "JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo", "JPEGs with known block positions", "JPEGs handed on in rows",
+)  # fmt: skip
 """What the numbers at COUNTS mean."""
 
 FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
@@ -91,8 +97,8 @@ def callbacks() -> tuple[Any, Any]:
 GEOMETRY_FIELDS = 11
 _KIND, _X, _Y, _W, _H, _WIDTH, _HEIGHT, _ORIENTATION, _UNIT_W, _PIXEL, _COMPS = range(11)
 _BGR = 8  # libjpeg's JCS_EXT_BGR
-JPEG, READY = 0, 1
-"""Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
+KIND, JPEG, READY = _KIND, 0, 1
+"""Where the kind of a sample is in its geometry. Kinds: encoded JPEG; a whole image decoded before (in final channels and type)."""
 
 
 @inlined
@@ -111,11 +117,13 @@ def _open(table, work, data, size):
 
 
 @inlined
-def _read_window(table, work, out, g, channels, strip):
+def _read_window(table, work, out, g, channels, strip, feed, taker):
     """The window of geometry `g` into `out`, its rows one after another. `strip` holds _ROW_COUNT rows of the cropped width.
 
     Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
     window is equal to the same part of the whole image. Returns the number of rows that were read.
+
+    With a `feed` (FEED) `out` is a ring, and the reader, whose FEED_STATE is `taker`, is called after each piece.
     """
     x, y, w, h = load_i64(g + 8 * _X), load_i64(g + 8 * _Y), load_i64(g + 8 * _W), load_i64(g + 8 * _H)
     width, unit_w = load_i64(g + 8 * _WIDTH), load_i64(g + 8 * _UNIT_W)
@@ -132,7 +140,10 @@ def _read_window(table, work, out, g, channels, strip):
     if y > 0:
         call2(load_i64(table + 8 * _SKIP), work, y)
     row_bytes = w * channels
-    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if cropped else (out, row_bytes)
+    copied = cropped or feed != 0
+    target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if copied else (out, row_bytes)
+    ring_stop = out + load_i64(taker + _state.capacity) * row_bytes if feed != 0 else 0
+    to = out
     done = 0
     while done < h:
         rows = smaller(_ROW_COUNT, h - done)
@@ -141,17 +152,22 @@ def _read_window(table, work, out, g, channels, strip):
         got = call3(load_i64(table + 8 * _READ), work, work + _ROWS, rows) & 0xFFFFFFFF
         if got == 0:
             break
-        if cropped:
-            for k in range(got):
-                copy_bytes(out + (done + k) * row_bytes, strip + k * row_stride + left, row_bytes)
-        else:
-            target += got * row_bytes
         done += got
+        if not copied:
+            target += got * row_bytes
+            continue
+        for k in range(got):
+            copy_bytes(to, strip + k * row_stride + left, row_bytes)
+            to += row_bytes
+            if to == ring_stop:
+                to = out
+        if feed != 0:
+            call2(load_i64(feed + _feed.function), taker, done)
     return done
 
 
 @inlined
-def _decode(table, work, data, size, out, g, color, fast_dct, strip):
+def _decode(table, work, data, size, out, g, color, fast_dct, strip, feed, taker):
     """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
     channels = load_i64(g + 8 * _PIXEL)
     if setjmp(work + _JUMP) != 0:
@@ -172,7 +188,7 @@ def _decode(table, work, data, size, out, g, color, fast_dct, strip):
     if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + 8 * _WIDTH) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
         call1(load_i64(table + 8 * _DESTROY), work)
         return WRONG_SIZE
-    rows = _read_window(table, work, out, g, channels, strip)
+    rows = _read_window(table, work, out, g, channels, strip, feed, taker)
     # At the end of the data the library goes on with an end marker of its own, outside our memory.
     at = load_i64(load_i64(work + _SOURCE))
     call1(load_i64(table + 8 * _DESTROY), work)
@@ -210,8 +226,8 @@ def _fail(work, thread):
 
 
 @inlined
-def _decode_ourselves(context, work, data, size, out, g):
-    """Whether our own decoder made the window of geometry `g`."""
+def _decode_ourselves(context, work, data, size, out, g, feed, taker):
+    """Whether our own decoder made the window of geometry `g`; `feed`, `taker`: as :func:`_read_window` has them."""
     request = work
     store_i64(request + window.DATA, data)
     store_i64(request + window.SIZE, size)
@@ -230,10 +246,39 @@ def _decode_ourselves(context, work, data, size, out, g):
     store_i64(request + window.CONSTANTS, load_i64(context + CONSTANTS))
     store_i64(request + window.SCANS, load_i64(context + OWN_SCANS))
     store_i64(request + window.INDEX, load_i64(context + INDEX))
+    store_i64(request + window.TAKE, 0)
+    store_i64(request + window.RING_STOP, 0)
+    if feed != 0:
+        store_i64(request + window.TAKE, load_i64(feed + _feed.function))
+        store_i64(request + window.TAKER, taker)
+        row_bytes = load_i64(g + 8 * _W) * load_i64(g + 8 * _PIXEL)
+        store_i64(request + window.RING_STOP, out + load_i64(taker + _state.capacity) * row_bytes)
     done = call1(load_i64(context + OWN), request) == 0
     if done and load_i64(request + window.FOUND) != 0 and load_i64(context + COUNTS) != 0:
         fetch_add(load_i64(context + COUNTS) + 16, 1)
     return done
+
+
+@inlined
+def _feed_of(context, sample):
+    """The FEED of whoever takes the rows of a sample while they are made, or 0."""
+    feed = load_i64(context + FEEDING)
+    if feed != 0 and load_i64(load_i64(feed + _feed.capacities) + 8 * sample) == 0:
+        feed = np.int64(0)
+    return feed
+
+
+@inlined
+def _begin(feed, sample, work, ring):
+    """Tell the reader of a sample's rows that they come; the address of its FEED_STATE."""
+    taker = work + load_i64(feed + _feed.scratch)
+    store_i64(taker + _state.context, load_i64(feed + _feed.context))
+    store_i64(taker + _state.sample, sample)
+    store_i64(taker + _state.scratch, taker + STATE_BYTES)
+    store_i64(taker + _state.ring, ring)
+    store_i64(taker + _state.capacity, load_i64(load_i64(feed + _feed.capacities) + 8 * sample))
+    call2(load_i64(feed + _feed.function), taker, 0)
+    return taker
 
 
 @step
@@ -256,13 +301,20 @@ def decode_step(context, sample, thread):
     work = load_i64(thread) + load_i64(context + SCRATCH)
     upright = load_i64(g + 8 * _ORIENTATION) == 1
     target = out if upright else work + load_i64(context + TURNED)
-    ours = load_i64(context + OWN) != 0 and load_i64(context + FAST_DCT) == 0 and _decode_ourselves(context, work, data, size, target, g)
+    feed = _feed_of(context, sample)
+    taker = _begin(feed, sample, work, target) if feed != 0 else np.int64(0)
+    ours = load_i64(context + OWN) != 0 and load_i64(context + FAST_DCT) == 0
+    ours = ours and _decode_ourselves(context, work, data, size, target, g, feed, taker)
     if load_i64(context + COUNTS) != 0:
         fetch_add(load_i64(context + COUNTS) + (0 if ours else 8), 1)
+        if feed != 0:
+            fetch_add(load_i64(context + COUNTS) + 24, 1)
     code = 0
     if not ours:
         color, fast_dct = load_i64(context + COLOR), load_i64(context + FAST_DCT)
-        code = _decode(load_i64(context + FUNCTIONS), work, data, size, target, g, color, fast_dct, work + WORK_BYTES)
+        if feed != 0:  # from the first row again
+            call2(load_i64(feed + _feed.function), taker, 0)
+        code = _decode(load_i64(context + FUNCTIONS), work, data, size, target, g, color, fast_dct, work + WORK_BYTES, feed, taker)
     if code == FAILED:
         _fail(work, thread)
     elif code == 0 and not upright:
@@ -515,10 +567,12 @@ def context_of(
     own_room            bytes that our own decoder may use
     counts              address of int64[len(COUNT_NAMES)], or 0
     index               address of jpeg.positions.index, or 0
+
+    The word FEEDING is 0: no operator takes rows (row_feeds.py).
     """
     constants = address_of(window.constants()) if own else 0
     return np.array(
-        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans, index],
+        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans, index, 0],
         np.int64,
     )
 

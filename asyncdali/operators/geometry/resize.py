@@ -54,6 +54,7 @@ class Resize(Operator):
     """See the schema."""
 
     on_cuda = True
+    takes_rows = True
     schema = Schema(
         name="resize",
         doc="""Resizes images.
@@ -126,6 +127,8 @@ class Resize(Operator):
         )
         output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)
         step = resampling.step(source.addresses, output.addresses, storage_dtype(source.dtype), storage_dtype(dtype))
+        if source.feed is not None and source.dtype == DALIDataType.UINT8:
+            resampling.read_rows(source.feed, step, source.sizes(), storage_dtype(dtype))
         outputs = [output]
         if self.spec.output_count == 2:
             outputs.append(Batch.from_values(spatial.astype(np.int32)))

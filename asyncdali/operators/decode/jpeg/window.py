@@ -115,11 +115,12 @@ from .work_area import (  # fmt: skip
 
 # What is asked for: a request.
 (DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS,
- SCANS, INDEX, FOUND) = offsets(18)  # fmt: skip
-REQUEST_BYTES = 18 * 8
+ SCANS, INDEX, FOUND, TAKE, TAKER, RING_STOP) = offsets(21)  # fmt: skip
+REQUEST_BYTES = 21 * 8
 """OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
 CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over. INDEX: address of
-positions.index, or 0; FOUND is set to whether block positions were known."""
+positions.index, or 0; FOUND is set to whether block positions were known. TAKE: address of a function that is called with TAKER and the
+number of rows that are made, after each row of MCUs, or 0; rows begin at OUT again behind RING_STOP (row_feeds.py)."""
 
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
@@ -457,6 +458,7 @@ def _decode_rows(work, request):
     plan, constants = work + PLAN, load_i64(request + CONSTANTS)
     y, out, channels = load_i64(request + Y), load_i64(request + OUT), load_i64(request + CHANNELS)
     stop, row_bytes = y + load_i64(request + H), load_i64(request + W) * channels
+    first_y, ring_stop, take = y, load_i64(request + RING_STOP), load_i64(request + TAKE)
     mcu_rows = 8 * load_i64(work + LARGEST_V)
     looks_below = load_i64(plan + PARTS) == 3 and load_i64(work + LARGEST_V) == 2
     mcu = np.int64(0)
@@ -486,7 +488,11 @@ def _decode_rows(work, request):
             else:
                 _colour_row(work, request, y, row, out)
             out += row_bytes
+            if out == ring_stop:
+                out = load_i64(request + OUT)
             y += 1
+        if take != 0:
+            call2(take, load_i64(request + TAKER), y - first_y)
         _keep_last_row(work)
     return y == stop
 
