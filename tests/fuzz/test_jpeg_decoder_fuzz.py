@@ -13,6 +13,8 @@ from helpers.jpegs import Decoders
 
 from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode.jpeg import positions
+from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
+from asyncdali.operators.row_feeds import BAND
 
 _LARGEST = 1 << 18
 """Pixels of a mutated file that are still decoded: what is larger takes only time."""
@@ -71,7 +73,7 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
     for k in range(count):
         data = mutated(files[rng.integers(len(files))], rng)
         header = decoders.header(data)
-        found, width, height, components = (int(value) for value in header[:4])
+        found, width, height, components = (int(value) for value in header[JPEG_HEADER.span("found", "components")])
         if found != kernels.IS_JPEG or components not in (1, 3) or not 0 < width * height <= _LARGEST:
             continue
         place = None
@@ -82,7 +84,8 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
         if rng.random() < 0.3:  # in a second epoch, which begins at block positions that the first one noted
             data += bytes(positions.SMALLEST_FILE)
             decoders.ours(data, (width // 2, height // 2, 1, 1), index=index)
-        image = decoders.ours(data, place, channels, index=index)
+        ring = int(rng.integers(BAND, 40)) if rng.random() < 0.2 else 0  # rows are taken while they are made
+        image = decoders.ours(data, place, channels, index=index, ring=ring)
         if image is None:
             over += 1
             continue

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .nvjpeg_tables import NVJPEG_IMAGE
+
 BACKEND_GPU_HYBRID, BACKEND_HARDWARE = 2, 3
 OUTPUT_RGBI, OUTPUT_BGRI, OUTPUT_Y = 5, 6, 2
 FLAG_FANCY_UPSAMPLING = 32
@@ -21,7 +23,7 @@ ALLOCATOR_FAILURE, ARCH_MISMATCH = 5, 7
 OF_FILES = (3, 4, 9, 10)
 """Statuses that tell about a file: bad, not supported, incomplete."""
 
-IMAGE = np.dtype([("channel", "<u8", 4), ("pitch", "<u8", 4)])
+IMAGE = np.dtype([(field.name, "<u8", len(field.words)) for field in NVJPEG_IMAGE.fields])
 """nvjpegImage_t."""
 
 _POINTER, _SIZE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint
