@@ -12,17 +12,17 @@ Error = TypeVar("Error", bound=BaseException)
 class OperatorError(RuntimeError):
     """An operator, a source or a reader failed while the pipeline was built or run.
 
-    Callers of DALI catch RuntimeError, so every such error is one. An error about a value is a ValueError as well, one about a type a
-    TypeError as well, and so on: see the classes below.
+    Programs for DALI catch RuntimeError, so every such error is a RuntimeError. An error about a value is also a ValueError, an error about
+    a type also a TypeError, and so on: see the classes below.
 
     Attributes:
         operator: the operator's public name ("readers.file").
-        argument: the argument that is wrong, where it is known.
-        name: the name of its instance in the pipeline.
-        iteration: the iteration that failed, counted from 0; None while building.
-        sample: the sample's place in the batch; None where all of the batch is meant.
+        argument: the wrong argument, if it is known.
+        name: the name of the operator instance in the pipeline.
+        iteration: the failed iteration, counted from 0; None while building.
+        sample: the sample's number in the batch; None if the whole batch is meant.
         source_info: the file or record of the sample, if it is known.
-        line: the last line of the user's program on the way to the operator ("file:number"), if it is known.
+        line: the last line of the user's program that leads to the operator ("file:number"), if it is known.
     """
 
     operator: str = ""
@@ -33,7 +33,7 @@ class OperatorError(RuntimeError):
     source_info: str | None = None
     line: str | None = None
 
-    def __str__(self) -> str:  # that of KeyError would print quotation marks
+    def __str__(self) -> str:  # KeyError's own method would print quotation marks
         return str(self.args[0]) if self.args else ""
 
 
@@ -46,16 +46,16 @@ class OperatorTypeError(OperatorError, TypeError):
 
 
 class ArgumentTypeError(OperatorTypeError, ValueError):
-    """A constant argument has a type that does not fit. (A ValueError, too: that is what callers of DALI catch.)"""
+    """A constant argument has the wrong type. It is also a ValueError, which programs for DALI catch."""
 
 
 class InputError(OperatorValueError, OperatorTypeError):
-    """An operator does not accept an input: its element type, number of dimensions or layout, or how inputs go together.
+    """An operator does not accept an input: wrong element type, number of dimensions or layout, or inputs that do not fit together.
 
-    (Which of ValueError and TypeError DALI raises differs from operator to operator.)
+    It is a ValueError and a TypeError, because DALI raises one or the other, depending on the operator.
 
     Attributes:
-        input: the position of the input; None where an argument is meant.
+        input: the position of the input; None if an argument is meant.
     """
 
     input: int | None = None
@@ -66,7 +66,7 @@ class OperatorIndexError(OperatorError, IndexError, ValueError):
 
 
 class OperatorKeyError(OperatorError, KeyError, ValueError):
-    """A name is not known. (A ValueError, too: that is what callers of DALI catch for external_source.)"""
+    """An unknown name. It is also a ValueError, which programs for DALI catch for external_source."""
 
 
 class OperatorOverflowError(OperatorError, OverflowError):
@@ -78,7 +78,7 @@ class OperatorMemoryError(OperatorError, MemoryError):
 
 
 def refused(kind: type[OperatorError], operator: str, argument: str, message: str) -> OperatorError:
-    """The error to raise for an argument that a call of an operator does not take."""
+    """The error for an argument that an operator does not accept."""
     made = kind(message)
     made.operator, made.argument = operator, argument
     return made
@@ -93,11 +93,11 @@ _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
     (OverflowError, OperatorOverflowError),
     (MemoryError, OperatorMemoryError),
 )
-"""What an operator raises -> what the user gets; anything else becomes an OperatorError."""
+"""Class that an operator raises -> class that the user gets. All other classes become OperatorError."""
 
 
 class SampleError(Exception):
-    """An error of one sample: carries the sample's index in the batch, and who failed where a job runs steps of several operators."""
+    """An error of one sample, with its index in the batch, and the failing operator if a job runs steps of several operators."""
 
     def __init__(self, sample: int, message: str, owner: Any = None):
         super().__init__(message)
@@ -106,14 +106,14 @@ class SampleError(Exception):
 
 
 class SampleValueError(SampleError, ValueError):
-    """A value of one sample is not allowed. For functions that are also called without a pipeline: the message names the sample, too."""
+    """A value of one sample is not allowed. The message names the sample, because such functions are also called without a pipeline."""
 
     def __init__(self, sample: int, message: str):
         super().__init__(sample, f"sample {sample}: {message}")
 
 
 class Explanation(str):
-    """What a compiled step's status means, where the user is to get an error of a certain `kind`."""
+    """The message for a compiled step's status, if the user should get an error of a certain `kind`."""
 
     kind: type[Exception]
 
@@ -127,11 +127,11 @@ class Explanation(str):
 
 
 class PipelineClosed(RuntimeError):
-    """The pipeline was closed; nothing can be run on it any more."""
+    """The pipeline was closed. It cannot run any more."""
 
 
 def because(error: Exception, cause: BaseException) -> Exception:
-    """`error`, caused by `cause`, as the cause of another one. In a local variable of the raising frame it would be a reference cycle."""
+    """`error`, caused by `cause`, as the cause of another error. A local variable of the raising frame would make a reference cycle."""
     error.__cause__ = cause
     return error
 
@@ -146,14 +146,14 @@ class RaisedBefore(Exception):
 def set_aside(error: Error) -> Error:
     """`error`, to be kept and raised later. Its tracebacks become text, which is shown as the cause of its first cause.
 
-    A traceback refers to all frames down to the program's main one. A pipeline that kept it would keep itself alive.
+    A traceback refers to all frames up to the program's main frame. A pipeline that kept a traceback would keep itself alive.
     """
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     seen: set[int] = set()
     _strip(error, seen)
     last: BaseException = error
     while (cause := last.__cause__ or (None if last.__suppress_context__ else last.__context__)) is not None and id(last) in seen:
-        seen.discard(id(last))  # a chain may be a ring
+        seen.discard(id(last))  # a chain of causes may be a cycle
         last = cause
     if last.__cause__ is None and not isinstance(last, RaisedBefore):
         last.__cause__ = RaisedBefore(text)
@@ -161,7 +161,7 @@ def set_aside(error: Error) -> Error:
 
 
 def lines_of(error: BaseException) -> list[tuple[str, int]]:
-    """(file, line number) of the frames that an error went through, the innermost last; also of an error that was :func:`set_aside`."""
+    """(file, line number) of the frames that an error passed, the innermost last. Also works for errors after :func:`set_aside`."""
     found = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -174,7 +174,7 @@ def lines_of(error: BaseException) -> list[tuple[str, int]]:
 
 
 def _strip(error: BaseException, seen: set[int]) -> None:
-    """Take the tracebacks away: of an error, of its causes, and of the members of groups."""
+    """Remove the tracebacks of an error, of its causes, and of the members of groups."""
     if id(error) in seen:
         return
     seen.add(id(error))
@@ -185,7 +185,7 @@ def _strip(error: BaseException, seen: set[int]) -> None:
 
 
 def _class_for(error: BaseException) -> type[OperatorError]:
-    """The class of the family that tells the user what kind of error it was."""
+    """The class of the family for this kind of error."""
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
     kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)

@@ -1,4 +1,4 @@
-"""Operations on nodes: operands are checked, numbers become literals, arrays become nodes, and the node of the result is made."""
+"""Operations on nodes: checks operands, turns numbers into literals and arrays into nodes, and makes the result's node."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _INTEGERS = {**SIGNED, **UNSIGNED}
 def operation(name: str, *operands: Any) -> DataNode:
     """The node of one operation; see ``operators.expressions.types`` for the names.
 
-    Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if
-    no operand is a node, RuntimeError where types are known and the operation does not take them.
+    Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if no
+    operand is a node, and RuntimeError if types are known and the operation does not accept them.
     """
     known = OPERATIONS[name]
     nodes: list[DataNode] = []
@@ -48,7 +48,7 @@ def operation(name: str, *operands: Any) -> DataNode:
 
 
 def _literal(value: Any) -> tuple[Any, DALIDataType] | None:
-    """A number and its type; None for anything else."""
+    """A number and its type; None for any other object."""
     if isinstance(value, DataNode):
         return None
     if isinstance(value, ScalarConstant):
@@ -63,7 +63,7 @@ def _literal(value: Any) -> tuple[Any, DALIDataType] | None:
 
 
 def _checked(value: Any, dtype: DALIDataType) -> Any:
-    """A number as its type holds it: floats rounded to it, integers in range."""
+    """A number as its type stores it: floats rounded, integers checked."""
     if dtype in _INTEGERS:
         bits = _INTEGERS[dtype]
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype in SIGNED else (0, (1 << bits) - 1)
@@ -78,7 +78,7 @@ def _checked(value: Any, dtype: DALIDataType) -> Any:
 
 
 def _node(value: Any, known: Operation, position: int) -> DataNode:
-    """An operand that is a node, or an array that becomes one."""
+    """An operand that is a node, or an array that becomes a node."""
     if isinstance(value, DataNode):
         return value
     what = f"operand {position} of `{known.symbol}`"
@@ -88,5 +88,5 @@ def _node(value: Any, known: Operation, position: int) -> DataNode:
         )
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return input_constant(value, "cpu")
-    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations have no place in arithmetic
+    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations are no operands
     raise TypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")

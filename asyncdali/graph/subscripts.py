@@ -1,4 +1,4 @@
-"""``node[...]``: integers, slices, nodes in their places, and new axes."""
+"""``node[...]``: integers, slices, nodes as indices, and new axes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LIMIT = 2**63 - 1
 def subscript(node: DataNode, selection: Any) -> DataNode:
     """The node of ``node[selection]``.
 
-    Raises TypeError for an index that is no integer, slice, node or `newaxis`, NotImplementedError for an ellipsis, ValueError for a node
-    on the GPU and for axes of which only some are named, RuntimeError for what is known to be out of range.
+    Raises TypeError for an index that is no integer, slice, node or `newaxis`; NotImplementedError for an ellipsis; ValueError for a node
+    on the GPU, and if only some axes are named; RuntimeError for an index that is known to be out of range.
     """
     items = selection if isinstance(selection, tuple) else (selection,)
     if not items:
@@ -59,7 +59,7 @@ def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, Any]:
 
 
 def _one(arguments: dict[str, Any], axis: int, item: Any) -> bool:
-    """Enter the arguments of one index; returns whether the axis stays."""
+    """Add the arguments of one index. Returns whether the axis remains."""
     if item is None:
         return True
     if item is Ellipsis:
@@ -76,7 +76,7 @@ def _one(arguments: dict[str, Any], axis: int, item: Any) -> bool:
 
 
 def _bound(value: Any, what: str, clip: bool = True) -> Any:
-    """A node, or an integer; slices may be clipped to 64 bits."""
+    """A node or an integer. Bounds of slices are clipped to 64 bits."""
     if isinstance(value, DataNode):
         if value.dtype is not None and value.dtype not in _INTEGERS:
             raise RuntimeError(f"{what} must be of integral type, got a node of {value.dtype.name}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiled.memory import address_of
 from ..compiled.tables import Field, Table
-from .base import Step
+from .steps import Step
 
 FEED = Table(
     "FEED",

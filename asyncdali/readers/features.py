@@ -31,7 +31,7 @@ class Feature:
 
     @property
     def fixed(self) -> bool:
-        """Whether its shape is that of the declaration."""
+        """Whether its output has the declared shape."""
         return self.shape is not None
 
     @property
@@ -41,24 +41,24 @@ class Feature:
 
     @property
     def volume(self) -> int:
-        """Elements of a fixed shape, or of one slice of a partial shape."""
+        """Number of elements of a fixed shape, or of one slice of a partial shape."""
         return math.prod(self.partial if self.shape is None else self.shape)
 
     def filling(self) -> np.ndarray:
-        """The default: what a missing value becomes (a scalar, or uint8 text)."""
+        """The value of missing elements (a scalar, or uint8 text)."""
         if self.kind == string:
             text = b"" if self.default is None else self.default
-            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # not a number
+            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # text
         nothing = self.default is None or (isinstance(self.default, str) and not self.default)
         return np.asarray(0 if nothing else self.default).astype(self.numpy)
 
     def stored(self) -> dict[str, Any]:
-        """Its fields."""
+        """Its fields as JSON data."""
         return {"shape": self.shape, "kind": self.kind, "default": self.default, "partial": self.partial}
 
     @classmethod
     def restored(cls, fields: dict[str, Any]) -> Feature:
-        """The feature of such fields; TypeError, ValueError or KeyError if there is none."""
+        """The feature with these fields. TypeError, ValueError or KeyError for invalid fields."""
         if fields["shape"] is None:
             return VarLenFeature(fields["partial"], fields["kind"], fields["default"])
         return FixedLenFeature(fields["shape"], fields["kind"], fields["default"])

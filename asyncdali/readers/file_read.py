@@ -1,4 +1,4 @@
-"""io.file.read: the files that the pipeline's own data names."""
+"""io.file.read: files that the pipeline's own data names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .remote import is_remote
 
 
 class _Names(Sequence):
-    """Paths of a batch, as text when asked for."""
+    """Paths of a batch. Text is made on demand."""
 
     def __init__(self, block: np.ndarray, starts: np.ndarray):
         self._block, self._starts = block, starts
@@ -53,8 +53,6 @@ class _Names(Sequence):
 
 @register
 class FileRead(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="io.file.read",
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
@@ -133,7 +131,7 @@ class FileRead(Operator):
                     raise SampleError(sample, str(error)) from None
 
     def _refuse_remote(self, names: _Names) -> None:
-        """SampleError for the first URL that the data may not choose."""
+        """Raise SampleError for the first URL that the data may not choose."""
         if self._remote:
             return
         sample, name = next((sample, name) for sample, name in enumerate(names) if is_remote(name))

@@ -362,7 +362,7 @@ def decoded(num_threads=2, checkpoint=None, **arguments):
 
 def lanes_of(pipe):
     pipe.build()
-    return next(item.operator for item in pipe._session.operators if hasattr(item.operator, "_lanes"))._lanes
+    return next(item.operator for item in pipe._core.session.operators if hasattr(item.operator, "_lanes"))._lanes
 
 
 def slots_of(pipe):

@@ -387,8 +387,6 @@ _ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1
 
 @register
 class DecodeImage(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
@@ -406,8 +404,6 @@ class DecodeImage(ImageDecoder):
 
 @register
 class DecodeImageCrop(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_crop",
         doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
@@ -433,8 +429,6 @@ class DecodeImageCrop(ImageDecoder):
 
 @register
 class DecodeImageSlice(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_slice",
         doc=f"""Decodes a given part of each image: {FORMATS}.
@@ -468,8 +462,6 @@ class DecodeImageSlice(ImageDecoder):
 
 @register
 class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_random_crop",
         doc=f"""Decodes a random window of each image: {FORMATS}.

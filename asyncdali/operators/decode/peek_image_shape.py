@@ -34,8 +34,6 @@ _TYPES = tuple(
 
 @register
 class PeekImageShape(Operator):
-    """See the schema."""
-
     reads = (0,)
     eager = True
     schema = Schema(

@@ -51,8 +51,6 @@ _MOST_PIXELS = 1 << 33
 
 @register
 class Resize(Operator):
-    """See the schema."""
-
     on_cuda = True
     takes_rows = True
     schema = Schema(
@@ -199,8 +197,6 @@ class Resize(Operator):
 
 @register
 class ExperimentalResize(Resize):
-    """See the schema."""
-
     schema = replace(
         Resize.schema,
         name="experimental.resize",
