@@ -21,7 +21,8 @@ from .resize_tables import RESIZE, RESIZE_RECORD, TAP_HEAD
 from .tap_kernels import DESCRIPTIONS, FILTER, NN
 
 SMALLEST = 2 << 20
-"""Bytes of a decoded picture from which on its rows are taken as they come."""
+"""Bytes of a decoded picture from which on its rows are taken as they come: as many as an L2 cache has. Photographs of 0.19 megapixels
+lost 3 %, 0.5 megapixels gained 1 %, 1 megapixel 3 %, 3 megapixels 8 % (docs/architecture.md)."""
 
 at, word, head_at, state_at = RESIZE.at, RESIZE_RECORD.word, TAP_HEAD.at, FEED_STATE.at
 
