@@ -16,13 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ._files import replace_file
+from .errors import CheckpointError, CheckpointTypeError
 
 FORMAT = "asyncdali checkpoint"
 VERSION = 1
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be used: it is none, it is damaged, or it is of another pipeline."""
 
 
 def _canonical(data: Any) -> str:
@@ -53,10 +50,10 @@ def encode(
 def decode(data: Any) -> dict[str, Any]:
     """The body of a checkpoint (bytes, bytearray or str).
 
-    CheckpointError unless it is a complete, unaltered checkpoint of a known version; TypeError for other types.
+    CheckpointError unless it is a complete, unaltered checkpoint of a known version; CheckpointTypeError for other types.
     """
     if not isinstance(data, (bytes, bytearray, str)):
-        raise TypeError(f"a checkpoint is bytes (what Pipeline.checkpoint() returned), got {type(data).__name__}")
+        raise CheckpointTypeError(f"a checkpoint is bytes (what Pipeline.checkpoint() returned), got {type(data).__name__}")
     if len(data) == 0:
         raise CheckpointError("There's no checkpoint for operator(s) of this pipeline: the checkpoint is empty.")
     try:

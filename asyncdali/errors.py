@@ -77,21 +77,46 @@ class OperatorMemoryError(OperatorError, MemoryError):
     """There is not enough memory."""
 
 
-def refused(kind: type[OperatorError], operator: str, argument: str, message: str) -> OperatorError:
-    """The error for an argument that an operator does not accept."""
+class OperatorOSError(OperatorError, OSError):
+    """The system refused something: reading a file, starting a process.
+
+    Attributes `errno`, `strerror` and `filename` are those of the system's error.
+    """
+
+
+class OperatorFileNotFoundError(OperatorOSError, FileNotFoundError):
+    """A file does not exist."""
+
+
+class OperatorPermissionError(OperatorOSError, PermissionError):
+    """A file may not be opened."""
+
+
+class CheckpointError(OperatorError, ValueError):
+    """A checkpoint that cannot be used: not one, damaged, or of another pipeline. `name` is the operator that it does not fit."""
+
+
+class CheckpointTypeError(CheckpointError, TypeError):
+    """What was given as a checkpoint is neither bytes nor text."""
+
+
+def refused(kind: type[OperatorError], operator: str, argument: str | None, message: str) -> OperatorError:
+    """The error for an argument that an operator does not accept; `argument` is None where data are refused."""
     made = kind(message)
     made.operator, made.argument = operator, argument
     return made
 
 
 _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
-    (InputError, InputError),
     (ValueError, OperatorValueError),
     (TypeError, OperatorTypeError),
     (IndexError, OperatorIndexError),
     (KeyError, OperatorKeyError),
     (OverflowError, OperatorOverflowError),
     (MemoryError, OperatorMemoryError),
+    (FileNotFoundError, OperatorFileNotFoundError),
+    (PermissionError, OperatorPermissionError),
+    (OSError, OperatorOSError),
 )
 """Class that an operator raises -> class that the user gets. All other classes become OperatorError."""
 
@@ -124,6 +149,14 @@ class Explanation(str):
 
     def __add__(self, more: str) -> Explanation:
         return Explanation(str(self) + more, self.kind)
+
+
+def explained(code: int, text: str) -> str:
+    """`text`, which says what a compiled step failed with: the system's error number `code`, if it is positive.
+
+    The user gets the class of the family that stands beside Python's class for this number.
+    """
+    return Explanation(text, type(OSError(code, text))) if code > 0 else text
 
 
 class PipelineClosed(RuntimeError):
@@ -186,16 +219,32 @@ def _strip(error: BaseException, seen: set[int]) -> None:
 
 def _class_for(error: BaseException) -> type[OperatorError]:
     """The class of the family for this kind of error."""
-    if isinstance(error, SampleError) and error.__cause__ is not None:
-        error = error.__cause__
+    error = _of_the_sample(error)
+    error = _system_error(error) or error
     kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)
+    if issubclass(kind, OperatorError) and kind.__module__ == __name__:
+        return kind
     return next((ours for theirs, ours in _FAMILY if issubclass(kind, theirs)), OperatorError)
 
 
-def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> OperatorError:
+def _of_the_sample(error: BaseException) -> BaseException:
+    """What has happened to a sample, where an error only says to which one it happened."""
+    return error.__cause__ if isinstance(error, SampleError) and error.__cause__ is not None else error
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """The system's error that `error` is, or that it tells in words for the user: plain RuntimeErrors raised from an OSError."""
+    while type(error) is RuntimeError and error.__cause__ is not None:
+        error = error.__cause__
+    return error if isinstance(error, OSError) else None
+
+
+def operator_error(
+    planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None, doing: str = "building"
+) -> OperatorError:
     """The exception to raise for `error` in an operator (a ``graph.plan.PlannedOperator``); chain it with ``from error``.
 
-    `iteration` is None while building.
+    `iteration` is None where no iteration has failed: `doing` says then what did.
     """
     if isinstance(error, KeyboardInterrupt):
         return OperatorError("interrupted")
@@ -207,7 +256,7 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
         where += f" ({source_info})"
     message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     trace = f"used in the pipeline definition at:\n{planned.trace}\n" if planned.trace else ""
-    head = "Error while building" if iteration is None else "Error in"
+    head = f"Error while {doing}" if iteration is None else "Error in"
     text = (
         f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
         f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
@@ -216,9 +265,22 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
     made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None
     made.line = _last_line(planned.trace)
+    refusal = _system_error(_of_the_sample(error))
+    if isinstance(made, OSError) and refusal is not None:
+        made.errno, made.strerror, made.filename = refusal.errno, refusal.strerror, refusal.filename
+    if isinstance(error, OperatorError):
+        made.argument = error.argument
     if isinstance(error, InputError) and isinstance(made, InputError):
-        made.input, made.argument = error.input, error.argument
+        made.input = error.input
     return made
+
+
+def place(error: Exception, planned: Any, iteration: int | None) -> None:
+    """Give an error that comes from elsewhere (a worker process) the fields of the family, as far as it lacks them."""
+    fields = {"operator": planned.spec.schema.name, "name": planned.spec.name, "iteration": iteration, "line": _last_line(planned.trace)}
+    for name, value in fields.items():
+        if getattr(error, name, None) in (None, ""):
+            setattr(error, name, value)
 
 
 def _last_line(trace: str | None) -> str | None:

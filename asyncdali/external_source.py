@@ -8,6 +8,7 @@ from typing import Any
 from .data_node import DataNode
 from .errors import ArgumentTypeError, OperatorError, OperatorValueError, refused
 from .graph import node as nodes
+from .graph.dali_attributes import DaliAttributes
 from .operators.base import Spec
 from .sources.group import Group
 from .sources.kinds import SourceKind, get_callback_from_source
@@ -16,6 +17,9 @@ from .types import DALIDataType
 from .types.conversions import given_dtype
 
 _PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
+
+
+_ONE_NAME = "`num_outputs` is not compatible with `name`: one name cannot stand for several nodes."
 
 
 def external_source(
@@ -120,7 +124,7 @@ def _define(
     )  # fmt: skip
     if num_outputs is not None:
         if name is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         if group is None:
             raise _refused(OperatorValueError, "num_outputs", "The argument `num_outputs` can only be given with a `source`.")
     elif isinstance(layout, (list, tuple)):
@@ -243,7 +247,7 @@ _TWICE_RUNTIME = ("source", "layout", "dtype", "ndim", "cuda_stream", "use_copy_
 _TWICE_VALUE = ("batch", "parallel", "no_copy", "batch_info", "prefetch_queue_depth", "bytes_per_sample_hint")
 
 
-class ExternalSource:
+class ExternalSource(DaliAttributes):
     """As :func:`external_source`, in two steps: an object made with arguments, called to make the node(s).
 
     The call may give what the constructor did not. `batch` is by default what `parallel` is not. With `num_outputs` and without a source
@@ -287,12 +291,21 @@ class ExternalSource:
             # What is wrong already is refused already; the source itself is entered when the node is made.
             _check_early(self._given)
 
+    @classmethod
+    def _operator_name(cls) -> str:
+        return "asyncdali.ops.ExternalSource"
+
     @property
     def schema(self) -> Any:
         """The operator's declaration."""
         return ExternalInput.schema
 
     schema_name = "ExternalSource"
+    _schema = ExternalInput.schema
+    _underscored_arguments = (
+        "batch", "batch_info", "bytes_per_sample_hint", "cuda_stream", "dtype", "layout", "ndim", "no_copy", "num_outputs", "parallel",
+        "prefetch_queue_depth", "repeat_last", "use_copy_kernel",
+    )  # fmt: skip
 
     @property
     def device(self) -> str:
@@ -317,13 +330,13 @@ class ExternalSource:
             if value is None or self._given.get(key) is None:
                 continue
             if key in _TWICE_RUNTIME:
-                raise RuntimeError(f"`{key}` already specified in constructor.")
+                raise _refused(OperatorError, key, f"`{key}` already specified in constructor.")
             if key in _TWICE_VALUE:
                 raise _refused(OperatorValueError, key, f"The argument `{key}` was already specified in constructor.")
         if cycle is not None and source is None:
             raise _refused(OperatorValueError, "cycle", "The argument `cycle` can only be given together with a `source`.")
         if name is not None and self._given["num_outputs"] is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         merged = {**self._given, **{key: value for key, value in given.items() if value is not None}}
         merged["cycle"] = self._given["cycle"] if cycle is None else cycle
         merged["name"] = self._given["name"] if name is None else name

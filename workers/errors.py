@@ -10,7 +10,7 @@ import traceback
 from typing import Any, cast
 
 
-class WorkerError(Exception):
+class WorkerError(RuntimeError):
     """Base class of the errors of a pool."""
 
 
@@ -33,15 +33,15 @@ class WorkerCallbackError(WorkerError):
         return _plain, (self.message,)  # the combined class exists only in this process
 
 
-class WorkerDied(WorkerError, RuntimeError):
+class WorkerDied(WorkerError):
     """A worker process ended while it worked on the batch, and repeating the work did not help."""
 
 
-class WorkerTimeout(WorkerError, RuntimeError):
+class WorkerTimeout(WorkerError):
     """A callable took longer than ``worker_timeout``."""
 
 
-class PoolClosed(WorkerError, RuntimeError):
+class PoolClosed(WorkerError):
     """The pool is closed, or has not been started."""
 
 

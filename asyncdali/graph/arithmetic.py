@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorOverflowError, OperatorTypeError, OperatorValueError
 from ..operators.expressions.expressions import ArithmeticGenericOp
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED, Operation
 from ..types import DALIDataType, ScalarConstant
@@ -35,7 +36,7 @@ def operation(name: str, *operands: Any) -> DataNode:
         else:
             stored.append([_checked(*literal), literal[1]])
     if not nodes:
-        raise ValueError(f"{known.symbol} expects at least one DataNode among its operands, got only constants: {operands!r}")
+        raise OperatorValueError(f"{known.symbol} expects at least one DataNode among its operands, got only constants: {operands!r}")
     kinds = [nodes[item].dtype if isinstance(item, int) else item[1] for item in stored]
     dtype = known.result([kind for kind in kinds if kind is not None]) if None not in kinds else None
     device = "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
@@ -68,7 +69,7 @@ def _checked(value: Any, dtype: DALIDataType) -> Any:
         bits = _INTEGERS[dtype]
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype in SIGNED else (0, (1 << bits) - 1)
         if not low <= value <= high:
-            raise OverflowError(
+            raise OperatorOverflowError(
                 f"Integer constant {value} out of range for {dtype.name} [{low}, {high}]; "
                 "a wider type is given by types.Constant(value).int64() and the like"
             )
@@ -83,10 +84,10 @@ def _node(value: Any, known: Operation, position: int) -> DataNode:
         return value
     what = f"operand {position} of `{known.symbol}`"
     if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
-        raise TypeError(
+        raise OperatorTypeError(
             f"{what} is a {type(value).__name__} with nested DataNodes: probably what an operator with several outputs returned; unpack it"
         )
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return input_constant(value, "cpu")
     given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations are no operands
-    raise TypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")
+    raise OperatorTypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorValueError
 from ..types import DALIDataType
 from . import conditionals, context, node
 from .constants import constant_node
@@ -21,7 +22,9 @@ def choose(index: DataNode, functions: Sequence[Callable[[], Any]], what: str) -
     RuntimeError outside of a pipeline definition, and ValueError for an index on the GPU.
     """
     if index.device == "gpu":
-        raise ValueError(f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())')
+        raise OperatorValueError(
+            f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())'
+        )
     definition = context.definition()
     if definition is None:
         raise RuntimeError(f"Current Pipeline not set! {what} is chosen per sample, which works only inside a pipeline definition")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorTypeError, OperatorValueError
 from ..types import ScalarConstant
 from . import context
 from . import node as nodes
@@ -212,7 +213,7 @@ class Conditionals:
         """
         first, second = values
         if _shape_of(first) != _shape_of(second):
-            raise ValueError(
+            raise OperatorValueError(
                 f"Divergent data found in different branches of `if/else`: {what} does not have the same nesting structure in both. "
                 f"Tuples, lists and dictionaries must have the same lengths and keys in both branches, and None must be None in both; "
                 f"here it is {_describe(first)} where the condition is true and {_describe(second)} where it is not."
@@ -254,7 +255,7 @@ class Conditionals:
                 values.append(traced(place))
         for place, value in enumerate(values):
             if _shape_of(value) != _shape_of(values[0]):
-                raise ValueError(
+                raise OperatorValueError(
                     f"Divergent data found: {what} does not have the same nesting structure in all choices; it is "
                     f"{_describe(values[0])} in choice 0 and {_describe(value)} in choice {place}."
                 )
@@ -266,13 +267,13 @@ class Conditionals:
         if isinstance(value, DataNode):
             return value
         if isinstance(value, ScalarConstant):
-            raise TypeError(
+            raise OperatorTypeError(
                 f"{what} is a ScalarConstant in a branch of an `if` on nodes; use a plain number, or types.Constant(..., device='cpu')"
             )
         try:
             array, dtype = output_constant(value)
         except TypeError as error:
-            raise TypeError(
+            raise OperatorTypeError(
                 f"{what} is a {type(value).__name__} in a branch of an `if` on nodes: the branches' values are merged into one node, which "
                 f"takes DataNodes, numbers and arrays (and tuples, lists, dictionaries of them)"
             ) from error

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorTypeError
 from ..types import DALIDataType, ScalarConstant, constant_array
 from . import node as graph_node
 
@@ -39,14 +40,14 @@ def output_constant(value: Any, index: int = 0) -> tuple[np.ndarray, DALIDataTyp
     strings, dictionaries, None and others. OverflowError as in `constant_array`.
     """
     if _holds_node(value):
-        raise TypeError(
+        raise OperatorTypeError(
             f"Illegal pipeline output type. The output {index} contains a nested `DataNode`. "
             "Missing list/tuple expansion (*) is the likely cause."
         )
     try:
         return constant_array(value)
     except TypeError as error:
-        raise TypeError(
+        raise OperatorTypeError(
             f"Illegal output type. The output {index} is a `{type(value)}`. Allowed types are `DataNode` and types convertible to "
             "`types.Constant` (numerical constants, 1D lists/tuple of numbers and ND arrays)."
         ) from error

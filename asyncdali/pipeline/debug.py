@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorError, OperatorTypeError
 from ..graph import context
 from ..graph.constants import output_constant
 from ..options import PipelineOptions
@@ -186,11 +187,11 @@ class DebugPipeline(Pipeline):
         expected = zip(*(self._core.options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
         for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
             if dtype is not None and output.dtype != dtype:
-                raise RuntimeError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
+                raise OperatorError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
             if ndim is not None and output.ndim() != ndim:
-                raise RuntimeError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
+                raise OperatorError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
             if layout is not None and output.layout() != layout:
-                raise RuntimeError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
+                raise OperatorError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
 
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
@@ -211,7 +212,7 @@ class DebugPipeline(Pipeline):
         Before the first run no input is known, so the data is kept for the future input of that name. Errors are those of a graph.
         """
         if not isinstance(data_node, (str, DataNode)):
-            raise TypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
+            raise OperatorTypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
         self.build()
         self._core.eager.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorKeyError, refused
 from ..graph import context
 from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
@@ -288,7 +289,10 @@ class EagerDefinition(Definition):
         with self._feeding:
             unknown, self._early = self._early, {}
         if unknown:
-            raise KeyError(f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name")
+            raise refused(
+                OperatorKeyError, "external_source", "name",
+                f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name",
+            )
 
     def _take_back(self) -> None:
         for call in self._made:
@@ -513,7 +517,10 @@ class EagerDefinition(Definition):
             if call is not None:
                 call.sources.port(name).feed(data, layout)
             elif self._complete:
-                raise KeyError(f"the pipeline has no external input named {name!r} (it has {', '.join(map(repr, self._inputs)) or 'none'})")
+                known = ", ".join(map(repr, self._inputs)) or "none"
+                raise refused(
+                    OperatorKeyError, "external_source", "name", f"the pipeline has no external input named {name!r} (it has {known})"
+                )
             else:
                 self._early.setdefault(name, []).append((self.engine.copied(data), layout))
             self._feeding.notify_all()

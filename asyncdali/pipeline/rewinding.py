@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
+from .. import checkpoint as checkpoints
+from ..errors import CheckpointError
 from ..operators.base import Role
 from .front import core_of
 
@@ -62,8 +64,6 @@ def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
 
 def _check(core: Core, checkpoint: bytes) -> None:
     """Refuse what does not fit before anything is torn down."""
-    from .. import checkpoint as checkpoints
-
     found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())
     if found and core.options.strict:
-        raise checkpoints.CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))
+        raise CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._notices import warn
 from .._version import __version__
-from ..checkpoint import CheckpointError
-from ..errors import set_aside
+from ..errors import CheckpointError, set_aside
 from ..pipeline.front import core_of
 from ..types import PipelineAPIType
 from .dali_names import DaliNames

@@ -27,7 +27,7 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     core.refuse_in_callbacks("feeding a batch")
     producer = core.built().producer
     ports = {name: producer.sources.port(name) for name in data}
-    batches = {name: port.take_in(port.converted(data[name], True), (layouts or {}).get(name)) for name, port in ports.items()}
+    batches = {name: port.accepted(data[name], (layouts or {}).get(name)) for name, port in ports.items()}
     for name, port in ports.items():
         port.drop()  # what a call left that was interrupted
         port.queue(batches[name])

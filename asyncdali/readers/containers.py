@@ -20,6 +20,7 @@ import numpy as np
 
 from ..batch import Batch, ReadOnlyMemory
 from ..compiled.memory import address_of
+from ..errors import explained
 from ..operators.base import (
     Arguments,
     CompiledJob,
@@ -430,8 +431,10 @@ class ContainerReader(ReaderOperator):
     def _explain_read(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             index = int(indices[sample])
-            reason = "the file ends before the record does" if code == self._reading.SHORT_READ else os.strerror(code)
-            return f"Error reading from a file {self.container_path(index)}: {self.origin(index)}: {reason}"
+            what = f"Error reading from a file {self.container_path(index)}: {self.origin(index)}"
+            if code == self._reading.SHORT_READ:
+                return f"{what}: the file ends before the record does"
+            return explained(code, f"{what}: {os.strerror(code)}")
 
         return explain
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OperatorTypeError, OperatorValueError
 from ..operators.base import storable
 
 int64, string, float32 = 0, 1, 2
@@ -74,14 +75,14 @@ class Feature:
 def _kind(value: Any) -> int:
     kind = operator.index(value)
     if kind not in _NAMES:
-        raise ValueError(f"the kind of a feature is {value!r}; it must be tfrecord.int64, tfrecord.float32 or tfrecord.string")
+        raise OperatorValueError(f"the kind of a feature is {value!r}; it must be tfrecord.int64, tfrecord.float32 or tfrecord.string")
     return kind
 
 
 def _shape(value: Sequence[int]) -> tuple[int, ...]:
     extents = tuple(operator.index(extent) for extent in value)
     if any(extent < 0 for extent in extents) or math.prod(extents) >= 2**40:
-        raise ValueError(f"{list(extents)} is not the shape of a feature")
+        raise OperatorValueError(f"{list(extents)} is not the shape of a feature")
     return extents
 
 
@@ -99,9 +100,11 @@ def VarLenFeature(*arguments: Any) -> Feature:
     elif len(arguments) == 3:
         feature = Feature(None, _kind(arguments[1]), arguments[2], _shape(arguments[0]))
     else:
-        raise TypeError(f"VarLenFeature takes dtype and default, or partial shape, dtype and default; got {len(arguments)} arguments")
+        raise OperatorTypeError(
+            f"VarLenFeature takes dtype and default, or partial shape, dtype and default; got {len(arguments)} arguments"
+        )
     if feature.partial and feature.volume == 0:
-        raise ValueError(f"the partial shape {list(feature.partial)} has no elements")
+        raise OperatorValueError(f"the partial shape {list(feature.partial)} has no elements")
     _check_default(feature)
     return feature
 
@@ -112,4 +115,4 @@ def _check_default(feature: Feature) -> None:
         if feature.kind != string and filling.shape not in ((), feature.shape):
             raise ValueError(f"its shape is {filling.shape}")
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error
+        raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..batch import Batch
+from ..errors import explained
 from ..operators.accepts import ANY_RANK, Input, Output
 from ..operators.base import (
     Arg,
@@ -167,8 +168,9 @@ class FileRead(Operator):
 
     def _explain(self, names: _Names) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
-            reason = "it became shorter while it was read" if code == self._kernels.SHORT_READ else os.strerror(code)
-            return f"File mapping failed: {names[sample]}: {reason}"
+            if code == self._kernels.SHORT_READ:
+                return f"File mapping failed: {names[sample]}: it became shorter while it was read"
+            return explained(code, f"File mapping failed: {names[sample]}: {os.strerror(code)}")
 
         return explain
 

@@ -91,6 +91,7 @@ def _some(folders: Sequence[str], fixed: dict[str, Any], first: int, stop: int) 
         if status == kernels.GROW:
             room = _Room(room.entries * 4, room.size * 4)
         elif status:
-            raise RuntimeError(f"Failed to open {folders[first]}: {os.strerror(status)}")
+            error = OSError(status, os.strerror(status), str(folders[first]))
+            raise RuntimeError(f"Failed to open {folders[first]}: {error.strerror}") from error
         if written:
             yield Listing(room.paths[:used].copy(), room.starts[:written].copy(), room.folders[:written].copy())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch, from_numpy_dtype
+from ..errors import explained
 from ..operators.base import (
     Arg,
     Arguments,
@@ -289,7 +290,9 @@ class NumpyReader(ListedReader):
         known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
 
         def explain(code: int, text: str, sample: int) -> str:
-            return f"Failed to read file: {self._path(indices, sample)}: {known.get(code) or os.strerror(code)}"
+            if code in known:
+                return f"Failed to read file: {self._path(indices, sample)}: {known[code]}"
+            return explained(code, f"Failed to read file: {self._path(indices, sample)}: {os.strerror(code)}")
 
         return explain
 

@@ -10,6 +10,7 @@ from asyncdali_workers import limits
 
 from .._notices import warn
 from ..batch import Batch
+from ..errors import OperatorError, OperatorTypeError
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -40,9 +41,9 @@ word = FEATURE.word
 def _features(constants: dict[str, Any]) -> dict[str, Feature]:
     features = constants["features"]
     if not isinstance(features, dict) or not all(isinstance(value, Feature) for value in features.values()):
-        raise TypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")
+        raise OperatorTypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")
     if not features:
-        raise RuntimeError("argument 'features' is empty; name at least one feature")
+        raise OperatorError("argument 'features' is empty; name at least one feature")
     return features
 
 

@@ -39,8 +39,12 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
     dtypes: dict[int, Any] = {}
     for planned in operators:
         operator = _make(planned, environment)
+        operator.kept_by = planned.kept_by
         made.append(BuiltOperator(planned, operator))
-        inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        try:
+            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
         dtypes.update(zip(planned.outputs, inferred, strict=True))
 
 

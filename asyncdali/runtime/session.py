@@ -21,7 +21,7 @@ from ..batch import Batch
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
-from ..errors import PipelineClosed, operator_error
+from ..errors import CheckpointError, OperatorError, PipelineClosed, operator_error, place
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
 from ..sources.sources import Sources
@@ -36,6 +36,7 @@ from .executor import Executor, Record
 from .hints import reserve
 from .making import Seeds, make_operators
 from .memory import MemoryStatistics
+from .parts import Part, why_whole
 from .producer import Place, Producer
 from .segments import BuiltOperator, BuiltSegment
 from .statistics import NO_STATISTICS, Statistics, take
@@ -93,6 +94,9 @@ class Session:
         if self.gpu is not None:
             self._check_kernels()
             cut_for_gpu(self.plan)
+        self.part: Part | None = blueprint.part
+        self.whole = "" if self.part is None else why_whole(self.plan)
+        """Why all samples of an iteration are made where only a part of them is handed out; empty: they are not."""
         if engines is not None:
             engines.cut(self.plan, fuse, self.gpu is not None)
         self.seed = seeds.seed
@@ -155,7 +159,7 @@ class Session:
         )
         if self.counters is not None:
             sources.counters = [self.counters.source(puller.group) for puller in sources.pullers]
-        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size))
+        self.producer = Producer(self.executor, sources, self.depth, int(options.batch_size), self.part, bool(self.whole))
         self.stateful: dict[str, Any] = {item.planned.spec.name: item for item in self.operators if item.operator.stateful}
         self.stateful.update(sources.stateful)
         self.iterator_data: Any = None
@@ -299,7 +303,7 @@ class Session:
             elif layout is not None and batch.layout != layout:
                 found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
             if found:
-                raise RuntimeError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+                raise OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
 
     def end_of_epoch(self) -> int | None:
         """Number of iterations after which the current epoch ends: the largest shard of the readers has been delivered.
@@ -382,7 +386,7 @@ class Session:
         if found:
             text = "\n  ".join(found)
             if self.options.strict:
-                raise checkpoints.CheckpointError(
+                raise CheckpointError(
                     f"The checkpoint might come from another pipeline, it does not fit this one:\n  {text}\n"
                     "(strict=False restores what fits and logs this.)"
                 )
@@ -398,7 +402,7 @@ class Session:
         for name, item in self.stateful.items():
             if name not in states:
                 if self.options.strict:
-                    raise checkpoints.CheckpointError(f'There\'s no checkpoint for operator "{name}".')
+                    raise _unfit(item, f'There\'s no checkpoint for operator "{name}".')
                 continue
             try:
                 item.position = item.load(states[name])
@@ -406,7 +410,7 @@ class Session:
                 what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
                 message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
-                    raise checkpoints.CheckpointError(message) from error
+                    raise _unfit(item, message) from error
                 log.warning("%s; it goes on as it is", message)
 
     def _load_settings(self, body: dict[str, Any]) -> None:
@@ -421,7 +425,7 @@ class Session:
                 try:
                     item.operator.use_settings(self._settings[name])
                 except ValueError as error:
-                    raise checkpoints.CheckpointError(f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
+                    raise _unfit(item, f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
 
     # --- the end
 
@@ -450,3 +454,12 @@ class Session:
                 self.parallel.close()
             if self.engines is not None and workers:
                 self.engines.close()
+
+
+def _unfit(item: Any, message: str) -> CheckpointError:
+    """The error to raise for a checkpoint that does not fit a stateful operator or source."""
+    error = CheckpointError(message)
+    planned = getattr(item, "planned", None)
+    if planned is not None:
+        place(error, planned, None)
+    return error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import OperatorTypeError, refused
+from ..errors import OperatorIndexError, OperatorTypeError, refused
 from .kinds import SourceDescription, SourceKind
 
 
@@ -85,11 +85,13 @@ class Group:
             return result[k]
         except (IndexError, KeyError) as error:
             count = len(result) if hasattr(result, "__len__") else "fewer"
-            raise IndexError(
+            raise refused(
+                OperatorIndexError, "external_source", "num_outputs",
                 f"the source of {self.name!r} is declared with num_outputs={self.num_outputs}, but returned {count} outputs"
             ) from error
         except TypeError as error:
-            raise TypeError(
+            raise refused(
+                OperatorTypeError, "external_source", "num_outputs",
                 f"the source of {self.name!r} is declared with num_outputs={self.num_outputs}, but returned a {type(result).__name__}: "
                 "expected a tuple or list with one entry per output"
             ) from error

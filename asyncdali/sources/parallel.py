@@ -12,6 +12,7 @@ import numpy as np
 from asyncdali_workers import PoolOutput, Source, WorkerPool
 
 from ..batch import Batch, from_numpy_dtype
+from ..errors import OperatorError, operator_error, refused
 from .ahead import AheadPuller
 from .group import Group
 from .kinds import SourceKind
@@ -34,9 +35,10 @@ class Parallel:
     def __init__(self, groups: Sequence[Group], options: Any, positions: dict[str, Any]):
         workers = options.py_num_workers
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise RuntimeError(
+            raise refused(
+                OperatorError, "external_source", "parallel",
                 "The pipeline has parallel external sources and cannot run in parallel mode without worker processes: "
-                f"`py_num_workers` is {workers!r}, it must be an int of at least 1."
+                f"`py_num_workers` is {workers!r}, it must be an int of at least 1.",
             )
         self.groups = list(groups)
         self._numbers = {id(group): k for k, group in enumerate(self.groups)}
@@ -151,7 +153,10 @@ class ParallelPuller(AheadPuller):
         batches = {}
         for port, output in zip(self._ports, answer.outputs, strict=True):
             if port is not None:
-                batches[port.name] = port.take_in(_batch(output))
+                try:
+                    batches[port.name] = port.take_in(_batch(output))
+                except RuntimeError as error:
+                    raise operator_error(port.planned, error, self.index) from error
         return batches
 
     def _cancel(self, asked: Any) -> None:

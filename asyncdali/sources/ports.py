@@ -11,6 +11,7 @@ import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
+from ..errors import operator_error
 from ..operators.base import Spec
 from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
@@ -138,8 +139,15 @@ class Port:
     # --- fed inputs
 
     def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
-        """Queue a batch. Data that is no batch is refused now (RuntimeError). Data that does not fit the input fails its iteration."""
-        self.queue(self.take_in(self.converted(data, True, stream), layout))
+        """Queue a batch. Data that is no batch is refused now (OperatorError). Data that does not fit the input fails its iteration."""
+        self.queue(self.accepted(data, layout, stream))
+
+    def accepted(self, data: Any, layout: str | None, stream: Any = None) -> Batch:
+        """What a program feeds, as a batch to :meth:`queue`. OperatorError for what is none."""
+        try:
+            return self.take_in(self.converted(data, True, stream), layout)
+        except Exception as error:
+            raise operator_error(self.planned, error, None, doing="feeding") from error
 
     def queue(self, batch: Batch) -> None:
         """Queue the result of :meth:`take_in`."""

@@ -14,6 +14,7 @@ from asyncdali_workers import BatchInfo, SampleInfo
 from asyncdali_workers.states import replay
 
 from ..batch import Batch
+from ..errors import operator_error
 from .group import Group
 from .kinds import SourceDescription
 from .ports import Port
@@ -28,6 +29,8 @@ class Puller:
         self.batch_size = batch_size
         self.iteration = 0
         self.epoch = 0
+        self.index: int | None = None
+        """The pipeline's iteration that is pulled for, for messages."""
         self.snapshots: Snapshots | None = None
         self._ports = [ports.get(name) for name in group.nodes]
 
@@ -97,15 +100,18 @@ class Puller:
         return BatchInfo(iteration, self.epoch) if self.description.batch_info else iteration
 
     def _batches(self, result: Any) -> dict[str, Batch]:
-        """A source's batch, or list of samples, as batches by node."""
+        """A source's batch, or list of samples, as batches by node. OperatorError for anything else."""
         group = self.group
-        parts: Sequence[Any] = group.components(result) if group.batch else group.sample_components(result)
-        batches = {}
-        for port, part in zip(self._ports, parts, strict=True):
-            if port is not None:
-                batch = port.converted(part, group.batch, group.cuda_stream)
-                batches[port.name] = port.take_in(batch)
-        return batches
+        try:
+            parts: Sequence[Any] = group.components(result) if group.batch else group.sample_components(result)
+            batches = {}
+            for port, part in zip(self._ports, parts, strict=True):
+                if port is not None:
+                    batch = port.converted(part, group.batch, group.cuda_stream)
+                    batches[port.name] = port.take_in(batch)
+            return batches
+        except Exception as error:  # the source has answered: what is wrong is its answer
+            raise operator_error(self.port.planned, error, self.index) from error
 
     def _resume(self, position: Position) -> None:
         """Bring the source to `position`. ValueError if the source does not reach it."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from asyncdali_workers.states import BATCH, END, ERROR, OUTCOMES, restore
 
+from ..errors import OperatorTypeError, refused
 from .group import Group
 from .state import decode_state, encode_state
 
@@ -144,7 +145,8 @@ def snapshot(source: Any, name: str) -> Any:
     try:
         return encode_state(source.state_dict())
     except TypeError as error:
-        raise TypeError(f"the state of the source of {name!r} cannot be saved: {error}") from error
+        message = f"the state of the source of {name!r} cannot be saved: {error}"
+        raise refused(OperatorTypeError, "external_source", None, message) from error
 
 
 def load_snapshot(group: Group, state: Any) -> None:

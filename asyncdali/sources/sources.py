@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from asyncdali_workers import WorkerError
+
 from .._notices import warn
 from ..batch import Batch
 from ..data_node import DataNode
-from ..errors import operator_error
+from ..errors import OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError, operator_error, place, refused
 from .awaited import AwaitedPuller
 from .group import Group
 from .ports import Port
@@ -51,7 +53,7 @@ class Sources:
         for item in planned:
             try:
                 self.ports[item.spec.name] = item.kind.port()(item, batch_size, allocate, arrays)
-            except RuntimeError as error:
+            except Exception as error:
                 raise operator_error(item, error, None) from error
         self.pullers = [self._puller(group, parallel) for group in _groups(planned)]
         pulled = {name for puller in self.pullers for name in puller.group.nodes}
@@ -137,7 +139,7 @@ class Sources:
             if k in self._held:
                 continue
             try:
-                ask = partial(self._checked, puller)
+                ask = partial(self._checked, index, puller)
                 self._held[k] = self.counters[k].pull(ask) if self.counters else ask()
             except StopIteration:
                 self._held[k] = {}
@@ -163,14 +165,20 @@ class Sources:
             raise
         return fed
 
-    def _checked(self, puller: Puller) -> dict[str, Batch]:
-        batches = puller.pull()
+    def _checked(self, index: int, puller: Puller) -> dict[str, Batch]:
+        """The batches of a source for iteration `index`. What the source raises is raised as it is; wrong data are an OperatorError."""
+        puller.index = index
+        try:
+            batches = puller.pull()
+        except (WorkerError, OperatorError) as error:
+            place(error, puller.port.planned, index)
+            raise
         for name, batch in batches.items():
             port = self.ports[name]
             try:
                 port.check(batch)
             except RuntimeError as error:
-                raise operator_error(port.planned, error, None) from error
+                raise operator_error(port.planned, error, index) from error
         return batches
 
     def commit(self, index: int) -> None:
@@ -214,13 +222,18 @@ class Sources:
     def port(self, node: Any) -> Port:
         """The input for a node or a name. TypeError or KeyError if there is none; RuntimeError if it has a source."""
         if not isinstance(node, (str, DataNode)):
-            raise TypeError(f"an external input is given by its name or node, got {type(node).__name__}")
+            message = f"an external input is given by its name or node, got {type(node).__name__}"
+            raise refused(OperatorTypeError, "external_source", "name", message)
         name = node if isinstance(node, str) else node.name
         if any(name in puller.group.nodes for puller in self.pullers):
-            raise RuntimeError(f"Cannot feed the external input {name!r}: it has a `source` of its own")
+            message = f"Cannot feed the external input {name!r}: it has a `source` of its own"
+            raise refused(OperatorError, "external_source", "source", message)
         if name not in self.ports:
             known = ", ".join(repr(port.name) for port in self.pushed) or "none"
-            raise KeyError(f"the pipeline has no external input named {name!r} that its outputs depend on (inputs to be fed: {known})")
+            raise refused(
+                OperatorKeyError, "external_source", "name",
+                f"the pipeline has no external input named {name!r} that its outputs depend on (inputs to be fed: {known})",
+            )
         return self.ports[name]
 
     def waits(self) -> bool:
@@ -262,7 +275,8 @@ def check_sizes(fed: Fed) -> None:
     if len(set(sizes.values())) > 1:
         first, *others = sizes
         other = next(name for name in others if sizes[name] != sizes[first])
-        raise RuntimeError(
+        raise refused(
+            OperatorValueError, "external_source", None,
             f"Batch size clash: {first!r} has {sizes[first]} samples, {other!r} has {sizes[other]}. "
             "All external inputs of an iteration must have the same number of samples."
         )

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncdali import Pipeline, fn, types
-from asyncdali.checkpoint import CheckpointError, decode
+from asyncdali.checkpoint import decode
+from asyncdali.errors import CheckpointError
 
 
 @pytest.fixture(scope="module")
