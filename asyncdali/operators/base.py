@@ -65,6 +65,12 @@ class Operator:
 
     only_compiles: ClassVar[bool] = True
     """Making an instance compiles kernels and has no effect outside (a reader looks for its files); see ``runtime.compiling``."""
+    can_feed: ClassVar[bool] = False
+    """Its output may hand on rows while they are made (``row_feeds``)."""
+    takes_rows: ClassVar[bool] = False
+    """It may take samples of its first input in rows."""
+    feeds: bool = False
+    """Set in ``build()``: the output's only reader takes rows."""
     hands_out_samples: ClassVar[bool] = False
     """Whether outputs consist of input samples in place, in batches of other samples."""
 

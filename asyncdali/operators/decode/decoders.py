@@ -36,11 +36,12 @@ from ..base import (  # fmt: skip
 from ..geometry import window_rules
 from ..random import random_streams
 from ..random.random import StreamOperator
+from ..row_feeds import RowFeed
 from . import image_formats
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
-from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, STORED_IMAGE
+from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, JPEG_WINDOW, STORED_IMAGE
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
 
 head, stored = JPEG_HEADER.word, STORED_IMAGE.word
@@ -103,6 +104,7 @@ class ImageDecoder(Operator):
     """Base of the image decoders; sub-classes decide the windows."""
 
     on_cuda = True
+    can_feed = True
     reads: ClassVar[tuple[int, ...]] = (0,)
 
     def __init__(self, spec: Spec, environment: Environment):
@@ -299,7 +301,11 @@ class ImageDecoder(Operator):
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
         field = DECODE_JPEGS.word.scratch
-        steps = [Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)]
+        step = Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)
+        steps = [step]
+        if self.feeds and hardware is None and scanned.lookup is None and self.environment.gpu is None:
+            able = (windows.records[:, JPEG_WINDOW.word.kind] == self._kernels.JPEG) & (images[:, stored.orientation] == 1)
+            output.feed = RowFeed(step, DECODE_JPEGS.word.feed, able)
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
         return Planned([output], steps)

@@ -52,6 +52,7 @@ _MOST_PIXELS = 1 << 33
 @register
 class Resize(Operator):
     on_cuda = True
+    takes_rows = True
     schema = Schema(
         name="resize",
         doc="""Resizes images.
@@ -124,6 +125,8 @@ class Resize(Operator):
         )
         output = Batch(resampling.shapes, dtype, layout, device=source.device, source_info=source.source_info)
         step = resampling.step(source.addresses, output.addresses, storage_dtype(source.dtype), storage_dtype(dtype))
+        if source.feed is not None and source.dtype == DALIDataType.UINT8:
+            resampling.read_rows(source.feed, step, source.sizes(), storage_dtype(dtype))
         outputs = [output]
         if self.spec.output_count == 2:
             outputs.append(Batch.from_values(spatial.astype(np.int32)))
