@@ -97,7 +97,7 @@ class DumpImage(Operator):
     def _copied(self, source: Batch) -> Step:
         """Copies the images to the host's memory; the files are written when they are there, in the order of iterations."""
         images, sizes = Batch(source.shapes, source.dtype, source.layout), source.sizes()
-        images.place(self.environment.allocate(int(sizes.sum())))
+        images.place(self.environment.mapped(int(sizes.sum())))
 
         def afterwards() -> None:
             for i in range(len(images)):

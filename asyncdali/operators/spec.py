@@ -69,6 +69,13 @@ class Environment:
     pictures: list[Any] = field(default_factory=list)
     """For each image decoder its cache of decoded pictures (operators/decode/picture_cache.py), or None."""
 
+    def mapped(self, size: int) -> np.ndarray:
+        """`size` uninitialised bytes of host memory that kernels can write to: uint8[size], pinned if there is a GPU.
+
+        Small results of :attr:`allocate` are not pinned.
+        """
+        return self.allocate(size) if self.gpu is None else self.gpu.staging.allocate(size)
+
 
 def check_access(spec: Spec, access: Access) -> None:
     """Raise RuntimeError for an argument that names a file or directory which the pipeline may not open."""

@@ -82,11 +82,12 @@ def equal(one, other, most=0):
                 np.testing.assert_allclose(y.astype(np.float64), x.astype(np.float64), rtol=0, atol=most)
 
 
-def test_dump_image(tmp_path, monkeypatch):
+@pytest.mark.parametrize("small", [False, True])
+def test_dump_image(tmp_path, monkeypatch, small):
     monkeypatch.chdir(tmp_path)
 
     def make(device):
-        data = fn.external_source(pictures, batch=False, layout="HWC")
+        data = fn.external_source(lambda info: pictures(info)[:3, :4] if small else pictures(info), batch=False, layout="HWC")
         return fn.dump_image(data.gpu() if device == "gpu" else data, suffix=device)
 
     equal(*outputs(make, 1))

@@ -207,3 +207,30 @@ def test_images_that_cannot_be_dumped(cuda, tmp_path, monkeypatch):
             pipe.run()
         pipe.close()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_kernels_tell_the_host_is_pinned():
+    """Small results of a pipeline's pool are ordinary memory, which a GPU cannot write to."""
+    from types import SimpleNamespace
+
+    from asyncdali.device.buffers import BufferPool
+    from asyncdali.operators.base import Environment
+
+    pinned = []
+
+    def allocate(size):
+        pinned.append(size)
+        return np.empty(size, np.uint8)
+
+    ordinary = BufferPool().allocate
+    gpu = SimpleNamespace(staging=SimpleNamespace(allocate=allocate))
+    assert len(Environment(1, 1, 0, False, ordinary, gpu=gpu).mapped(8)) == 8 and pinned == [8]
+    assert len(Environment(1, 1, None, False, ordinary).mapped(8)) == 8 and pinned == [8]
+
+    operator = make("decoders.inflate", 2, {"shape": [5]}, {})
+    object.__setattr__(operator.environment, "gpu", gpu)
+    source = batch_of([block(np.arange(5, dtype=np.uint8))] * 2)
+    planned = operator.plan([source], Arguments(operator.spec, {}, 2), first_iteration(operator, 2))
+    planned.outputs[0].place(np.empty(10, np.uint8))
+    planned.steps[0].launches()
+    assert pinned == [8, 16]

@@ -77,7 +77,7 @@ class Inflate(Operator):
         output = Batch(shapes, dtype, layout, source_info=source.source_info)
         rows = np.concatenate([*chunks, INFLATE_CHUNK.zeros(0)])
         exact = self.spec.constant("check_output_size")
-        allocate = self.environment.allocate
+        allocate = self.environment.mapped
         return Planned([output], [self._kernels.make_inflate_step(source.addresses, output.addresses, records, rows, exact, allocate)])
 
     @staticmethod
