@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 
 
 def children() -> list[int]:
-    """Process ids of this process's children, those that nobody has reaped included."""
+    """Process ids of this process's children, those that nobody has reaped included.
+
+    Not those that compile kernels: they end by themselves, and are waited for here. (They run only where the kernel cache is empty.)
+    """
+    for thread in threading.enumerate():
+        if thread.name == "asyncdali-compiling":
+            thread.join()
     found = []
     for thread in os.listdir("/proc/self/task"):
         try:
