@@ -1,8 +1,8 @@
-"""asyncdali: a data-loading runtime that speaks NVIDIA DALI's Python API.
+"""asyncdali: a data-loading runtime with NVIDIA DALI's Python API.
 
     from asyncdali import pipeline_def, fn, types
 
-Names are loaded when they are first used; importing the package costs little and starts nothing.
+Names are imported at their first use. Importing the package is cheap and starts nothing.
 """
 
 from __future__ import annotations

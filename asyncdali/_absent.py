@@ -1,4 +1,4 @@
-"""Names of DALI that are not here: asking for one says what to use instead."""
+"""Names of DALI that asyncdali does not have. Using one raises an error that says what to use instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_LIBRARIES = (
 
 
 def refuser(module: str, absent: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's ``__getattr__``: AttributeError that says what to do for the names in `absent`, and an ordinary one for others."""
+    """A module's ``__getattr__``: for names in `absent` an AttributeError with advice, for others an ordinary one."""
 
     def __getattr__(name: str) -> Any:
         if name in absent:

@@ -1,14 +1,14 @@
-"""Calls of a pipeline that wait for a function which the pipeline calls, while that function waits for them.
+"""Detects deadlocks: a call of a pipeline waits for a function that the pipeline calls, while this function waits for the call.
 
-A source, or the function of an operator, may start a thread, let the thread call ``pipe.run()``, and wait for the thread. Neither ends. A
-thread does not know who started it, and another thread that calls ``run()`` meanwhile is a normal consumer. So a call that waits looks at
-the stacks of the threads that it waits for. A stack in ``Thread.join()`` or ``Future.result()`` without a timeout, for the very thread that
-is calling, is proof: that stack cannot go on before the call returns. Such a call raises :class:`Deadlock`.
+A source, or an operator's function, may start a thread, let the thread call ``pipe.run()``, and wait for the thread. Then neither ends. A
+thread does not know who started it, and another thread that calls ``run()`` is a normal consumer. So a waiting call examines the stacks of
+the threads that it waits for. A stack in ``Thread.join()`` or ``Future.result()`` without a timeout, for the calling thread, proves a
+deadlock: that stack cannot continue before the call returns. Such a call raises :class:`Deadlock`.
 
-What waits in other ways (a queue, an event) proves nothing, because a third thread may end the wait. Such calls go on waiting, and after
-:data:`PATIENCE` seconds a warning in the log says for which line of the program.
+Other kinds of waiting (a queue, an event) prove nothing, because a third thread may end the wait. Such calls continue to wait, and after
+:data:`PATIENCE` seconds a warning in the log names the line of the program.
 
-Runs on the thread that calls the pipeline, and only where it waits. Stacks are read with ``sys._current_frames``.
+This runs on the thread that calls the pipeline, and only while it waits. Stacks are read with ``sys._current_frames``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any
 log = logging.getLogger("asyncdali")
 
 FIRST_LOOK, PAUSE = 0.05, 0.5
-"""Seconds before the stacks are looked at for the first time, and between later looks."""
+"""Seconds before the first check of the stacks, and between later checks."""
 
 PATIENCE = 10.0
-"""Seconds after which the log says what a call waits for."""
+"""Seconds after which the log says what a call is waiting for."""
 
 _JOIN = threading.Thread.join.__code__
 _RESULTS = (Future.result.__code__, Future.exception.__code__)
@@ -39,14 +39,14 @@ _WORK = _WorkItem.run.__code__
 _BOOTSTRAP = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]
 
 _waits: dict[CodeType, Callable[[Any], threading.Thread | None]] = {}
-"""Methods that wait for a thread, and which thread that is by the method's `self`."""
+"""Methods that wait for a thread, with a function that gives the thread from the method's `self`."""
 
 Holder = Callable[[FrameType], bool]
-"""Whether a frame is one that a call waits for. What its stack does further in is, or may be, a function that the pipeline calls."""
+"""Whether a call waits for a frame. The inner frames of its stack are, or may be, a function that the pipeline calls."""
 
 
 def waits_for_thread(method: Any, thread_of: Callable[[Any], threading.Thread | None]) -> None:
-    """Declare that whoever is in `method` waits until ``thread_of(self)`` has done something for it (None: no longer)."""
+    """Declare that a thread in `method` waits for the thread ``thread_of(self)`` (None: it does not wait any more)."""
     _waits[method.__code__] = thread_of
 
 
@@ -56,7 +56,7 @@ def runs_thread(thread: threading.Thread) -> Holder:
 
 
 class Deadlock(RuntimeError):
-    """A call waits for what waits for it. `ident` is the thread of the call."""
+    """A call waits for a function that waits for the call. `ident` is the calling thread."""
 
     def __init__(self, message: str = ""):
         super().__init__(message)
@@ -64,7 +64,7 @@ class Deadlock(RuntimeError):
 
 
 class Patience:
-    """One wait of a call: how long to wait before the next look, and the look."""
+    """One wait of a call: the seconds before the next check, and the check."""
 
     def __init__(self, holds: Holder):
         self._holds = holds
@@ -73,13 +73,19 @@ class Patience:
         self._told = False
 
     def seconds(self) -> float:
-        """How long to wait before :meth:`look`."""
+        """Seconds to wait before :meth:`look`."""
         seconds, self._seconds = self._seconds, PAUSE
         return seconds
 
     def look(self, notice: bool = True) -> None:
-        """Deadlock if what is waited for waits for this thread. With `notice` a long wait is told to the log, once."""
+        """Raise Deadlock if a deadlock is proved. With `notice` a long wait is logged once."""
         stacks = sys._current_frames()
+        try:
+            self._look(stacks, notice)
+        finally:
+            stacks.clear()  # the frame of this call is among them: a cycle, which would keep all that the calling stack refers to
+
+    def _look(self, stacks: dict[int, FrameType], notice: bool) -> None:
         me = threading.current_thread()
         holders = [ident for ident, frame in stacks.items() if ident != me.ident and any(map(self._holds, _frames(frame)))]
         for ident in holders:
@@ -98,21 +104,21 @@ class Patience:
 
 
 class PatientLock:
-    """A reentrant lock whose waiters look for deadlocks. `holds` tells the stacks that the lock is held for."""
+    """A reentrant lock whose waiters check for deadlocks. `holds` tells for which stacks the lock is held."""
 
     def __init__(self, holds: Holder):
         self._lock = threading.RLock()
         self._holds = holds
 
     def held_here(self) -> bool:
-        """Whether the calling thread has it."""
+        """Whether the calling thread holds it."""
         return bool(self._lock._is_owned())  # type: ignore[attr-defined]
 
     def held(self) -> AbstractContextManager[Any]:
-        """Holds the lock for a block.
+        """Hold the lock for a block.
 
-        The main thread takes the lock itself: an interrupt (Ctrl-C) in a method of ours could leave the lock held. No function can have
-        started the main thread, so no function waits for it.
+        The main thread takes the lock directly, because an interrupt (Ctrl-C) in a method of ours could leave the lock held. No function
+        can have started the main thread, so no function waits for it.
         """
         return self._lock if threading.current_thread() is threading.main_thread() else self
 
@@ -130,14 +136,15 @@ class PatientLock:
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """A stack, the innermost frame first."""
+    """A stack, innermost frame first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def _waits_for(stacks: dict[int, FrameType], ident: int, me: threading.Thread) -> bool:
-    """Whether a thread waits without limit until the thread `me` ends, or a future that `me` computes; or for a thread that does."""
+    """Whether a thread waits without a timeout for the end of thread `me`, for a future that `me` computes, or for a thread that does
+    so."""
     seen: set[int] = set()
     open_idents = [ident]
     while open_idents:
@@ -156,7 +163,7 @@ def _waits_for(stacks: dict[int, FrameType], ident: int, me: threading.Thread) -
 
 
 def _awaited(frame: FrameType | None) -> Iterator[Any]:
-    """Threads and futures that a stack waits for, for as long as it takes."""
+    """Threads and futures for which a stack waits without a timeout."""
     for one in _frames(frame):
         if one.f_code is _JOIN or one.f_code in _RESULTS:
             names = one.f_locals
@@ -167,14 +174,14 @@ def _awaited(frame: FrameType | None) -> Iterator[Any]:
 
 
 def _computed(frame: FrameType | None) -> Iterator[Any]:
-    """Futures of a thread pool that a stack computes."""
+    """Futures of a thread pool that a stack is computing."""
     for one in _frames(frame):
         if one.f_code is _WORK:
             yield one.f_locals["self"].future
 
 
 def _place(frame: FrameType) -> str:
-    """Where a stack is, in the program's own code as far as that can be told from the standard library's and ours."""
+    """The line of a stack in the program's own code, as far as it can be told from the standard library's code and ours."""
     ours = __name__.partition(".")[0]
     for one in _frames(frame):
         module = one.f_globals.get("__name__", "").partition(".")[0]

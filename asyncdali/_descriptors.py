@@ -1,4 +1,4 @@
-"""A check for free file descriptors, for what fails badly without them."""
+"""Checks for free file descriptors, before operations that fail badly without them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import resource
 import select
 
 LOOP_DESCRIPTORS = 16
-"""What an event loop is given. uvloop takes 7 for the first loop of a process (5 for the loop, 2 for signals) and aborts the process if one
-is missing; asyncio takes 3. The rest is for libraries that are loaded meanwhile."""
+"""Descriptors for an event loop. uvloop takes 7 for the first loop of a process (5 for the loop, 2 for signals) and aborts the process if
+one is missing; asyncio takes 3. The rest is for libraries that are loaded at the same time."""
 
 
 def require_descriptors(count: int, failure: str) -> None:
     """Raise RuntimeError, beginning with `failure`, if fewer than `count` file descriptors can be opened."""
-    # Objects that close themselves, not numbers: Ctrl-C may come between the call that opens and the one that notes what it opened.
+    # Objects that close themselves and not numbers, because Ctrl-C may come between opening a descriptor and storing its number.
     opened: list[select.epoll] = []
     try:
         while len(opened) < count:

@@ -1,4 +1,4 @@
-"""Optional dependencies: what is missing is told with the extra that installs it."""
+"""Optional dependencies: errors name the extra that installs a missing one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def need(module: str, extra: str, what: str) -> None:
-    """ModuleNotFoundError that names the extra of asyncdali which brings `module`; `what` needs it."""
+    """ModuleNotFoundError that names the extra of asyncdali with `module`. `what` needs the module."""
     if module in sys.modules or importlib.util.find_spec(module) is not None:
         return
     raise ModuleNotFoundError(f"{what} needs {module}, which is not installed: pip install asyncdali[{extra}]", name=module)

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: readers see the old content or the new one."""
+"""Replaces files atomically: readers see the old content or the new one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import stat
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = False) -> None:
-    """Put `data` in place of what `path` holds. A crash leaves the old content or all of the new one.
+    """Replace the content of `path` by `data`. After a crash the file has the old content or all of the new one.
 
-    A file that is replaced passes its permissions on, so a private file stays private at every moment. A new file gets what ``open()``
-    would give it: the system applies the process's umask, which is neither read nor changed (it belongs to all threads).
+    A replaced file keeps its permissions, so a private file is private at every moment. A new file gets the permissions of ``open()``: the
+    system applies the process's umask, which is neither read nor changed, because it belongs to all threads.
 
     Args:
         path: file to write; its folder must exist.
@@ -20,7 +20,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, durable: bool = Fals
         durable: also wait until content and name are on the disk.
 
     Raises:
-        OSError: the folder does not exist, or the file cannot be written. The old file is untouched then.
+        OSError: the folder does not exist, or the file cannot be written. The old file is then unchanged.
     """
     path = os.fsdecode(path)
     folder, name = os.path.split(os.path.abspath(path))

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 _OURS = (__name__.partition(".")[0], "contextlib")
-"""Modules whose frames are not the user's: this library's, and what its functions are decorated with."""
+"""Modules whose frames are not the user's: this library, and libraries that decorate its functions."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -10,7 +10,7 @@ _START = "import sys; sys.path[:] = sys.argv[2 : int(sys.argv[1]) + 2]; del sys.
 def python_command(program: str, *arguments: str) -> list[str]:
     """The command line of a fresh interpreter that runs `program` (a text) with ``sys.argv[1:] == arguments``.
 
-    The interpreter imports from where this process does. ``python -c`` and ``python -m`` alone would look in the working directory first,
-    which may be a folder of data: a file ``json.py`` there would be executed.
+    The interpreter uses this process's import path. ``python -c`` and ``python -m`` alone would import from the working directory first.
+    That may be a folder of data, and a file ``json.py`` in it would be executed.
     """
     return [sys.executable, "-c", _START, str(len(sys.path)), *sys.path, program, *arguments]

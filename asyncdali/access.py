@@ -1,4 +1,4 @@
-"""What the operators of one pipeline may open: everything for a program's own graph, less for a graph that came from outside."""
+"""Limits of what the operators of one pipeline may open: none for a program's own graph, some for a graph from outside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_UNQUOTED = 8
 
 
 def climbs(name: str, quoted: bool) -> bool:
-    """Whether a segment of a path is ``..``; `quoted`: a server may decode ``%2e`` and ``%2f`` first, and read a backslash as a slash."""
+    """Whether a segment of a path is ``..``. `quoted`: also as a server may decode it (``%2e``, ``%2f``, a backslash as a slash)."""
     if quoted:
         for _ in range(_MOST_UNQUOTED):
             decoded = unquote(name)
@@ -27,7 +27,7 @@ class Access:
     """Folders and URLs that may be read, and folders that may be written to; None: all.
 
     A place is a folder (``/data/train``), a scheme (``s3://``), or the beginning of a URL (``https://host/data``). A chain of file systems
-    (``simplecache::s3://bucket``) is allowed only by a place that spells the same chain. Names are compared, links are not followed.
+    (``simplecache::s3://bucket``) is allowed only by a place that spells the same chain. Names are compared; links are not followed.
     """
 
     read: tuple[str, ...] | None = None
@@ -35,12 +35,12 @@ class Access:
 
     @classmethod
     def of(cls, read: Iterable[str | os.PathLike[str]] | None, write: Iterable[str | os.PathLike[str]] | None) -> Access:
-        """From what the user gave. TypeError for what is not a list of paths, ValueError for an empty place."""
+        """Make the limits from the user's arguments. TypeError unless it is a list of paths; ValueError for an empty place."""
         return cls(_places(read, "allow"), _places(write, "allow_write"))
 
     @property
     def limited(self) -> bool:
-        """Whether there is anything that may not be read."""
+        """Whether reading is limited."""
         return self.read is not None
 
     def may_read(self, path: str) -> bool:
@@ -48,11 +48,11 @@ class Access:
         return self.read is None or any(_within(path, place) for place in self.read)
 
     def may_write(self, path: str) -> bool:
-        """Whether a file may be made or replaced."""
+        """Whether a file may be created or replaced."""
         return self.write is None or any(_within(path, place) for place in self.write)
 
     def check_read(self, path: str, what: str) -> None:
-        """RuntimeError that names `path`, unless it may be read."""
+        """Raise RuntimeError that names `path`, unless it may be read."""
         if not self.may_read(path):
             raise RuntimeError(
                 f"Refused to open {path!r} ({what}): this graph may read {_listed(self.read)}. "
@@ -60,7 +60,7 @@ class Access:
             )
 
     def check_write(self, path: str, what: str) -> None:
-        """RuntimeError that names `path`, unless it may be written."""
+        """Raise RuntimeError that names `path`, unless it may be written."""
         if not self.may_write(path):
             raise RuntimeError(
                 f"Refused to write {path!r} ({what}): this graph may write {_listed(self.write)}. "
@@ -69,7 +69,7 @@ class Access:
 
 
 EVERYTHING = Access()
-"""What a program's own graph may open."""
+"""The limits of a program's own graph: none."""
 
 
 def _listed(places: tuple[str, ...] | None) -> str:

@@ -1,6 +1,6 @@
-"""What programs import from DALI's backend: tensors, memory, versions, and which operators there are.
+"""Names that programs import from DALI's backend: tensors, memory, versions, operators.
 
-Functions about CUDA ask the installed driver; without one they say so, or return what stands for "none". Sizes are bytes.
+Functions that concern CUDA ask the installed driver. Without a driver they raise an error or return a value for "none". Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class DLDeviceType(enum.IntEnum):
 
 
 def PreallocateDeviceMemory(bytes: int, device_id: int) -> None:
-    """Takes device memory from the driver once and gives it back to CUDA's pool, so that later allocations are served from there.
+    """Allocate device memory once and give it to CUDA's pool, so that later allocations are served from the pool.
 
-    Raises RuntimeError without a CUDA driver or when the memory is not there, ValueError for a negative size.
+    RuntimeError without a CUDA driver or without enough memory; ValueError for a negative size.
     """
     _preallocate(bytes, device_id, pinned=False)
 
@@ -55,7 +55,7 @@ def _preallocate(size: int, device_id: int | None, pinned: bool) -> None:
 
 
 def ReleaseUnusedMemory() -> None:
-    """Gives memory back to the system that no pipeline uses: pools of closed pipelines, cupy's pools, the allocator's free pages."""
+    """Give unused memory back to the system: pools of closed pipelines, cupy's pools, the allocator's free pages."""
     gc.collect()
     host_memory.trim()
     if GetCUDADeviceCount():
@@ -74,43 +74,43 @@ def _set_factor(name: str, value: float, lowest: float, highest: float) -> None:
 
 
 def SetDeviceBufferGrowthFactor(factor: float) -> None:
-    """Keeps the number: pools here grow by size classes, and memory use does not depend on it. ValueError outside of 1 to 4."""
+    """Store the number, without effect: pools grow by size classes. ValueError outside of 1 to 4."""
     _set_factor("device growth", factor, 1, 4)
 
 
 def GetDeviceBufferGrowthFactor() -> float:
-    """What was set."""
+    """The stored number."""
     return _factors["device growth"]
 
 
 def SetHostBufferGrowthFactor(factor: float) -> None:
-    """As :func:`SetDeviceBufferGrowthFactor`."""
+    """Like :func:`SetDeviceBufferGrowthFactor`."""
     _set_factor("host growth", factor, 1, 4)
 
 
 def GetHostBufferGrowthFactor() -> float:
-    """What was set."""
+    """The stored number."""
     return _factors["host growth"]
 
 
 def SetBufferGrowthFactor(factor: float) -> None:
-    """Both growth factors."""
+    """Set both growth factors."""
     SetHostBufferGrowthFactor(factor)
     SetDeviceBufferGrowthFactor(factor)
 
 
 def SetHostBufferShrinkThreshold(threshold: float) -> None:
-    """Keeps the number, as the growth factors. ValueError outside of 0 to 1."""
+    """Store the number, without effect. ValueError outside of 0 to 1."""
     _set_factor("host shrink", threshold, 0, 1)
 
 
 def GetHostBufferShrinkThreshold() -> float:
-    """What was set."""
+    """The stored number."""
     return _factors["host shrink"]
 
 
 def RestrictPinnedMemUsage() -> bool:
-    """Whether pinned memory is used sparingly: never."""
+    """Whether pinned memory is restricted: False."""
     return False
 
 
@@ -118,7 +118,7 @@ def RestrictPinnedMemUsage() -> bool:
 
 
 def _cupy(what: str) -> Any:
-    """cupy with a device; RuntimeError that says `what` cannot be done."""
+    """cupy, if it has a device; otherwise RuntimeError that `what` cannot be done."""
     if not GetCUDADeviceCount():
         raise RuntimeError(f"{what}: there is no CUDA driver or no GPU here, or cupy is not installed (pip install asyncdali[cuda12])")
     import cupy
@@ -127,7 +127,7 @@ def _cupy(what: str) -> Any:
 
 
 def GetCUDADeviceCount() -> int:
-    """Number of GPUs that can be used; 0 without a driver or without cupy."""
+    """Number of usable GPUs; 0 without a driver or without cupy."""
     from .device.select import cuda_driver_present
 
     if not cuda_driver_present():
@@ -136,22 +136,22 @@ def GetCUDADeviceCount() -> int:
         import cupy
 
         return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # cupy is absent, or finds a driver it cannot use
+    except Exception:  # cupy is missing, or finds a driver that it cannot use
         return 0
 
 
 def IsDriverInitialized() -> bool:
-    """Whether there is a GPU to be used."""
+    """Whether there is a usable GPU."""
     return GetCUDADeviceCount() > 0
 
 
 def initialized() -> bool:
-    """Whether the package is ready: always."""
+    """True: the package needs no initialisation."""
     return True
 
 
 def Init(*_: Any, **__: Any) -> None:
-    """Nothing: the package needs no initialization."""
+    """Does nothing: the package needs no initialisation."""
 
 
 def GetCUDACurrentDevice() -> int:
@@ -160,17 +160,17 @@ def GetCUDACurrentDevice() -> int:
 
 
 def SetCUDACurrentDevice(device_id: int) -> None:
-    """Makes a device the calling thread's; RuntimeError without a driver."""
+    """Make a device the calling thread's. RuntimeError without a driver."""
     _cupy("no device can be chosen").cuda.runtime.setDevice(device_id)
 
 
 def CUDAStreamSynchronize(stream: int) -> None:
-    """Waits for a stream, given by its handle; RuntimeError without a driver."""
+    """Wait for a stream, given by its handle. RuntimeError without a driver."""
     _cupy("a stream cannot be waited for").cuda.runtime.streamSynchronize(int(stream))
 
 
 def check_cuda_runtime() -> None:
-    """Warns where no GPU can be used."""
+    """Warn if no GPU can be used."""
     from ._notices import warn
 
     if not GetCUDADeviceCount():
@@ -190,7 +190,7 @@ def GetOpenCVVersion() -> str:
 
 
 def GetNvjpegVersion() -> int:
-    """-1: the version of nvJPEG is not asked for."""
+    """-1: the version of nvJPEG is not determined."""
     return _VERSION_ABSENT
 
 
@@ -198,7 +198,7 @@ GetCufftVersion = GetNppVersion = GetNvimgcodecVersion = GetNvjpegVersion
 
 
 def GetCxx11AbiFlag() -> int:
-    """1, as compilers have it today; nothing here was compiled with it."""
+    """1, the value of current compilers. Nothing here was compiled with it."""
     return 1
 
 
@@ -221,12 +221,12 @@ def GetSchema(name: str, follow_aliases: bool = False) -> OpSchema:
 
 
 def TryGetSchema(name: str, follow_aliases: bool = False) -> OpSchema | None:
-    """As :func:`GetSchema`, None if there is none."""
+    """Like :func:`GetSchema`, but None if there is none."""
     return _schemas().get(name)
 
 
 def GetSchemaAndTarget(name: str) -> tuple[OpSchema, str]:
-    """The declaration, and the name of the operator that does the work (another one where `name` is a deprecated alias)."""
+    """The declaration, and the operator that does the work (a different one if `name` is a deprecated alias)."""
     from .graph.calls import schema_name
 
     schema = GetSchema(name)
@@ -256,7 +256,7 @@ def RegisteredMixedOps(internal_ops: bool = False) -> list[str]:
 
 
 def LoadLibrary(library_path: str, global_symbols: bool = False, allow_fail: bool = False) -> None:
-    """Refuses: RuntimeError that says what to write instead; nothing happens with `allow_fail`."""
+    """Raises RuntimeError that says what to use instead. With `allow_fail` nothing happens."""
     from .plugin_manager import load_library
 
     try:
@@ -267,7 +267,7 @@ def LoadLibrary(library_path: str, global_symbols: bool = False, allow_fail: boo
 
 
 def LoadDirectory(path: str, global_symbols: bool = False, allow_fail: bool = False) -> None:
-    """As :func:`LoadLibrary` for each library in a folder."""
+    """Like :func:`LoadLibrary`, for each library in a folder."""
     from .plugin_manager import load_directory
 
     try:
@@ -278,7 +278,7 @@ def LoadDirectory(path: str, global_symbols: bool = False, allow_fail: bool = Fa
 
 
 def LoadDefaultPlugins() -> None:
-    """Nothing: there are none."""
+    """An empty list: there are no libraries."""
 
 
 def deprecation_warning(what: str) -> None:

@@ -1,4 +1,4 @@
-"""The other name of ``asyncdali.backend``; with the submodules ``types`` and ``tfrecord`` that DALI's module of this name has."""
+"""Another name of ``asyncdali.backend``, with the submodules ``types`` and ``tfrecord`` of DALI's module of this name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What travels along an edge of the graph in one iteration: a batch of samples as addresses and shapes.
+"""A batch: the samples on one edge of the graph in one iteration, as addresses and shapes.
 
-A batch knows its shapes before its memory: an operator's *plan* makes the output batches (shapes, dtype, layout, and an
-address array that is still empty), the segment then places them in pooled memory or in a thread's scratch, and compiled steps read the
-addresses. User-facing tensor lists are views of a placed batch.
+A batch has shapes before it has memory. An operator's *plan* makes the output batches (shapes, dtype, layout, and an address array that is
+still empty). The segment then places them in pooled memory or in a thread's scratch memory, and compiled steps read the addresses. Tensor
+lists are views of a placed batch.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _BYTES = np.dtype(np.uint8)
 
 
 def storage_dtype(dtype: DALIDataType) -> np.dtype:
-    """The numpy dtype that holds one element of `dtype` (int32 for enumerations, uint8 for NO_TYPE)."""
+    """The numpy dtype that stores one element of `dtype` (int32 for enumerations, uint8 for NO_TYPE)."""
     return STORAGE.get(dtype, _BYTES)
 
 
 def from_numpy_dtype(dtype: Any) -> DALIDataType:
-    """DALIDataType of a numpy dtype; raises TypeError for what has no counterpart (complex, strings, objects, foreign byte order)."""
-    found = FROM_DTYPE.get(dtype)  # asked for every batch
+    """DALIDataType of a numpy dtype. TypeError if there is none (complex, strings, objects, foreign byte order)."""
+    found = FROM_DTYPE.get(dtype)  # called for every batch
     return to_dali_type(np.dtype(dtype)) if found is None else found
 
 
 @functools.lru_cache(256)
 def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
-    """The shapes array of `count` equal samples, int64[count, ndim]; shared, so read-only."""
+    """The shapes array of `count` equal samples, int64[count, ndim]. It is shared, so it is read-only."""
     shapes = np.empty((count, len(extents)), np.int64)
     shapes[:] = extents
     shapes.flags.writeable = False
@@ -42,7 +42,7 @@ def dense_shapes(count: int, extents: tuple[int, ...]) -> np.ndarray:
 
 
 class ReadOnlyMemory:
-    """Owner of memory that nobody may write to, a mapped file, say: views of it are read-only. `kept` stays alive with it."""
+    """Owner of read-only memory, for example a mapped file: views of it are read-only. It keeps `kept` alive."""
 
     __slots__ = ("kept",)
 
@@ -51,7 +51,7 @@ class ReadOnlyMemory:
 
 
 def _is_read_only(owner: Any) -> bool:
-    """Whether some of what keeps a batch alive must not be written to."""
+    """Whether one of the owners of a batch has read-only memory."""
     return any(map(_is_read_only, owner)) if isinstance(owner, (list, tuple)) else isinstance(owner, ReadOnlyMemory)
 
 
@@ -71,9 +71,9 @@ class AddressView:
 
 
 class _View:
-    """The memory from a batch's first byte to its last as one array: to cut samples out of it takes a fifth of making an array for each.
+    """The memory from a batch's first byte to its last as one array. Slicing it takes a fifth of the time of making an array per sample.
 
-    What lies between the samples is never touched; it need not even be memory.
+    Memory between the samples is never touched, and need not exist.
     """
 
     __slots__ = ("dtype", "owner", "starts", "stops", "whole")
@@ -82,7 +82,7 @@ class _View:
         self.owner = owner
         self.dtype = storage_dtype(batch.dtype)
         sizes = batch.sizes()
-        starts = np.where(sizes, batch.addresses, 0)  # an address of nothing may be 0
+        starts = np.where(sizes, batch.addresses, 0)  # the address of an empty sample may be 0
         first = int(starts[sizes > 0].min(initial=2**63 - 1))
         starts = np.where(sizes, starts - first, 0)
         stops = starts + sizes
@@ -95,16 +95,15 @@ class _View:
 class Batch:
     """A batch: `shapes` int64[samples, ndim], `addresses` int64[samples], element type, layout.
 
-    `owner` is what keeps the memory alive (the pooled array, or a list of arrays), None while the batch has no memory.
-    `values` is set when the whole batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws,
-    constants); `contiguous` when samples follow each other without gaps. `alias_of` names the batch whose memory this one views.
-    `reused` says of which samples (of all or none, or bool[samples]) the memory is used again in other iterations or belongs to the
-    user (constants, sources that are not copied): outputs get a copy.
-    `read_only`: nobody may write to the memory (records of mapped files); views of it cannot be written to.
+    `owner` keeps the memory alive (the pooled array, or a list of arrays); None while the batch has no memory. `values` is set if the whole
+    batch is one dense C-contiguous array [samples, ...] known at plan time (labels, draws, constants). `contiguous`: samples follow each
+    other without gaps. `alias_of` is the batch whose memory this one views. `reused` tells for which samples (all, none, or bool[samples])
+    the memory is used again in other iterations or belongs to the user (constants, sources that are not copied); outputs get a copy of
+    these. `read_only`: the memory (records of mapped files) and views of it cannot be written to.
 
-    In a branch of a conditional a batch is a sub-batch: `rows` int64[samples of the iteration] gives each sample's place in it, or -1.
-    `links` are batches whose samples it consists of (what splits and merges make of data that has no memory yet): addresses are
-    handed over sample by sample, while the pixels are made.
+    In a branch of a conditional a batch is a partial batch: `rows` int64[samples of the iteration] gives each sample's index in it, or -1.
+    `links` are the batches that contain its samples (after splits and merges of data without memory): addresses are passed on sample by
+    sample while the pixels are computed.
     """
 
     __slots__ = (
@@ -164,7 +163,7 @@ class Batch:
 
     @property
     def addresses(self) -> np.ndarray:
-        """int64[samples]; one array for the life of the batch, made when first asked for (many dense batches never are)."""
+        """int64[samples]; one array for the life of the batch. It is made at first use, because many dense batches never need it."""
         found = self._addresses
         if found is None:
             found = self._addresses = np.empty(len(self.shapes), np.int64)
@@ -188,30 +187,30 @@ class Batch:
 
     def sizes(self) -> np.ndarray:
         """Bytes of each sample, int64[samples]."""
-        sizes: np.ndarray = np.multiply.reduce(self.shapes, 1) * self.itemsize  # every batch asks: half of the time that `prod` takes
+        sizes: np.ndarray = np.multiply.reduce(self.shapes, 1) * self.itemsize  # called for every batch; half of the time of `prod`
         return sizes
 
     def checked_sizes(self, on_gpu: bool = False) -> np.ndarray:
-        """:meth:`sizes`; TooLarge (a MemoryError) that names the sample if one has more bytes than a sample may have.
+        """Like :meth:`sizes`. TooLarge (a MemoryError) names a sample that has more bytes than allowed.
 
         `on_gpu`: the batch is for a GPU's memory.
         """
         sizes = self.sizes()
         shapes = self.shapes
         if len(sizes):
-            bits = int(shapes.max(initial=0)).bit_length() * shapes.shape[1]  # 64-bit products wrap around
+            bits = int(shapes.max(initial=0)).bit_length() * shapes.shape[1]  # 64-bit products overflow
             if bits > 58 or sizes.max() >= limits.CHECKED:
                 for k, shape in enumerate(shapes.tolist()):
                     limits.check_cap(shape, self.itemsize, f"sample {k}", k, on_gpu)
         return sizes
 
     def reserve(self, allocate: Callable[[int], Any]) -> None:
-        """Take memory from `allocate`, and :meth:`place` the samples in it. TooLarge as :meth:`checked_sizes`, or for lack of memory."""
+        """Take memory from `allocate` and :meth:`place` the samples in it. TooLarge as in :meth:`checked_sizes`, or for lack of memory."""
         sizes = self.checked_sizes()
         self.place(self.granted(allocate, int(sizes.sum()), sizes), sizes=sizes)
 
     def granted(self, allocate: Callable[[int], Any], total: int, sizes: np.ndarray) -> Any:
-        """``allocate(total)``; TooLarge names the largest sample."""
+        """``allocate(total)``. TooLarge names the largest sample."""
         try:
             return allocate(total)
         except limits.TooLarge as error:
@@ -222,15 +221,15 @@ class Batch:
             raise limits.TooLarge(f"{text}: {error}", k) from None
 
     def check_memory(self) -> None:
-        """TooLarge that names the largest sample, unless there is memory for the batch. Small ones are not looked at."""
+        """Raise TooLarge that names the largest sample, unless there is memory for the batch. Small batches are not checked."""
         sizes = self.checked_sizes()
         total = int(sizes.sum())
         if total >= limits.CHECKED:
             self.granted(lambda size: limits.check(size, "the batch"), total, sizes)
 
     def place(self, memory: Any, address: int | None = None, sizes: np.ndarray | None = None) -> None:
-        """Lay the samples out one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that
-        many bytes at `address`. `sizes`: if they are known already."""
+        """Place the samples one after another in `memory`: a uint8 array of at least ``sizes().sum()`` bytes, or any owner of that many
+        bytes at `address`. `sizes`: if they are already known."""
         if sizes is None:
             sizes = self.sizes()
         addresses = self.addresses
@@ -241,7 +240,7 @@ class Batch:
         self.contiguous = True
 
     def sample(self, index: int) -> np.ndarray:
-        """A numpy view of one sample (no copy), writable unless the batch is `read_only`; it keeps the memory alive."""
+        """A numpy view of one sample without a copy, writable unless the batch is `read_only`. The view keeps the memory alive."""
         if self.values is not None:
             return self.values[index, ...]  # the ellipsis makes it a view for scalars too
         seen = self._looked_at()
@@ -249,7 +248,7 @@ class Batch:
 
     @property
     def read_only(self) -> bool:
-        """Whether nobody may write to its memory; see the class."""
+        """Whether its memory is read-only; see the class."""
         return self.values is None and _is_read_only(self.memory_owner)
 
     def _looked_at(self) -> _View:
@@ -260,7 +259,7 @@ class Batch:
         return self._view
 
     def writable(self) -> Batch:
-        """This batch if its memory may be written to, else a copy of it: for code of the user that cannot be kept from writing."""
+        """This batch if its memory is writable, else a copy: for user code that cannot be kept from writing."""
         return self._copied(np.ones(len(self), bool)) if self.read_only else self
 
     @property
@@ -273,14 +272,14 @@ class Batch:
         return np.broadcast_to(self.reused_memory, len(self))
 
     def private(self) -> Batch:
-        """This batch if its memory is its own, else a copy of the samples of which it is not."""
-        if self.reused_memory is False:  # nearly always
+        """This batch if it owns its memory, else a copy of the samples whose memory it does not own."""
+        if self.reused_memory is False:  # the usual case
             return self
         reused = self.reused_samples()
         return self._copied(reused) if reused.any() else self
 
     def _copied(self, chosen: np.ndarray) -> Batch:
-        """A batch of which the memory of the `chosen` samples (bool[samples]) is its own."""
+        """A batch that owns the memory of the `chosen` samples (bool[samples])."""
         if self.values is not None:
             copy = Batch.from_values(self.values.copy(), self.layout, self.dtype)
         else:
@@ -297,16 +296,16 @@ class Batch:
 
     @property
     def memory_owner(self) -> Any:
-        """What keeps the memory alive: its own owner, or that of the batch it aliases."""
+        """What keeps the memory alive: its own owner, or that of the batch whose memory it views."""
         root = self.alias_of or self
         return [root.owner, *(source.memory_owner for source in root.links)] if root.links else root.owner
 
     def settle(self) -> None:
-        """Its addresses were handed over: from now on they are as final as those of any batch that has memory."""
+        """Its addresses have been passed on. From now on they are final, as those of a batch with memory."""
         self.owner, self.links = self.memory_owner, ()
 
     @property
     def is_placed(self) -> bool:
-        """Whether the addresses are final: the memory is there, and not handed over sample by sample."""
+        """Whether the addresses are final: the memory exists, and they are not passed on sample by sample."""
         root = self.alias_of or self
         return root.owner is not None and not root.links

@@ -1,10 +1,10 @@
-"""The checkpoint format: versioned JSON with a digest, nothing executable.
+"""The checkpoint format: versioned JSON with a digest and nothing executable.
 
-A checkpoint says where every stateful operator is after the last iteration returned to the user, and describes the graph it belongs
-to, so that a mismatch can be reported readably. Keys of the body: ``format``, ``version``, ``library``, ``graph`` (see
-:func:`describe_graph`), ``operators`` {name: position}, ``iteration``, ``epoch``, ``iterator``, and where operators decided something in
-``build()`` that results depend on, ``settings`` {name: what}. Where sources have met the end of the epoch: ``ahead`` {``ended``: "here" or
-"ahead" of the next batch, ``resets``: ends to come that were reset already, ``more``: iterations in flight}.
+A checkpoint has the positions of all stateful operators after the last iteration returned to the user. It describes its graph, so that
+differences can be reported. Keys of the body: ``format``, ``version``, ``library``, ``graph`` (see :func:`describe_graph`), ``operators``
+{name: position}, ``iteration``, ``epoch``, ``iterator``. ``settings`` {name: value} has decisions of operators in ``build()`` that results
+depend on. If sources have met the end of the epoch, ``ahead`` has ``ended`` ("here", or "ahead" of the next batch), ``resets`` (future ends
+that were already reset) and ``more`` (iterations in flight).
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ._files import replace_file
+from .errors import CheckpointError, CheckpointTypeError
 
 FORMAT = "asyncdali checkpoint"
 VERSION = 1
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be used: not one, damaged, or of another pipeline."""
 
 
 def _canonical(data: Any) -> str:
@@ -53,10 +50,10 @@ def encode(
 def decode(data: Any) -> dict[str, Any]:
     """The body of a checkpoint (bytes, bytearray or str).
 
-    Raises CheckpointError for anything that is not a whole, unaltered checkpoint of a known version, TypeError for other types.
+    CheckpointError unless it is a complete, unaltered checkpoint of a known version; CheckpointTypeError for other types.
     """
     if not isinstance(data, (bytes, bytearray, str)):
-        raise TypeError(f"a checkpoint is bytes (what Pipeline.checkpoint() returned), got {type(data).__name__}")
+        raise CheckpointTypeError(f"a checkpoint is bytes (what Pipeline.checkpoint() returned), got {type(data).__name__}")
     if len(data) == 0:
         raise CheckpointError("There's no checkpoint for operator(s) of this pipeline: the checkpoint is empty.")
     try:
@@ -80,11 +77,11 @@ def decode(data: Any) -> dict[str, Any]:
 
 
 _LARGEST = 2**62
-"""Iterations and epochs beyond are no numbers that a run has counted."""
+"""Larger numbers of iterations and epochs cannot come from a run."""
 
 
 def _wrong_parts(body: dict[str, Any]) -> list[str]:
-    """Names of the parts of a body that are not what :func:`encode` writes: what reads them relies on their kinds."""
+    """Names of the parts of a body with the wrong kind. Readers of the body rely on the kinds that :func:`encode` writes."""
     wrong = [key for key in ("operators", "graph") if type(body.get(key)) is not dict]
     wrong += [key for key in ("iteration", "epoch") if type(body.get(key)) is not int or not 0 <= body[key] < _LARGEST]
     if type(body.get("settings", {})) is not dict:
@@ -116,7 +113,7 @@ def _is_ahead(ahead: Any) -> bool:
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write atomically: after a crash the file holds either the old content or all of the new. Permissions: see ``replace_file``."""
+    """Write atomically: after a crash the file has the old content or all of the new one. Permissions: see ``replace_file``."""
     replace_file(path, data, durable=True)
 
 
@@ -124,10 +121,10 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[str, Any]:
-    """What a checkpoint says about its graph: kinds, wiring, arguments that change the stream, data set sizes.
+    """The description of a graph in a checkpoint: kinds, wiring, arguments that change the stream, data set sizes.
 
-    `plan` is a ``graph.plan.Plan``; `data` maps reader names to (number of samples, digest of their names). Not in it: seeds, folders,
-    threads, queue depths, executor flags, hints, batch size, devices.
+    `plan` is a ``graph.plan.Plan``. `data` maps reader names to (number of samples, digest of their names). It does not contain seeds,
+    folders, threads, queue depths, executor flags, hints, batch size and devices.
     """
     home: dict[int, str] = {}
     for planned in plan.operators:
@@ -159,12 +156,12 @@ def describe_graph(plan: Any, data: dict[str, tuple[int, str | None]]) -> dict[s
 
 
 def graph_json(description: dict[str, Any]) -> str:
-    """Canonical JSON of a description, as :func:`encode` wants it."""
+    """Canonical JSON of a description, for :func:`encode`."""
     return _canonical(description)
 
 
 def differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """Readable differences between the graph of a checkpoint and this pipeline's; empty when they agree."""
+    """Readable differences between the graph of a checkpoint and this pipeline's; empty if there are none."""
     here = json.loads(_canonical(here))
     result = []
     old, new = saved.get("operators", {}), here["operators"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NewAxis:
-    """What `newaxis` is: in ``node[newaxis]`` a new dimension of extent 1; ``newaxis("F")`` also names it in the layout."""
+    """The type of `newaxis`: in ``node[newaxis]`` a new dimension of extent 1; ``newaxis("F")`` also names it in the layout."""
 
     __slots__ = ("name",)
 
@@ -39,7 +39,7 @@ newaxis = NewAxis()
 
 
 class Language(Protocol):
-    """What the methods of nodes call. Nodes stand below the graph, so the graph provides this (`graph/language.py`)."""
+    """The functions behind the methods of nodes. Nodes are below the graph, so the graph provides them (`graph/language.py`)."""
 
     def operation(self, name: str, *operands: Any) -> DataNode:
         """An arithmetic operation, see `graph.arithmetic`."""
@@ -51,14 +51,14 @@ class Language(Protocol):
         """The samples of `node` in the branch of an `if` that is being traced."""
 
     def where_tests_work(self) -> str:
-        """What to tell a user who tested a node where that does not work."""
+        """The error text for a node whose truth value is requested where that is not supported."""
 
     def call(self, name: str, node: DataNode, **arguments: Any) -> DataNode:
         """``fn.name(node, **arguments)``."""
 
 
 language: Language = None  # type: ignore[assignment]
-"""Set when `asyncdali.graph` is imported, so before there is any node."""
+"""Set when `asyncdali.graph` is imported, which is before any node exists."""
 
 
 def _here(node: DataNode) -> DataNode:
@@ -69,8 +69,8 @@ def _here(node: DataNode) -> DataNode:
 class DataNode:
     """One output of one operator instance, on a device. It holds no data.
 
-    Attributes: ``name``, ``device`` ("cpu" or "gpu"), ``source`` (the operator instance), ``index`` (which output), and what is known
-    before running: ``ndim``, ``dtype``, ``layout`` (None when unknown).
+    Attributes: ``name``, ``device`` ("cpu" or "gpu"), ``source`` (the operator instance), ``index`` (the output's number), and facts known
+    before running: ``ndim``, ``dtype``, ``layout`` (None if unknown).
     """
 
     __slots__ = ("device", "dtype", "index", "layout", "name", "ndim", "source")
@@ -141,16 +141,16 @@ class DataNode:
         return DataNode(self.name, device, self.source, self.index, ndim=self.ndim, dtype=self.dtype, layout=self.layout)
 
     def gpu(self) -> DataNode:
-        """The same data on the GPU (itself if it is there); a copy is made once when something needs it."""
+        """The same data on the GPU (the node itself if it is there). Several uses share one copy."""
         return _here(self)._on("gpu")
 
     def cpu(self) -> DataNode:
-        """The same data on the CPU (itself if it is there).
+        """The same data on the CPU (the node itself if it is there).
 
-        Raises RuntimeError in a pipeline with ``exec_dynamic=False``, whose stages only go from CPU to GPU.
+        RuntimeError in a pipeline with ``exec_dynamic=False``, whose stages only go from CPU to GPU.
         """
-        pipeline = self.source.pipeline()
-        if self.device == "gpu" and pipeline is not None and not pipeline.exec_dynamic:
+        definition = self.source.definition()
+        if self.device == "gpu" and definition is not None and not definition.options.exec_dynamic:
             raise RuntimeError(
                 "this pipeline doesn't support transition from GPU to CPU: it was made with exec_dynamic=False "
                 "(or with exec_async/exec_pipelined off or separate queue depths). Use exec_dynamic=True."
@@ -166,7 +166,7 @@ class DataNode:
         return language.call("get_property", self, key=key, device=device)
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
-        """Where each sample came from (a file name, say), as 1-D UINT8; ``property("source_info")``."""
+        """The origin of each sample (for example a file name), as 1-D UINT8; ``property("source_info")``."""
         return self.property("source_info", device=device)
 
     def __bool__(self) -> NoReturn:
@@ -181,7 +181,7 @@ class DataNode:
         raise TypeError("a DataNode has no len(): its batch exists only when the pipeline runs")
 
     def __getitem__(self, item: Any) -> DataNode:
-        """Integers, slices, nodes in their places, and ``newaxis``; see ``graph.subscripts``."""
+        """Integers, slices, nodes as indices, and ``newaxis``; see ``graph.subscripts``."""
         return language.subscript(self, item)
 
     def __pos__(self) -> DataNode:
@@ -205,7 +205,7 @@ def _binary(method: str, name: str, reflected: bool = False) -> Any:
 
 
 def _define_operators() -> None:
-    """The methods behind Python's operators; what they compute is told by ``operators.expressions.types``."""
+    """The methods behind Python's operators. ``operators.expressions.types`` documents what they compute."""
     names = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "fdiv", "mod": "mod", "pow": "pow"}
     names.update({name: name for name in ("and", "or", "xor", "lshift", "rshift")})
     for method, name in names.items():

@@ -1,7 +1,7 @@
-"""``asyncdali demo``: the main job from end to end.
+"""``asyncdali demo``: a training job from end to end.
 
-Three processes: a reference that runs the whole stretch, one that saves a checkpoint and is killed in mid-epoch, one that resumes from
-the file. What the last delivers must equal what the reference delivered, bit for bit.
+Three processes run: a reference without interruption; one that saves a checkpoint and is killed in the middle of an epoch; one that resumes
+from the file. The last one must deliver the same batches as the reference, bit for bit.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from ._processes import python_command
 
 BATCH = 28
-"""Does not divide the 64 pictures: any number of batches asked for below ends in mid-epoch, unless it is a multiple of 16."""
+"""Does not divide the 64 pictures: any number of batches below ends in the middle of an epoch, unless it is a multiple of 16."""
 AFTER = 6
-"""Batches compared after the resume."""
+"""Number of batches that are compared after the resume."""
 MEAN = [123.675, 116.28, 103.53]
 STD = [58.395, 57.12, 57.375]
 
 
 def training_pipeline(folder: str, threads: int, checkpoint: bytes | None = None) -> Any:
-    """readers.file -> decoders.image_random_crop -> resize -> crop_mirror_normalize, as a training job has it."""
+    """readers.file -> decoders.image_random_crop -> resize -> crop_mirror_normalize, as in a training job."""
     from . import fn, pipeline_def, types
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None, seed=42, enable_checkpointing=True)
@@ -46,7 +46,7 @@ def training_pipeline(folder: str, threads: int, checkpoint: bytes | None = None
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Run the demo (or, in a child, one phase of it); returns the exit status."""
+    """Run the demo (or, in a child, one phase of it). Returns the exit status."""
     if options.phase:
         return _child(options)
     os.makedirs(options.output, exist_ok=True)
@@ -79,7 +79,7 @@ def _digest(batch: Any) -> str:
 
 
 def _reference(folder: str, options: argparse.Namespace) -> list[str]:
-    """Run through without a break: progress, throughput, the contact sheet, and digests of the batches after the kill point."""
+    """Run without interruption: progress, throughput, the contact sheet, and digests of the batches after the kill point."""
     pipeline = training_pipeline(folder, options.threads)
     start = time.perf_counter()
     pipeline.build()
@@ -87,7 +87,7 @@ def _reference(folder: str, options: argparse.Namespace) -> list[str]:
     print(f"built and first batch after {time.perf_counter() - start:.2f} s; epoch of {pipeline.epoch_size('reader')} pictures")
     _contact_sheet(first[0].as_array(), os.path.join(options.output, "contact_sheet.png"))
     pipeline.run()
-    pipeline.run()  # what was computed while the sheet was drawn
+    pipeline.run()  # computed while the sheet was drawn
     start = time.perf_counter()
     for number in range(4, options.batches + 1):
         pipeline.run()
@@ -99,7 +99,7 @@ def _reference(folder: str, options: argparse.Namespace) -> list[str]:
 
 def _progress(done: int, total: int, rate: float) -> None:
     if done < total and not sys.stdout.isatty():
-        return  # a log needs no animation
+        return  # no animation in a log
     bar = "#" * (40 * done // total)
     print(f"\r[{bar:.<40}] {done}/{total} batches  {rate:,.0f} pictures/s", end="" if done < total else "\n", flush=True)
 
@@ -137,7 +137,7 @@ def _child(options: argparse.Namespace) -> int:
         for _ in range(options.batches):
             pipeline.run()
         pipeline.checkpoint(path)
-        pipeline.run()  # work that is lost with the process
+        pipeline.run()  # this work is lost with the process
         os.kill(os.getpid(), signal.SIGKILL)
     with open(path, "rb") as file:
         pipeline = training_pipeline(folder, options.threads, file.read())

@@ -12,17 +12,17 @@ Error = TypeVar("Error", bound=BaseException)
 class OperatorError(RuntimeError):
     """An operator, a source or a reader failed while the pipeline was built or run.
 
-    Callers of DALI catch RuntimeError, so every such error is one. An error about a value is a ValueError as well, one about a type a
-    TypeError as well, and so on: see the classes below.
+    Programs for DALI catch RuntimeError, so every such error is a RuntimeError. An error about a value is also a ValueError, an error about
+    a type also a TypeError, and so on: see the classes below.
 
     Attributes:
         operator: the operator's public name ("readers.file").
-        argument: the argument that is wrong, where it is known.
-        name: the name of its instance in the pipeline.
-        iteration: the iteration that failed, counted from 0; None while building.
-        sample: the sample's place in the batch; None where all of the batch is meant.
+        argument: the wrong argument, if it is known.
+        name: the name of the operator instance in the pipeline.
+        iteration: the failed iteration, counted from 0; None while building.
+        sample: the sample's number in the batch; None if the whole batch is meant.
         source_info: the file or record of the sample, if it is known.
-        line: the last line of the user's program on the way to the operator ("file:number"), if it is known.
+        line: the last line of the user's program that leads to the operator ("file:number"), if it is known.
     """
 
     operator: str = ""
@@ -33,7 +33,7 @@ class OperatorError(RuntimeError):
     source_info: str | None = None
     line: str | None = None
 
-    def __str__(self) -> str:  # that of KeyError would print quotation marks
+    def __str__(self) -> str:  # KeyError's own method would print quotation marks
         return str(self.args[0]) if self.args else ""
 
 
@@ -46,16 +46,16 @@ class OperatorTypeError(OperatorError, TypeError):
 
 
 class ArgumentTypeError(OperatorTypeError, ValueError):
-    """A constant argument has a type that does not fit. (A ValueError, too: that is what callers of DALI catch.)"""
+    """A constant argument has the wrong type. It is also a ValueError, which programs for DALI catch."""
 
 
 class InputError(OperatorValueError, OperatorTypeError):
-    """An operator does not accept an input: its element type, number of dimensions or layout, or how inputs go together.
+    """An operator does not accept an input: wrong element type, number of dimensions or layout, or inputs that do not fit together.
 
-    (Which of ValueError and TypeError DALI raises differs from operator to operator.)
+    It is a ValueError and a TypeError, because DALI raises one or the other, depending on the operator.
 
     Attributes:
-        input: the position of the input; None where an argument is meant.
+        input: the position of the input; None if an argument is meant.
     """
 
     input: int | None = None
@@ -66,7 +66,7 @@ class OperatorIndexError(OperatorError, IndexError, ValueError):
 
 
 class OperatorKeyError(OperatorError, KeyError, ValueError):
-    """A name is not known. (A ValueError, too: that is what callers of DALI catch for external_source.)"""
+    """An unknown name. It is also a ValueError, which programs for DALI catch for external_source."""
 
 
 class OperatorOverflowError(OperatorError, OverflowError):
@@ -77,27 +77,52 @@ class OperatorMemoryError(OperatorError, MemoryError):
     """There is not enough memory."""
 
 
-def refused(kind: type[OperatorError], operator: str, argument: str, message: str) -> OperatorError:
-    """The error to raise for an argument that a call of an operator does not take."""
+class OperatorOSError(OperatorError, OSError):
+    """The system refused something: reading a file, starting a process.
+
+    Attributes `errno`, `strerror` and `filename` are those of the system's error.
+    """
+
+
+class OperatorFileNotFoundError(OperatorOSError, FileNotFoundError):
+    """A file does not exist."""
+
+
+class OperatorPermissionError(OperatorOSError, PermissionError):
+    """A file may not be opened."""
+
+
+class CheckpointError(OperatorError, ValueError):
+    """A checkpoint that cannot be used: not one, damaged, or of another pipeline. `name` is the operator that it does not fit."""
+
+
+class CheckpointTypeError(CheckpointError, TypeError):
+    """What was given as a checkpoint is neither bytes nor text."""
+
+
+def refused(kind: type[OperatorError], operator: str, argument: str | None, message: str) -> OperatorError:
+    """The error for an argument that an operator does not accept; `argument` is None where data are refused."""
     made = kind(message)
     made.operator, made.argument = operator, argument
     return made
 
 
 _FAMILY: tuple[tuple[type[Exception], type[OperatorError]], ...] = (
-    (InputError, InputError),
     (ValueError, OperatorValueError),
     (TypeError, OperatorTypeError),
     (IndexError, OperatorIndexError),
     (KeyError, OperatorKeyError),
     (OverflowError, OperatorOverflowError),
     (MemoryError, OperatorMemoryError),
+    (FileNotFoundError, OperatorFileNotFoundError),
+    (PermissionError, OperatorPermissionError),
+    (OSError, OperatorOSError),
 )
-"""What an operator raises -> what the user gets; anything else becomes an OperatorError."""
+"""Class that an operator raises -> class that the user gets. All other classes become OperatorError."""
 
 
 class SampleError(Exception):
-    """An error of one sample: carries the sample's index in the batch, and who failed where a job runs steps of several operators."""
+    """An error of one sample, with its index in the batch, and the failing operator if a job runs steps of several operators."""
 
     def __init__(self, sample: int, message: str, owner: Any = None):
         super().__init__(message)
@@ -106,14 +131,14 @@ class SampleError(Exception):
 
 
 class SampleValueError(SampleError, ValueError):
-    """A value of one sample is not allowed. For functions that are also called without a pipeline: the message names the sample, too."""
+    """A value of one sample is not allowed. The message names the sample, because such functions are also called without a pipeline."""
 
     def __init__(self, sample: int, message: str):
         super().__init__(sample, f"sample {sample}: {message}")
 
 
 class Explanation(str):
-    """What a compiled step's status means, where the user is to get an error of a certain `kind`."""
+    """The message for a compiled step's status, if the user should get an error of a certain `kind`."""
 
     kind: type[Exception]
 
@@ -126,12 +151,20 @@ class Explanation(str):
         return Explanation(str(self) + more, self.kind)
 
 
+def explained(code: int, text: str) -> str:
+    """`text`, which says what a compiled step failed with: the system's error number `code`, if it is positive.
+
+    The user gets the class of the family that stands beside Python's class for this number.
+    """
+    return Explanation(text, type(OSError(code, text))) if code > 0 else text
+
+
 class PipelineClosed(RuntimeError):
-    """The pipeline was closed; nothing can be run on it any more."""
+    """The pipeline was closed. It cannot run any more."""
 
 
 def because(error: Exception, cause: BaseException) -> Exception:
-    """`error`, caused by `cause`, as the cause of another one. In a local variable of the raising frame it would be a reference cycle."""
+    """`error`, caused by `cause`, as the cause of another error. A local variable of the raising frame would make a reference cycle."""
     error.__cause__ = cause
     return error
 
@@ -146,14 +179,14 @@ class RaisedBefore(Exception):
 def set_aside(error: Error) -> Error:
     """`error`, to be kept and raised later. Its tracebacks become text, which is shown as the cause of its first cause.
 
-    A traceback refers to all frames down to the program's main one. A pipeline that kept it would keep itself alive.
+    A traceback refers to all frames up to the program's main frame. A pipeline that kept a traceback would keep itself alive.
     """
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     seen: set[int] = set()
     _strip(error, seen)
     last: BaseException = error
     while (cause := last.__cause__ or (None if last.__suppress_context__ else last.__context__)) is not None and id(last) in seen:
-        seen.discard(id(last))  # a chain may be a ring
+        seen.discard(id(last))  # a chain of causes may be a cycle
         last = cause
     if last.__cause__ is None and not isinstance(last, RaisedBefore):
         last.__cause__ = RaisedBefore(text)
@@ -161,7 +194,7 @@ def set_aside(error: Error) -> Error:
 
 
 def lines_of(error: BaseException) -> list[tuple[str, int]]:
-    """(file, line number) of the frames that an error went through, the innermost last; also of an error that was :func:`set_aside`."""
+    """(file, line number) of the frames that an error passed, the innermost last. Also works for errors after :func:`set_aside`."""
     found = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -174,7 +207,7 @@ def lines_of(error: BaseException) -> list[tuple[str, int]]:
 
 
 def _strip(error: BaseException, seen: set[int]) -> None:
-    """Take the tracebacks away: of an error, of its causes, and of the members of groups."""
+    """Remove the tracebacks of an error, of its causes, and of the members of groups."""
     if id(error) in seen:
         return
     seen.add(id(error))
@@ -185,17 +218,33 @@ def _strip(error: BaseException, seen: set[int]) -> None:
 
 
 def _class_for(error: BaseException) -> type[OperatorError]:
-    """The class of the family that tells the user what kind of error it was."""
-    if isinstance(error, SampleError) and error.__cause__ is not None:
-        error = error.__cause__
+    """The class of the family for this kind of error."""
+    error = _of_the_sample(error)
+    error = _system_error(error) or error
     kind = error.args[0].kind if error.args and isinstance(error.args[0], Explanation) else type(error)
+    if issubclass(kind, OperatorError) and kind.__module__ == __name__:
+        return kind
     return next((ours for theirs, ours in _FAMILY if issubclass(kind, theirs)), OperatorError)
 
 
-def operator_error(planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None) -> OperatorError:
+def _of_the_sample(error: BaseException) -> BaseException:
+    """What has happened to a sample, where an error only says to which one it happened."""
+    return error.__cause__ if isinstance(error, SampleError) and error.__cause__ is not None else error
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """The system's error that `error` is, or that it tells in words for the user: plain RuntimeErrors raised from an OSError."""
+    while type(error) is RuntimeError and error.__cause__ is not None:
+        error = error.__cause__
+    return error if isinstance(error, OSError) else None
+
+
+def operator_error(
+    planned: Any, error: BaseException, iteration: int | None, source_info: str | None = None, doing: str = "building"
+) -> OperatorError:
     """The exception to raise for `error` in an operator (a ``graph.plan.PlannedOperator``); chain it with ``from error``.
 
-    `iteration` is None while building.
+    `iteration` is None where no iteration has failed: `doing` says then what did.
     """
     if isinstance(error, KeyboardInterrupt):
         return OperatorError("interrupted")
@@ -207,7 +256,7 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
         where += f" ({source_info})"
     message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     trace = f"used in the pipeline definition at:\n{planned.trace}\n" if planned.trace else ""
-    head = "Error while building" if iteration is None else "Error in"
+    head = f"Error while {doing}" if iteration is None else "Error in"
     text = (
         f"{head} {spec.device.upper() if spec.device != 'mixed' else 'mixed'} operator `asyncdali.fn.{spec.schema.name}` "
         f"(name {spec.name!r}){where},\n{trace}encountered:\n{message or type(error).__name__}"
@@ -216,9 +265,22 @@ def operator_error(planned: Any, error: BaseException, iteration: int | None, so
     made.operator, made.name, made.iteration, made.source_info = spec.schema.name, spec.name, iteration, source_info
     made.sample = error.sample if isinstance(error, SampleError) else None
     made.line = _last_line(planned.trace)
+    refusal = _system_error(_of_the_sample(error))
+    if isinstance(made, OSError) and refusal is not None:
+        made.errno, made.strerror, made.filename = refusal.errno, refusal.strerror, refusal.filename
+    if isinstance(error, OperatorError):
+        made.argument = error.argument
     if isinstance(error, InputError) and isinstance(made, InputError):
-        made.input, made.argument = error.input, error.argument
+        made.input = error.input
     return made
+
+
+def place(error: Exception, planned: Any, iteration: int | None) -> None:
+    """Give an error that comes from elsewhere (a worker process) the fields of the family, as far as it lacks them."""
+    fields = {"operator": planned.spec.schema.name, "name": planned.spec.name, "iteration": iteration, "line": _last_line(planned.trace)}
+    for name, value in fields.items():
+        if getattr(error, name, None) in (None, ""):
+            setattr(error, name, value)
 
 
 def _last_line(trace: str | None) -> str | None:

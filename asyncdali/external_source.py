@@ -1,4 +1,4 @@
-"""`fn.external_source` and `ops.ExternalSource`: what users call; arguments are checked here."""
+"""The calls `fn.external_source` and `ops.ExternalSource`, with the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from .types import DALIDataType
 from .types.conversions import given_dtype
 
 _PARALLEL_ONLY = ("prefetch_queue_depth", "bytes_per_sample_hint")
+
+
+_ONE_NAME = "`num_outputs` is not compatible with `name`: one name cannot stand for several nodes."
 
 
 def external_source(
@@ -42,43 +45,53 @@ def external_source(
     snapshot_every: int | None = None,
     **arguments: Any,
 ) -> Any:
-    """Data from Python as an input of the graph.
+    """Returns a node whose batches come from Python.
 
     Args:
-        source: what is asked for a batch (or, with ``batch=False``, for each sample) in every iteration. An iterable, iterator, generator
-            function; a callable without arguments; a callable with one, which gets the position: an int (batches since the epoch began), a
-            `BatchInfo` (`batch_info`), or a `SampleInfo` (``batch=False``). `async def` callables and asynchronous iterators are awaited on
-            a loop of their own. Without a source the node is fed with ``pipe.feed_input`` or ``pipe.run(name=data)``. StopIteration ends
-            the epoch.
-        num_outputs: the source returns a tuple of that many components; the result is a list of nodes.
-        cycle: iterables: "no" (default), "quiet" (start again at once) or "raise" (end the epoch, then start again).
-        name: name of the node for ``feed_input``; not with `num_outputs`.
-        device: "cpu" or "gpu": where the output is.
-        layout, dtype, ndim: of the samples; one for all outputs, or a list. Other data is refused.
-        cuda_stream: orders what the source returns in the memory of a GPU (a handle or stream object). None or -1: the stream that the
-            data name, as CuPy's and torch's do; if they name none, the copy is waited for. ``feed_input`` has its own.
-        use_copy_kernel: accepted; how data is copied changes nothing in the result.
-        batch: False: single samples. A batch is a list of arrays, an array whose first axis counts samples, or a TensorList.
+        source: an object that is asked in every iteration for a batch (for each sample, with ``batch=False``). One of:
+
+            - an iterable, an iterator or a generator function;
+            - a callable without arguments;
+            - a callable of the position: an int (batches since the epoch began), a `BatchInfo` (with `batch_info`)
+              or a `SampleInfo` (with ``batch=False``);
+            - an `async def` callable or an asynchronous iterator, awaited on an event loop of its own;
+            - None: the program feeds the node with ``pipe.feed_input`` or ``pipe.run(name=data)``.
+
+            StopIteration ends the epoch.
+        num_outputs: the source returns a tuple of this length; the result is a list of nodes.
+        cycle: for iterables: "no" (default), "quiet" (start again at once) or "raise" (end the epoch, then start again).
+        name: name of the node for ``feed_input``; not allowed with `num_outputs`.
+        device: device of the output, "cpu" or "gpu".
+        layout, dtype, ndim: of the samples; one value for all outputs, or a list. Other data is refused.
+        cuda_stream: the stream (a handle or an object) on which the source's GPU data is ready. None or -1: the stream
+            that the data names, as data of CuPy and torch does. If it names none, the call waits for the copy.
+            ``feed_input`` has its own argument.
+        use_copy_kernel: accepted, without effect on the result.
+        batch: whether the source returns batches: a list of arrays, an array whose first axis counts samples, or a
+            TensorList. False: single samples.
         batch_info: callables of batches get a `BatchInfo`.
-        repeat_last: push mode: when nothing new was fed, the last batch again.
-        parallel: ask the source in worker processes (`py_num_workers`, `py_start_method`). Callables need one argument and no state;
-            iterables run in one worker each.
-        no_copy: use data where it lies; it must not change until the iteration is done. Always so with `parallel`.
-        prefetch_queue_depth: batches asked for ahead (parallel and asynchronous sources); default 1.
-        bytes_per_sample_hint: expected size of a sample (parallel).
-        blocking: push mode: an iteration waits for its data instead of failing.
-        max_concurrency: most awaited calls at a time (asynchronous sources of samples); default 32.
-        snapshot_every: for a source with ``state_dict()`` and ``load_state_dict()`` in a pipeline with checkpoints: its state is taken
-            after every so many batches; default 1.
+        repeat_last: fed nodes: if nothing new was fed, use the last batch again.
+        parallel: ask the source in worker processes (`py_num_workers`, `py_start_method`). Callables need one argument
+            and no state; each iterable runs in one worker.
+        no_copy: use the data in place. The data must not change until the iteration is done. Implied by `parallel`.
+        prefetch_queue_depth: batches requested ahead (parallel and asynchronous sources); default 1.
+        bytes_per_sample_hint: expected size of a sample in bytes (parallel sources).
+        blocking: fed nodes: an iteration waits for its data instead of failing.
+        max_concurrency: largest number of awaited calls at a time (asynchronous sources of samples); default 32.
+        snapshot_every: the state of a source with ``state_dict()`` and ``load_state_dict()`` is saved after this many
+            batches, in pipelines with checkpoints; default 1.
 
     Returns:
-        A DataNode, or a list of them with `num_outputs`.
+        A DataNode, or a list of DataNodes with `num_outputs`.
 
     Raises:
-        TypeError, ValueError, RuntimeError for arguments that do not fit together, when called.
+        TypeError, ValueError, RuntimeError: at the call, for arguments that contradict each other.
+
+    Example:
+        ``images = fn.external_source(lambda: [np.zeros((480, 640, 3), np.uint8)] * 8, layout="HWC")``
     """
     eager = nodes.eager_definition()
-    if eager is not None:  # debug mode: evaluated here and now, whatever is said about workers
+    if eager is not None:  # debug mode runs the source on the calling thread, so arguments about workers are ignored
         no_copy = None if parallel else no_copy
         parallel = prefetch_queue_depth = bytes_per_sample_hint = None
 
@@ -110,7 +123,7 @@ def _define(
     )  # fmt: skip
     if num_outputs is not None:
         if name is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         if group is None:
             raise _refused(OperatorValueError, "num_outputs", "The argument `num_outputs` can only be given with a `source`.")
     elif isinstance(layout, (list, tuple)):
@@ -307,13 +320,13 @@ class ExternalSource:
             if value is None or self._given.get(key) is None:
                 continue
             if key in _TWICE_RUNTIME:
-                raise RuntimeError(f"`{key}` already specified in constructor.")
+                raise _refused(OperatorError, key, f"`{key}` already specified in constructor.")
             if key in _TWICE_VALUE:
                 raise _refused(OperatorValueError, key, f"The argument `{key}` was already specified in constructor.")
         if cycle is not None and source is None:
             raise _refused(OperatorValueError, "cycle", "The argument `cycle` can only be given together with a `source`.")
         if name is not None and self._given["num_outputs"] is not None:
-            raise RuntimeError("`num_outputs` is not compatible with `name`: one name cannot stand for several nodes.")
+            raise _refused(OperatorError, "num_outputs", _ONE_NAME)
         merged = {**self._given, **{key: value for key, value in given.items() if value is not None}}
         merged["cycle"] = self._given["cycle"] if cycle is None else cycle
         merged["name"] = self._given["name"] if name is None else name

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 
 def get_submodule(root: types.ModuleType | str, path: str | Sequence[str]) -> types.ModuleType:
-    """The module at `path` ("a.b" or ["a", "b"]) below `root` (a module or the name of an imported one); missing ones are made.
+    """The module at `path` ("a.b" or ["a", "b"]) below `root` (a module or the name of an imported one). Missing modules are made.
 
-    Raises KeyError for the name of a module that is not imported, RuntimeError where an attribute on the way is no module.
+    KeyError for the name of a module that is not imported; RuntimeError if an attribute on the path is no module.
     """
     module = sys.modules[root] if isinstance(root, str) else root
     parts = path.split(".") if isinstance(path, str) else list(path)

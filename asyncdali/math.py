@@ -1,20 +1,21 @@
-"""Mathematical functions on nodes, and what the operators of nodes mean.
+"""Mathematical functions on nodes, and the semantics of operators on nodes.
 
-At least one argument is a node or an array; others may be numbers, ``types.Constant``, arrays or flat lists.
+At least one argument is a node or an array. Others may be numbers, ``types.Constant``, arrays or flat lists.
 
-Types: the widest float of the operands; among integers the wider one, signed if one is signed (8 and 16 bits grow to hold both, nothing
-grows beyond 64). A Python int counts as INT32, a float as FLOAT, a bool as BOOL; ``types.Constant(x).uint8()`` and numpy scalars have a
-type of their own. ``/``, `fpow`, `atan2` and the functions of one number give FLOAT for integers; comparisons give BOOL, and compare by
-value. Booleans alone can be multiplied, compared and combined by ``& | ^ ~ << >>``, but not added.
+Types: the result has the widest float type of the operands. Among integers it has the wider type, signed if one operand is signed (8 and 16
+bits grow so that both fit; nothing grows beyond 64). A Python int counts as INT32, a float as FLOAT, a bool as BOOL.
+``types.Constant(x).uint8()`` and numpy scalars have their own type. ``/``, `fpow`, `atan2` and the functions of one number give FLOAT for
+integers. Comparisons give BOOL and compare by value. Booleans alone can be multiplied, compared and combined by ``& | ^ ~ << >>``, but not
+added.
 
-Values: integers wrap. ``//`` and ``%`` of integers go towards zero, and dividing them by zero is a ValueError (on a GPU: 0); ``//``
-of floats is plain division. Integers to a negative power give 0. Of the count of a shift the lowest 5 bits are used (6 for 64-bit types).
+Values: integers wrap. ``//`` and ``%`` of integers round towards zero; division by zero is a ValueError (on a GPU: 0). ``//`` of floats is
+plain division. Integers to a negative power give 0. A shift uses the lowest 5 bits of its count (6 for 64-bit types).
 
-Shapes broadcast as in numpy, sample by sample. Layouts must be equal, or one the end of the other. The result is on the GPU if an operand
-is. A whole expression is computed in one pass over its inputs.
+Shapes broadcast as in numpy, sample by sample. Layouts must be equal, or one must be the end of the other. The result is on the GPU if an
+operand is. A whole expression is computed in one pass over its inputs.
 
-``node[...]`` takes integers, slices, nodes of integers in their places, and ``newaxis``; ``None`` stands for ``:``, and there is no
-ellipsis. Indices never select samples of the batch.
+``node[...]`` accepts integers, slices, integer nodes as indices, and ``newaxis``. ``None`` means ``:``, and there is no ellipsis. Indices
+never select samples of the batch.
 """
 
 from __future__ import annotations
@@ -71,12 +72,12 @@ def fabs(input: Any) -> DataNode:
 
 
 def floor(input: Any) -> DataNode:
-    """The largest whole number that is not greater."""
+    """The largest whole number that is not greater (floor)."""
     return _operation("floor", input)
 
 
 def ceil(input: Any) -> DataNode:
-    """The smallest whole number that is not less."""
+    """The smallest whole number that is not less (ceiling)."""
     return _operation("ceil", input)
 
 
@@ -91,17 +92,17 @@ def fpow(base: Any, exponent: Any) -> DataNode:
 
 
 def min(left: Any, right: Any) -> DataNode:
-    """The smaller one; `right` where one is NaN."""
+    """The smaller number; `right` if one is NaN."""
     return _operation("min", left, right)
 
 
 def max(left: Any, right: Any) -> DataNode:
-    """The larger one; `right` where one is NaN."""
+    """The larger number; `right` if one is NaN."""
     return _operation("max", left, right)
 
 
 def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
-    """`value` between `lo` and `hi`; `hi` where these are the wrong way round."""
+    """`value` clamped to [`lo`, `hi`]; `hi` if `lo` is greater than `hi`."""
     return _operation("clamp", value, lo, hi)
 
 
@@ -136,7 +137,7 @@ def atan(input: Any) -> DataNode:
 
 
 def atan2(x: Any, y: Any) -> DataNode:
-    """Angle of the point whose ordinate is `x` and whose abscissa is `y` (the names are DALI's)."""
+    """Angle of the point with ordinate `x` and abscissa `y`. The names are DALI's."""
     return _operation("atan2", x, y)
 
 

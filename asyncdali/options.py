@@ -1,4 +1,4 @@
-"""Pipeline options: their defaults, their checks, and what follows from them."""
+"""Pipeline options: defaults, checks, and values derived from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .types import CPU_ONLY_DEVICE_ID, DALIDataType, OperatorConcurrency, Stream
 
 _START_METHODS = ("fork", "spawn", "forkserver")
 MOST_THREADS = 4096
-"""More threads than processors of any machine; a stored pipeline that asks for more is damaged."""
+"""More threads than any machine has processors. A stored pipeline that asks for more is damaged."""
 DEEPEST = 2**16
 MOST_ENGINES = 1024
 _FLAGS = (
@@ -24,7 +24,7 @@ _FLAGS = (
 
 @dataclass
 class PipelineOptions:
-    """The arguments of :class:`asyncdali.Pipeline`; see there for their meaning."""
+    """The arguments of :class:`asyncdali.Pipeline`, which documents them."""
 
     batch_size: Any = None
     num_threads: Any = None
@@ -69,13 +69,13 @@ class PipelineOptions:
         self._check_expectations()
 
     def fill_in(self, stored: dict[str, Any]) -> None:
-        """Take the batch size, threads and seed that were not given from the options of a stored pipeline."""
+        """Take batch size, threads and seed from the options of a stored pipeline if they were not given."""
         for name in ("batch_size", "num_threads", "seed"):
             if getattr(self, name) is None:
                 setattr(self, name, stored.get(name))
         self._check_seed()
 
-    # --- what follows from them
+    # --- derived values
 
     @property
     def exec_separated(self) -> bool:
@@ -91,13 +91,13 @@ class PipelineOptions:
 
     @property
     def depth(self) -> int:
-        """Iterations launched by the first run."""
+        """Number of iterations launched by the first run."""
         if not self.exec_pipelined:
             return 1
         return max(self.cpu_queue_size, self.gpu_queue_size)
 
     def cut_names(self) -> list[str] | None:
-        """Names of the operators behind which a pipeline with engines is cut; None: the default cut. TypeError for what is no node."""
+        """Names of the operators at which a pipeline with engines is cut; None: the default cut. TypeError for a value that is no node."""
         if self.engine_cut is None:
             return None
         names = []
@@ -151,7 +151,7 @@ class PipelineOptions:
 
     def _check_kinds(self) -> None:
         for name in _FLAGS:
-            if isinstance(getattr(self, name), Collection):  # "no" would mean yes
+            if isinstance(getattr(self, name), Collection):  # as a truth value, "no" would mean yes
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.stream_policy is not None and not isinstance(self.stream_policy, StreamPolicy):
             raise TypeError(f"stream_policy must be a StreamPolicy, got {self.stream_policy!r}")
@@ -185,7 +185,7 @@ class PipelineOptions:
                 raise TypeError(f"output_layout must be a str, None, or a list of these; got {value!r}")
 
     def expected(self, name: str, count: int) -> list[Any]:
-        """One expectation per output; RuntimeError if a list has another length."""
+        """One expected value per output. RuntimeError if a list has another length."""
         value = getattr(self, name)
         if not isinstance(value, (list, tuple)):
             return [value] * count
@@ -238,12 +238,12 @@ class PipelineOptions:
 
 @functools.cache
 def option_names() -> tuple[str, ...]:
-    """What a Pipeline can be given."""
+    """Names of all arguments of a Pipeline."""
     return tuple(field.name for field in fields(PipelineOptions))
 
 
 def unknown_option(where: str, name: str, known: Sequence[str]) -> str:
-    """The message for a keyword argument that `where` does not have, with names like it."""
+    """The message for an unknown keyword argument of `where`, with similar names."""
     return f"{where}() got an unexpected keyword argument {name!r}.{near(name, known)}"
 
 

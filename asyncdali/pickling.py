@@ -1,4 +1,4 @@
-"""How callables get to spawned worker processes."""
+"""Pickling of callables for worker processes."""
 
 from __future__ import annotations
 

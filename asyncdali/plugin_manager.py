@@ -1,4 +1,4 @@
-"""Libraries of C++ operators, which cannot be loaded: an error says what to write instead."""
+"""DALI's loader of C++ operators. There are none here: an error says what to use instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._absent import NO_LIBRARIES
 
 
 def load_library(library_path: str, global_symbols: bool = False) -> None:
-    """Refuses a library: RuntimeError, also where there is no such file. TypeError unless the path is a path."""
+    """Raises RuntimeError, whether the file exists or not. TypeError unless `library_path` is a path."""
     path = os.fspath(library_path)
     if not os.path.isfile(path):
         raise RuntimeError(f"Failed to load library {path!r}: there is no such file. Anyhow, {NO_LIBRARIES}")
@@ -16,7 +16,7 @@ def load_library(library_path: str, global_symbols: bool = False) -> None:
 
 
 def load_directory(path: str, global_symbols: bool = False) -> None:
-    """Refuses a folder in which DALI would find libraries, ``{path}/{name}/libdali_{name}.so``; nothing to do without such files."""
+    """Raises RuntimeError for a folder in which DALI would find ``{path}/{name}/libdali_{name}.so``. Without such files nothing happens."""
     folder = os.fspath(path)
     if not os.path.isdir(folder):
         return

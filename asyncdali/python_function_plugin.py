@@ -1,4 +1,4 @@
-"""What callbacks of ``fn.python_function`` ask for: the stream they run on, and DLPack capsules."""
+"""Functions for callbacks of ``fn.python_function``: their stream, and DLPack capsules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 
 def current_dali_stream() -> int:
-    """The handle of the CUDA stream that a callback of a GPU operator runs on; 0 on the CPU."""
-    cupy = sys.modules.get("cupy")  # callbacks of GPU operators run on CuPy's current stream; without CuPy there are none
+    """The handle of the CUDA stream on which a callback of a GPU operator runs; 0 on the CPU."""
+    cupy = sys.modules.get("cupy")  # callbacks of GPU operators run on CuPy's current stream
     return 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
 
 
 class DLTensorObj:
-    """An array whose memory others may view: ``numpy.from_dlpack(DLTensorObj(array))``."""
+    """An array whose memory other libraries may view: ``numpy.from_dlpack(DLTensorObj(array))``."""
 
     def __init__(self, array: Any):
         self._array = np.asarray(array)
@@ -44,5 +44,5 @@ def ArrayToDLTensor(array: Any) -> Any:
 
 
 def DLTensorToArray(capsule: Any) -> np.ndarray:
-    """A numpy array over the memory of a DLPack capsule, which can be used once."""
+    """A numpy array over the memory of a DLPack capsule. A capsule can be used once."""
     return np.from_dlpack(_Capsule(capsule))

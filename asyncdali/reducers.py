@@ -1,4 +1,4 @@
-"""Pickling of functions by value, as worker processes get them."""
+"""Pickling of functions by value, for worker processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DaliCallbackPickler(cloudpickle.Pickler):
 
 
 def dummy_lambda() -> None:
-    """A function without contents."""
+    """An empty function."""
 
 
 _CLOUDPICKLE = "functions are pickled with cloudpickle; use asyncdali.pickling.pickle_by_value or reducers.DaliCallbackPickler"

@@ -1,4 +1,4 @@
-"""Flags to build C++ operators with, which there are none of: an error says what to write instead."""
+"""DALI's flags for building C++ operators. There are none here: an error says what to use instead."""
 
 from __future__ import annotations
 

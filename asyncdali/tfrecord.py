@@ -1,4 +1,4 @@
-"""Features of TFRecord files, as ``fn.readers.tfrecord`` wants them declared."""
+"""Declarations of features of TFRecord files, for ``fn.readers.tfrecord``."""
 
 from __future__ import annotations
 

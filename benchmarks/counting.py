@@ -23,7 +23,7 @@ Interval = tuple[float, float, float]
 def cost(pipe: Any, iterations: int, seconds: float) -> tuple[float, Interval, Interval, int]:
     """Microseconds per iteration without counters; more with them, of all threads and of all but the workers: medians and their 95 %
     intervals; pairs of blocks."""
-    session = pipe._session
+    session = pipe._core.session
     counters, segments = session.counters, session.executor._segments
     every = [segment.counters for segment in segments]
 

@@ -236,7 +236,7 @@ def ours(photos: str, iterations: int) -> None:
                 pipe = make(asyncdali, photos, count, depth, **settings)
                 pipe.build()
                 rate = speed(pipe, iterations)
-                gpu = pipe._session.gpu
+                gpu = pipe._core.session.gpu
                 before = gpu.pool.allocations, gpu.events.created, gpu.staging.allocated_bytes, gpu.pinned.allocated_bytes
                 for _ in range(10):
                     pipe.run()
@@ -259,7 +259,7 @@ def ours(photos: str, iterations: int) -> None:
         pipe.build()
         for _ in range(4):
             outputs = pipe.run()
-        pipe._session.wait_all()
+        pipe._core.session.wait_all()
         print(f"kernels of {make.__name__} (outputs {outputs[0]._batch.sizes().sum() / 1e6:.0f} MB):")
         kernels.report()
         pipe.close()

@@ -156,7 +156,7 @@ def operators(make: Any, photos: str, threads: int, depth: int, iterations: int)
 
         return call
 
-    for built in pipe._session.operators:
+    for built in pipe._core.session.operators:
         where = spent[f"{built.planned.spec.name} {built.planned.spec.schema.name} ({built.planned.spec.device})"] = [0, 0, 0]
         built.operator.plan = watched(built.operator.plan, where)
     for _ in range(3 * depth):

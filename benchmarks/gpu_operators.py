@@ -157,7 +157,7 @@ def report(dali: Any, iterations: int, only: tuple[str, ...] = ()) -> None:
                     for key, pipe in pipes.items():
                         times[key].append(milliseconds(pipe, iterations))
                 outputs = pipes["ours"].run()
-                pipes["ours"]._session.wait_all()
+                pipes["ours"]._core.session.wait_all()
                 made = int(outputs[0]._batch.sizes().sum())
                 cupy.cuda.runtime.deviceSynchronize()
                 device = last.milliseconds()

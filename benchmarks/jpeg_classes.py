@@ -75,14 +75,15 @@ class _Decoder:
     def prepare(self, files: list[bytes], windows: list[tuple[float, float, float, float]] | None) -> Callable[[], None]:
         """What decodes the files once: the windows (as fractions x, y, w, h), or whole."""
         from asyncdali.operators.decode.jpeg import progressive
+        from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER, STORED_IMAGE
 
         kernels = self._kernels
         datas = [np.frombuffer(data, np.uint8) for data in files]
         sizes = np.array([data.size for data in datas])
         addresses = np.array([data.ctypes.data for data in datas])
         headers = kernels.read_headers(addresses, sizes)[0]
-        images = headers[:, 1:5].copy()
-        extents = images[:, 1::-1]
+        images = headers[:, JPEG_HEADER.span("width", "orientation")].copy()
+        extents = images[:, [STORED_IMAGE.word.height, STORED_IMAGE.word.width]]
         anchors = np.zeros_like(extents)
         if windows is not None:
             part = np.array(windows)
@@ -96,7 +97,7 @@ class _Decoder:
         scratch, text = np.zeros(scratch_bytes + 64, np.uint8), np.zeros(256, np.uint8)
         thread = np.array([scratch.ctypes.data + -scratch.ctypes.data % 64, scratch_bytes, text.ctypes.data, text.size])
         context = kernels.context_of(
-            self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.geometry.ctypes.data, targets.ctypes.data,
+            self._table.ctypes.data, addresses.ctypes.data, sizes.ctypes.data, found.records.ctypes.data, targets.ctypes.data,
             turned=turned, own=self._own,
             own_scans=progressive.decode_scans.address, own_room=room, counts=self.counts.ctypes.data, index=self._index,
         )  # fmt: skip

@@ -26,6 +26,14 @@ def young_heap():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def kernels_are_compiled_where_they_are_used():
+    """No process that compiles for later is started: tests that count processes, or forbid them, do not depend on what is in the cache."""
+    from asyncdali.compiled import later
+
+    later._MOST_STARTS = 0
+
+
 @pytest.fixture(autouse=True)
 def no_threads_left():
     """A test fails when pipeline threads outlive it: dropping a pipeline must end them."""

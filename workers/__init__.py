@@ -1,6 +1,6 @@
-"""A pool of Python worker processes that are asked for samples and batches by position.
+"""A pool of Python worker processes that compute samples and batches by position.
 
-Installed as ``asyncdali_workers``. It knows nothing of pipelines: its own code imports the standard library, numpy and cloudpickle only.
+Installed as ``asyncdali_workers``. It does not know pipelines: it imports only the standard library, numpy and cloudpickle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The pool is loaded when it is first asked for: most programs use only the infos."""
+    """Loads the pool at its first use, because most programs use only the infos."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""From what a callable returned to arrays: what is a sample, a batch, a component; and what is refused, in words."""
+"""Converts results of callables to arrays, and refuses results that are no sample, batch or component."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT32 = np.iinfo(np.int32)
 
 
 class Refused(TypeError):
-    """A result that cannot be a sample or a batch. `sample` counts within the batch, where one is known."""
+    """A result that cannot be a sample or a batch. `sample` is its number in the batch, if known."""
 
     sample: int | None = None
 
@@ -31,7 +31,7 @@ def named(kind: type) -> str:
 
 
 def sample_array(value: Any) -> np.ndarray:
-    """A sample as an array of a type that a batch can hold, in this machine's byte order."""
+    """A sample as an array of a supported element type, in this machine's byte order."""
     convert = _CONVERTERS.get(type(value))
     array = _other(value) if convert is None else convert(value)
     return array if array.dtype.isbuiltin == 1 and array.dtype.char in _CHARS else checked(array, value)
@@ -70,7 +70,7 @@ def _same(value: Any) -> Any:
 
 
 def _other(value: Any) -> np.ndarray:
-    """Anything that is not of a well-known type."""
+    """A sample of an unknown type, through the array protocols."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if isinstance(value, type):
@@ -87,7 +87,7 @@ def foreign_array(value: Any) -> np.ndarray:
         raise Refused(f"a GPU tensor ({named(type(value))}) is not accepted from a worker; {ALLOWED}")
     try:
         if callable(getattr(value, "detach", None)) and callable(getattr(value, "numpy", None)):
-            return np.asarray(value.detach().numpy())  # torch: also of tensors that require a gradient
+            return np.asarray(value.detach().numpy())  # torch; `detach` because a tensor may require a gradient
         if _has(value, "__array_interface__") or _has(value, "__array__"):
             return np.asarray(value)
         if type(value).__name__ == "PyCapsule":
@@ -105,7 +105,7 @@ def foreign_array(value: Any) -> np.ndarray:
 
 
 class _Capsule:
-    """A DLPack capsule in the clothes of the object that gave it."""
+    """Makes a DLPack capsule look like the object that it came from."""
 
     def __init__(self, capsule: Any):
         self._capsule = capsule
@@ -136,7 +136,7 @@ _CONVERTERS: dict[type, Callable[[Any], np.ndarray]] = {
 
 
 def layout_of(value: Any) -> str | None:
-    """The layout that a tensor carries."""
+    """The layout of a tensor that has one."""
     if isinstance(value, (np.ndarray, np.generic)):
         return None
     layout = getattr(value, "layout", None)
@@ -150,7 +150,7 @@ def layout_of(value: Any) -> str | None:
 
 
 def components(result: Any, count: int | None) -> list[Any]:
-    """The first `count` components of a result; the result itself where there are none."""
+    """The first `count` components of a result; the result itself if it has no components."""
     if count is None:
         return [result]
     if isinstance(result, (str, bytes, type)) or result is None:
@@ -173,7 +173,7 @@ def components(result: Any, count: int | None) -> list[Any]:
 
 
 class WholeBatch:
-    """A batch in one array: the first axis counts the samples."""
+    """A batch as one array whose first axis counts the samples."""
 
     def __init__(self, array: np.ndarray, layout: str | None):
         self.array = array
@@ -184,7 +184,7 @@ class WholeBatch:
 
 
 def batch_samples(value: Any) -> list[Any] | WholeBatch:
-    """What a callable gave for a batch (one component): its samples, or all in one array."""
+    """One component of a callable's batch: a list of samples, or one array."""
     if isinstance(value, (list, tuple)):
         return list(value)
     if isinstance(value, type):

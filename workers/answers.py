@@ -1,6 +1,6 @@
-"""What workers say: answers to tasks, and how they started.
+"""Processes the messages of workers: answers to tasks, and reports of their start.
 
-All of this runs on the thread that reads the pipe, with the pool's lock held. Noting a record once more does no harm.
+It runs on the thread that reads the pipe, with the pool's lock held. Processing a record twice has no further effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Answers:
         if not extents:
             self._settle(ticket, number, answer)
             return
-        with uninterrupted():  # memory changes hands once
+        with uninterrupted():  # ownership of memory must move exactly once
             try:
                 self._take_over(answer, extents)
             except Exception as error:
@@ -52,7 +52,7 @@ class Answers:
             self._settle(ticket, number, answer)
 
     def _read(self, answer: Answer, done: Done) -> list[tuple[int, int]]:
-        """The slice's table; returns the extents that the worker took."""
+        """The slice's table. Returns the extents that the worker allocated."""
         extents, outputs, answer.data = read_table(os.pread(self._memory, done.table_size, done.table))
         if done.kind == OK:
             answer.outputs = outputs

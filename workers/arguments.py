@@ -1,4 +1,4 @@
-"""What a pool may be asked for."""
+"""Checks the arguments of a pool."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def check_arguments(sources: list[Source], num_workers: int, start_method: str, 
 
 
 def useful_workers(sources: list[Source], num_workers: int) -> int:
-    """Streams alone do not need more workers than there are streams. The warning names the line that makes the pool."""
+    """Warn if there are more workers than streams, and no other sources. The warning names the line that makes the pool."""
     if num_workers <= len(sources) or not all(source.dedicated for source in sources):
         return num_workers
     warnings.warn(
         f"{num_workers} workers were asked for, but each of the {len(sources)} sources is an iterable or a generator function, which one "
         f"worker walks through. There will be run only {len(sources)} worker{'s' if len(sources) > 1 else ''}",
         Warning,
-        stacklevel=5,  # this function, the settings, the engine, the pool, whoever makes that
+        stacklevel=5,  # this function, the settings, the engine, the pool, the pool's caller
     )
     return len(sources)

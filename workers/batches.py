@@ -1,4 +1,4 @@
-"""Puts the answers of a batch's slices together: arrays over shared memory, without touching a sample."""
+"""Assembles a batch from the answers of its slices: arrays over shared memory, without touching a sample."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .system import Memory
 from .writing import OutputTable
 
 GATHERED = 64 * 1024
-"""Outputs up to this size whose samples are equal but scattered (a source's first batches) are gathered: one small copy."""
+"""Equal but scattered samples of an output up to this size (a source's first batches) are gathered with one small copy."""
 
 
 class PoolOutput:
     """One output of a batch.
 
-    dtype: of its elements.
-    values: a dense array [n, ...] over the shared memory, where all samples have one shape and lie one after another; else None.
+    dtype: element type.
+    values: a dense array [n, ...] over the shared memory if all samples have one shape and are contiguous; otherwise None.
     shapes: int64[n, ndim].
     addresses: int64[n].
-    layout: that of tensors that carry one, else None.
-    owner: keeps the memory; it returns to the pool when the last view is dropped.
+    layout: the layout of the tensors, if they have one; otherwise None.
+    owner: keeps the memory alive; it returns to the pool when the last view is dropped.
     """
 
     __slots__ = ("_addresses", "dtype", "layout", "owner", "shapes", "values")
@@ -61,7 +61,7 @@ class PoolOutput:
 
 
 class PoolBatch:
-    """A batch: its outputs, how many samples it has, and for streams the snapshot taken after it and the pulls so far."""
+    """A batch: its outputs, its number of samples; for streams also the snapshot taken after it, and the pulls so far."""
 
     __slots__ = ("count", "outputs", "pulls", "snapshot")
 
@@ -73,7 +73,7 @@ class PoolBatch:
 
 
 def expected_outputs(schema: Schema, count: int, lease: Lease) -> list[PoolOutput]:
-    """All outputs are where the schema has them."""
+    """Whether all outputs are where the schema placed them."""
     base = lease.extent.mapping.address
     found = []
     for expected in schema.outputs:
@@ -100,7 +100,7 @@ class _Dense:
 
 
 class Part:
-    """One slice's share of an output."""
+    """One slice's part of an output."""
 
     __slots__ = ("addresses", "dtype", "first", "layout", "shape", "shapes")
 
@@ -120,7 +120,7 @@ def table_part(table: OutputTable, first: int, leases: Sequence[Lease]) -> Part:
 
 
 def to_addresses(offsets: np.ndarray, leases: Sequence[Lease]) -> np.ndarray:
-    """Offsets in the shared file to addresses in this process."""
+    """Converts offsets in the shared file to addresses in this process."""
     addresses = np.zeros(len(offsets), np.int64)
     for lease in leases:
         extent = lease.extent
@@ -130,7 +130,7 @@ def to_addresses(offsets: np.ndarray, leases: Sequence[Lease]) -> np.ndarray:
 
 
 def joined(parts: list[Part], number: int, count: int, owner: Any, what: str) -> tuple[PoolOutput, Any]:
-    """One output from its slices' parts, and what it was like: (dtype, shape) or None."""
+    """One output assembled from its slices' parts, and (dtype, shape) of its samples if they are equal, else None."""
     first = parts[0]
     for part in parts[1:]:
         _check_agreement(first, part, number, what)

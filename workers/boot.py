@@ -17,7 +17,7 @@ from .zygote import run_zygote
 
 
 def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, channel: int) -> None:
-    """Does not return."""
+    """Runs the worker or the zygote. Does not return."""
     code = 1
     try:
         data = _read(memory, offset)
@@ -26,7 +26,7 @@ def boot(role: int, memory: int, offset: int, worker: int, incarnation: int, cha
         settle(setup.alive)
         try:
             _prepare(data)
-            # A zygote needs all of them, a worker only those it will run.
+            # a zygote needs all sources, a worker only its own
             setup.sources = [
                 _load(item, data) if role != WORKER or setup.runs(number, worker) else None for number, item in enumerate(data["sources"])
             ]
@@ -69,7 +69,7 @@ def _take_descriptors(setup: Setup) -> Descriptors:
 
 
 def _prepare(data: dict[str, Any]) -> None:
-    """Arguments, directory, and for picklers that refer to the main module by name, that module (as `multiprocessing` does it)."""
+    """Set arguments and directory, and load the main module for picklers that refer to it by name (as `multiprocessing` does)."""
     sys.argv[:] = data["argv"]
     if data["directory"] is not None:
         try:

@@ -1,4 +1,4 @@
-"""Runs tasks: asks the callable, and writes what it gives."""
+"""Runs tasks: calls the source's callable and writes its results."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .streams import Stream
 from .writing import LARGE, Arena, SliceWriter
 
 Written = tuple[int, int, int, int, int, int]
-"""Samples, place and size of the table, bytes, bytes in the area, pulls."""
+"""Samples, offset and size of the table, bytes, bytes in the area, pulls."""
 
 
 class Failure(Exception):
-    """What a task ended with instead of data: the error, and where it belongs."""
+    """The error that ended a task, and the sample that it belongs to."""
 
     def __init__(self, error: BaseException, sample: int, where: str):
         super().__init__()
@@ -28,13 +28,13 @@ class Failure(Exception):
 
 
 class Runner:
-    """A worker's way to run tasks of one source."""
+    """Runs the tasks of one source in a worker."""
 
     def __init__(self, source: Source, arena: Arena, claim: Any, clock: Callable[[], int] | None):
         self.source = source
         self.arena = arena
         self.claim = claim
-        self.clock = clock  # None: nobody waits for callables that hang
+        self.clock = clock  # None: there is no time limit for callables
         self._pid = os.getpid()
         self.outputs = 1 if source.num_outputs is None else source.num_outputs
 
@@ -42,14 +42,14 @@ class Runner:
         raise NotImplementedError
 
     def pulls(self) -> int:
-        """Batches taken from a stream until now."""
+        """Number of batches taken from a stream so far."""
         return 0
 
     def _writer(self, task: Task, schema: list[Expected | None] | None) -> SliceWriter:
         return SliceWriter(self.arena, self.claim, task, schema, self.outputs)
 
     def _check_identity(self) -> None:
-        """A callable forked, and its child came back here: that is no worker, and must not write."""
+        """A callable has forked and its child returned here. The child is no worker and must not write."""
         if os.getpid() != self._pid:
             os._exit(0)
 
@@ -68,7 +68,7 @@ class SampleRunner(Runner):
         try:
             large = self._is_large(first)
         except Exception:
-            large = False  # the writer says what is wrong with it
+            large = False  # the writer reports what is wrong with it
         if large:
             self._one_by_one(task, first, writer)
         else:
@@ -77,7 +77,7 @@ class SampleRunner(Runner):
         return task.count, table, table_size, size, needed, 0
 
     def _call(self, task: Task, index: int) -> Any:
-        """One sample, watched over: for the first of a slice."""
+        """The first sample of a slice, with its time recorded for the time limit."""
         self.claim[SAMPLE] = index
         self._begin()
         info = SampleInfo(task.iteration * self.source.batch_size + index, index, task.iteration, task.epoch)
@@ -157,7 +157,10 @@ class SampleRunner(Runner):
 
 
 def is_large(sample: Any) -> bool:
-    """Whether a sample is worth being copied on its own. Callables return anything: a class has an `nbytes` that is no number."""
+    """Whether a sample is large enough to be copied on its own.
+
+    Callables may return anything; a class has an `nbytes` that is no number.
+    """
     size = len(sample) if isinstance(sample, bytes) else getattr(sample, "nbytes", 0)
     return isinstance(size, int) and size >= LARGE
 
@@ -226,7 +229,7 @@ class StreamRunner(BatchRunner):
         self.stream = Stream(source, block, arena)
 
     def _result(self, task: Task) -> Any:
-        self.claim[SINCE] = 0  # catching up may take its time
+        self.claim[SINCE] = 0  # repeating earlier requests has no time limit
         self.stream.prepare()
         self._begin()
         return self.stream.pull(task.epoch)

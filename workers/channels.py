@@ -1,4 +1,4 @@
-"""What a pool and its workers share: the shared file with its rings, the pipe of answers, the eventfds; and what the parent waits with."""
+"""Resources that a pool and its workers share: the shared file with its rings, the pipe of answers, eventfds, and the parent's poll."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PIPE_SIZE = 1 << 18
 
 
 class Channels:
-    """Made on the thread that starts the pool, with the pool's lock held. Nothing here is replaced later, so it is read without a lock.
+    """Made on the thread that starts the pool, with the pool's lock held. Its attributes never change, so they are read without the lock.
 
-    memory: the shared file; `control` maps its first pages, `slots` lends the rest.
-    results: our end of the pipe that answers come through.
-    rings: the general one, then one for each worker that has streams; `ring_of`: worker -> number of its own.
-    poll: waits for answers, for deaths, and for the launcher's news.
-    setup: what workers must know.
+    memory: the shared file. `control` maps its first pages, `slots` lends the rest.
+    results: the parent's end of the pipe of answers.
+    rings: the general ring, then one for each worker that has streams. `ring_of`: worker -> number of its own ring.
+    poll: waits for answers, for deaths, and for messages of the launcher.
+    setup: the data that workers need.
 
-    Each descriptor goes into the pool's `descriptors` when it is there: if something fails here, closing those leaves nothing behind.
+    Each descriptor is added to the pool's `descriptors` as soon as it is open. If a later step fails, closing those leaves nothing behind.
     """
 
     def __init__(self, descriptors: Descriptors, settings: Settings, sources: list[Source], homes: dict[int, int]):
@@ -42,9 +42,9 @@ class Channels:
         try:
             fcntl.fcntl(self._answers, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
         except OSError:
-            pass  # the default holds enough
+            pass  # the default size is enough
         alive, held = os.pipe2(os.O_CLOEXEC)
-        self._alive, self._held = add(alive), add(held)  # workers end when nobody holds the second any more
+        self._alive, self._held = add(alive), add(held)  # workers end when no process holds `held` any more
         tokens = [add(make_tokens()) for _ in range(1 + len(dedicated))]
         self.control = Control(self.memory, layout)
         self.control.header[END] = layout.size
@@ -61,5 +61,5 @@ class Channels:
         )  # fmt: skip
 
     def ring_for(self, home: int | None) -> Ring:
-        """For tasks of a source: that of its only worker, or the general one."""
+        """The ring for tasks of a source: that of its only worker, or the general one."""
         return self.rings[0] if home is None else self.rings[self.ring_of[home]]

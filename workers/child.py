@@ -1,4 +1,4 @@
-"""How a process of the pool is born: what it takes from its parent, what it leaves, and when it dies."""
+"""The birth and the end of a process of the pool: what it takes from its parent, what it closes, and when it dies."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.random  # numpy itself brings it in only when it is used: better once here than in each worker
+import numpy.random  # numpy imports it lazily: import it here once instead of in each worker
 
 from .system import Descriptors
 from .worker import Setup, Worker
 
 STACK_SIGNAL = signal.SIGRTMIN + 11
-"""Makes a worker write its stack and die."""
+"""The signal that makes a worker write its stack and die."""
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
@@ -34,30 +34,31 @@ _BLAS_SETTERS = tuple(prefix + "openblas_set_num_threads" + suffix for prefix in
 
 
 def fork(descriptors: Descriptors, keep: frozenset[int], body: Callable[[], None]) -> int:
-    """Fork a child that runs `body` and nothing else of this program. Returns its process id."""
+    """Fork a child that runs only `body`. Returns its process id."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()  # else the child would print it again
+            stream.flush()  # the child would print buffered text again
         except Exception:
             pass
     descriptors.kept = keep
     try:
         with warnings.catch_warnings(), _opencv_without_threads():
-            # The child keeps to its own code, whatever other threads were doing; Python 3.12 warns of any fork beside threads.
+            # The child runs only its own code, so threads of the parent do not matter. Python 3.12 warns about any fork beside threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid:
             return pid
         _live(descriptors, body)
-        raise AssertionError  # not reached
+        raise AssertionError  # unreachable
     finally:
         descriptors.kept = frozenset()
 
 
 @contextmanager
 def _opencv_without_threads() -> Iterator[None]:
-    """OpenCV's threads do not exist in a forked child, and it waits for them for ever when their number is changed there. So it is changed
-    here, before the fork, and changed back after it."""
+    """A forked child has no OpenCV threads, and would wait for them for ever when it sets their number.
+
+    So the number is set here, before the fork, and reset after it."""
     cv2: Any = sys.modules.get("cv2")
     if not hasattr(cv2, "setNumThreads") or "OPENCV_FOR_THREADS_NUM" in os.environ or cv2.getNumThreads() == 1:
         yield
@@ -72,11 +73,11 @@ def _opencv_without_threads() -> Iterator[None]:
 
 
 def _live(descriptors: Descriptors, body: Callable[[], None]) -> None:
-    """The life of a forked child: it never returns to the frames below."""
+    """Main function of a forked child. It never returns to the frames below."""
     code = 1
     try:
-        gc.freeze()  # the parent's garbage is not ours to finalise
-        descriptors.kept = frozenset()  # what a callable forks keeps none of them
+        gc.freeze()  # the child must not finalise the parent's garbage
+        descriptors.kept = frozenset()  # a process that a callable forks keeps none of them
         body()
         code = 0
     except BaseException:
@@ -86,7 +87,7 @@ def _live(descriptors: Descriptors, body: Callable[[], None]) -> None:
 
 
 def leave(code: int) -> None:
-    """End without the parent's exit handlers; what was printed gets out."""
+    """End without the parent's exit handlers, but flush what was printed."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -99,13 +100,13 @@ def leave(code: int) -> None:
 
 
 def settle(alive: int) -> None:
-    """What every process of the pool does first."""
+    """The first steps of every process of the pool."""
     _default_signals()
     die_with_parent(alive)
 
 
 def _default_signals() -> None:
-    """Ctrl-C is the parent's business; handlers that the parent installed in Python are not ours."""
+    """Ignore Ctrl-C, which is the parent's, and remove the parent's Python signal handlers."""
     if threading.current_thread() is not threading.main_thread():
         return
     signal.set_wakeup_fd(-1)
@@ -120,8 +121,9 @@ def _default_signals() -> None:
 
 
 def die_with_parent(alive: int) -> None:
-    """The kernel kills this process when the other end of `alive` is closed, whatever this process is doing then."""
-    own = os.open(f"/proc/self/fd/{alive}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # an open file of its own, with its own owner
+    """The kernel kills this process when the other end of `alive` is closed, whatever this process is doing."""
+    # A separate open file description with its own owner.
+    own = os.open(f"/proc/self/fd/{alive}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     high = fcntl.fcntl(own, fcntl.F_DUPFD_CLOEXEC, alive)
     os.close(own)
     fcntl.fcntl(high, fcntl.F_SETOWN, os.getpid())
@@ -129,7 +131,7 @@ def die_with_parent(alive: int) -> None:
     fcntl.fcntl(high, fcntl.F_SETFL, fcntl.fcntl(high, fcntl.F_GETFL) | os.O_ASYNC)
     poll = select.poll()
     poll.register(high, 0)
-    if poll.poll(0):  # it was gone before
+    if poll.poll(0):  # the parent was gone before
         os._exit(1)
 
 
@@ -137,7 +139,7 @@ _F_SETSIG = 10
 
 
 def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str] | None = None) -> None:
-    """A worker's life after it settled."""
+    """A worker's life after its set-up."""
     show_lines_at_once()
     cap_threads(users_thread_variables() if chosen is None else chosen)
     seed_generators(setup.seed, index, incarnation)
@@ -146,17 +148,17 @@ def run_worker(setup: Setup, index: int, incarnation: int, chosen: frozenset[str
 
 
 def show_lines_at_once() -> None:
-    """What a callable prints is seen when it prints it, in whole lines, also when the worker is killed later."""
+    """Output of callables appears line by line at once, so it is visible even if the worker is killed later."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             try:
                 stream.reconfigure(line_buffering=True)
             except Exception:
-                pass  # closed
+                pass  # the stream is closed
 
 
 def report_failure(setup: Setup, index: int, error: BaseException, what: str) -> None:
-    """Tell the parent why there will be no worker."""
+    """Report to the parent why the worker cannot start."""
     try:
         Worker(setup, index, 0).report_failure(error, what)
     except Exception:
@@ -167,29 +169,29 @@ def report_failure(setup: Setup, index: int, error: BaseException, what: str) ->
 
 
 def seed_generators(seed: int, index: int, incarnation: int) -> None:
-    """Distinct and reproducible streams of random numbers for each worker."""
+    """Give each worker distinct and reproducible streams of random numbers."""
     sequence = np.random.SeedSequence(seed, spawn_key=(index, incarnation))
     words = sequence.generate_state(8)
     random.seed(int.from_bytes(words[:4].tobytes(), "little"))
     np.random.seed(words[4:])
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.default_generator.manual_seed(int(words[4]) << 31 ^ int(words[5]))  # the CPU's; others are none of a worker's business
+        torch.default_generator.manual_seed(int(words[4]) << 31 ^ int(words[5]))  # the CPU's generator; workers do not use others
 
 
 def default_thread_variables(environment: Any) -> None:
-    """For libraries that are loaded later: one thread each, unless the user said otherwise."""
+    """Set one thread for libraries that are loaded later, unless the user has set a number."""
     for name in THREAD_VARIABLES:
         environment.setdefault(name, "1")
 
 
 def users_thread_variables() -> frozenset[str]:
-    """Those that the user set; they are respected."""
+    """The variables that the user has set. They are kept."""
     return frozenset(name for name in THREAD_VARIABLES if name in os.environ)
 
 
 def cap_threads(chosen: frozenset[str]) -> None:
-    """One thread per worker for libraries that would take all cores, as far as the user has not `chosen` otherwise. OpenCV: see `fork`."""
+    """Set one thread per worker for libraries that would use all cores, unless the user has `chosen` a number. OpenCV: see `fork`."""
     default_thread_variables(os.environ)
     if not chosen & {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}:
         _cap_loaded_blas()

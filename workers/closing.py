@@ -1,4 +1,4 @@
-"""The end of all workers, within a second whatever they do."""
+"""Ends all workers within a second, whatever they are doing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .crew import Crew
 from .members import Member
 
 ASKED_SECONDS = 0.3
-"""How long idle workers may take to end when they are asked to."""
+"""Seconds that idle workers get to end by themselves."""
 BUSY_SECONDS = 0.02
-"""The same for others."""
+"""The same for busy workers."""
 
 
 def end_workers(members: list[Member], crew: Crew, channels: Channels) -> None:
-    """Ask all at once, then kill all at once. On whatever thread closes the pool, with the pool's lock held if that could be had."""
+    """Ask all workers to end, then kill the rest. Runs on the closing thread; it holds the pool's lock if it could get it."""
     living = [member for member in members if member.alive]
     if not living:
         return
@@ -37,7 +37,7 @@ def end_workers(members: list[Member], crew: Crew, channels: Channels) -> None:
 
 
 def _wait_for_end(members: list[Member], seconds: float) -> list[Member]:
-    """Those that have not ended within that time."""
+    """The workers that have not ended within the given time."""
     remaining = {member.pidfd: member for member in members}
     poll = select.poll()
     for pidfd in remaining:

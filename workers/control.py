@@ -1,9 +1,9 @@
-"""The first pages of a pool's shared file: what parent and workers know of one another.
+"""The first pages of a pool's shared file, which contain the shared state of parent and workers.
 
     header | claim block per worker | stream block per source | rings | stack text | boot data (pickled sources, not with fork)
 
-A *ring* holds tasks. The parent alone adds; workers take from its head under a lock on one byte of the file. A worker writes what it takes
-into its *claim block* before it moves the head, so that at any instant of its death the parent can tell whether a task was taken.
+A *ring* is a queue of tasks. Only the parent adds tasks. Workers take tasks from its head under a lock on one byte of the file. A worker
+writes the task into its *claim block* before it moves the head. So the parent can always tell whether a dead worker had taken a task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLAIM_SIZE = 512
 STREAM_SIZE = 128
 STACK_SIZE = 64 * 1024
 
-END_LOCK = 1 << 40  # bytes that are locked stand for things; no data is there
+END_LOCK = 1 << 40  # locked bytes at these offsets are only locks; the file has no data there
 RING_LOCK = END_LOCK + 1
 
 # Header, in words of eight bytes.
@@ -29,7 +29,7 @@ CLOSING, END, BOOT, BOOT_SIZE = range(4)
 
 # Claim block, in words of eight bytes.
 TASK_ID, SEQUENCE, RING, SAMPLE, SINCE, PID, INCARNATION, TASKS, SAMPLES, BUSY, WAIT, RESTARTS, EXTENTS = range(13)
-NOTED_EXTENTS = 8  # overflow extents of the task in work: (offset, size) pairs from word EXTENTS on
+NOTED_EXTENTS = 8  # overflow extents of the running task: (offset, size) pairs from word EXTENTS on
 
 # Stream block, in words of eight bytes.
 STATE, STATE_SIZE, DISCARD, STOPPED, PULLED = range(5)
@@ -37,7 +37,7 @@ NEVER = -1
 
 
 class Layout:
-    """Where things are in the control pages; the same numbers give the same layout in every process."""
+    """Offsets in the control pages. Equal numbers give an equal layout in every process."""
 
     def __init__(self, workers: int, sources: int, rings: int):
         self.workers, self.sources, self.rings = workers, sources, rings
@@ -64,7 +64,7 @@ class Control:
         return self.view[offset : offset + size].cast("q")
 
     def stack_text(self) -> str:
-        """What a worker's fault handler wrote to the shared file, whose position all processes share."""
+        """The stack that a worker's fault handler wrote to the shared file, whose file position all processes share."""
         end = min(max(os.lseek(self.descriptor, 0, os.SEEK_CUR) - self.layout.stack, 0), STACK_SIZE)
         lines = bytes(self.view[self.layout.stack : self.layout.stack + end]).decode(errors="replace").splitlines()
         ours = f'"{os.path.dirname(errors.__file__)}{os.sep}'  # the folder of this package
@@ -72,12 +72,12 @@ class Control:
 
 
 def _first_of_ours(lines: list[str], ours: str) -> int | None:
-    """Where the frames below the callable begin, which are the pool's and the program's that started it."""
+    """Index of the first frame that belongs to the pool or to the program that started it, and not to the callable."""
     return next((number for number, line in enumerate(lines) if ours in line and "callbacks.py" in line), None)
 
 
 class Ring:
-    """A queue of tasks in shared memory, with the event descriptor that wakes workers."""
+    """A queue of tasks in shared memory, with an event descriptor that wakes workers."""
 
     def __init__(self, control: Control, number: int, tokens: int):
         start = control.layout.ring + number * RING_SIZE
@@ -94,7 +94,7 @@ class Ring:
 
     @property
     def tail(self) -> int:
-        return self._words[8]  # on another cache line
+        return self._words[8]  # on another cache line than the tail
 
     def locked(self) -> Any:
         return locked(self._descriptor, self._byte)
@@ -105,14 +105,14 @@ class Ring:
         return RING_ENTRIES - (self.tail - self.head)
 
     def write(self, place: int, task: Task) -> None:
-        """Put a task `place` entries behind the tail; nobody sees it before `publish`."""
+        """Write a task `place` entries behind the tail. Workers see it after `publish`."""
         TASK.pack_into(self._entries, (self.tail + place) % RING_ENTRIES * TASK_SIZE, *task)
 
     def publish(self, count: int) -> None:
         self._words[8] = self.tail + count
 
     def withdraw(self, tasks: range) -> set[int]:
-        """Cancel those of these tasks that nobody has taken; returns them."""
+        """Cancel the given tasks that no worker has taken, and return them."""
         with self.locked():
             found = set()
             for sequence in range(self.head, self.tail):
@@ -124,7 +124,7 @@ class Ring:
             return found
 
     def put_back(self, task: Task) -> None:
-        """Give a task back to the head. Only for a ring whose one reader is dead."""
+        """Put a task back at the head. Only for a ring whose single reader is dead."""
         head = self.head - 1
         TASK.pack_into(self._entries, head % RING_ENTRIES * TASK_SIZE, *task)
         self._words[0] = head
@@ -132,7 +132,7 @@ class Ring:
     # ------------------------------------------------------------------------------------------------------------ worker
 
     def claim(self, block: Any) -> Task | None:
-        """Take the first task, if there is one."""
+        """Take the first task, or return None."""
         with self.locked():
             head, tail = self._words[0], self._words[8]
             while head < tail:

@@ -1,4 +1,4 @@
-"""What a pool counts, for its statistics."""
+"""Counts of a pool, for its statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Counts:
 
 
 def statistics(counts: Counts, members: list[Member], extents: list[Extent], memory: int, outstanding: int) -> dict[str, Any]:
-    """See docs/workers.md. With the pool's lock held. A pool that does not run has no members and no extents; `memory` is not used then."""
+    """The report; see docs/workers.md. Needs the pool's lock. A pool that is not running has no members and no extents, nor `memory`."""
     workers = [member.statistics() for member in members]
     slots = [extent for extent in extents if extent.part_capacity]
     return {

@@ -1,7 +1,7 @@
-"""The workers' processes: how they come, how they go, and who takes their place.
+"""The workers' processes: start, death and replacement.
 
-All of this runs with the pool's lock held: `begin` and `all_ready` on the thread that starts the pool, `attend` on the one that waits for
-a batch. A death is noticed by the process's pidfd; its exit status may come later, from the launcher's helper.
+It runs with the pool's lock held: `begin` and `all_ready` on the thread that starts the pool, `attend` on the thread that waits for a
+batch. The pidfd of a process reports its death. The exit status may come later, from the launcher's helper.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from .parts import Parts
 from .tickets import Ticket
 
 LONGEST_PAUSE = 60.0
-"""Seconds between two tries to replace a worker, at the most, while other workers do the work."""
+"""Longest time in seconds between two attempts to replace a worker while other workers do the work."""
 
 
 class Crew:
-    """replacing: the start is over, and from now on the dead are replaced."""
+    """replacing: the start is over, and dead workers are replaced from now on."""
 
     def __init__(self, name: str, parts: Parts, launcher: Launcher, losses: Losses):
         self._name, self._launcher, self._losses = name, launcher, losses
         self._members, self._descriptors, self._poll = parts.members, parts.descriptors, parts.channels.poll
         self._outstanding, self._positions = parts.outstanding, parts.positions
-        self._dying: dict[int, Member] = {}  # process id -> worker whose exit status is on its way
-        self._statuses: dict[int, int] = {}  # those that came before the death was noticed
+        self._dying: dict[int, Member] = {}  # process id -> worker whose exit status has not arrived yet
+        self._statuses: dict[int, int] = {}  # exit statuses that arrived before the death was noticed
         self._watched: int | None = None
         self.replacing = False
 
     # ---------------------------------------------------------------------------------------------------------------- start
 
     def begin(self) -> None:
-        """Start the first workers; they will say when they are ready."""
+        """Start the first workers. They report when they are ready."""
         self._launcher.prepare()
         self._watch_launcher()
         for member in self._members:
@@ -46,7 +46,7 @@ class Crew:
                 self._welcome(born)
 
     def all_ready(self) -> bool:
-        """Raises why one will not be."""
+        """Raises the reason if one worker cannot start."""
         if all(member.ready for member in self._members):
             return True
         failed = next((member for member in self._members if member.failures), None)
@@ -69,16 +69,16 @@ class Crew:
     # ----------------------------------------------------------------------------------------------------------------- news
 
     def attend(self, descriptor: int) -> None:
-        """A descriptor has something to say: the launcher's, or the pidfd of a worker."""
+        """A descriptor is readable: the launcher's, or the pidfd of a worker."""
         if descriptor == self._launcher.descriptor:
-            with uninterrupted():  # news is told once
+            with uninterrupted():  # each message arrives once
                 self._hear(self._launcher.collect())
                 self._watch_launcher()
         else:
             self._notice_death(descriptor)
 
     def _watch_launcher(self) -> None:
-        """The helper's socket is another one after the helper died."""
+        """The helper's socket changes when the helper was replaced."""
         now = self._launcher.descriptor
         if now == self._watched:
             return
@@ -106,7 +106,7 @@ class Crew:
 
     def _welcome(self, born: Born) -> None:
         member = self._members[born.worker]
-        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # it may have said already that it is ready
+        member.pid, member.pidfd, member.alive = born.pid, born.pidfd, True  # it may already have reported that it is ready
         self._poll.register(born.pidfd, select.POLLIN)
 
     # --------------------------------------------------------------------------------------------------------------- deaths
@@ -126,7 +126,7 @@ class Crew:
                 self._bury(member, status)
 
     def _bury(self, member: Member, status: int) -> None:
-        """A worker is dead for sure: take up what it left, and ask for another."""
+        """A worker is dead: recover what it left, and request a replacement."""
         with uninterrupted():
             self._descriptors.close(member.pidfd)
             member.alive, member.pidfd = False, -1
@@ -154,13 +154,13 @@ class Crew:
             self._vacate(member, f"worker {member.index} {manner} and cannot be replaced: {type(error).__name__}: {error}")
 
     def _vacate(self, member: Member, reason: str) -> None:
-        """No more tries for what was asked until now; what is asked later may try again: whatever killed the worker may be over by then."""
+        """Make no further attempts for the current tasks. Later tasks may try again, because the cause of death may be over by then."""
         member.tries += 1
         member.vacant, member.retry_at = True, time.monotonic() + min(2.0**member.tries, LONGEST_PAUSE)
         self._give_up(member, reason)
 
     def fill_vacancies(self, urgent: bool) -> None:
-        """Try once more to replace those that could not be; not `urgent`: only where the last try was some time ago."""
+        """Try again to replace workers whose replacement failed. Not `urgent`: only if the last attempt was some time ago."""
         now = time.monotonic()
         for member in self._members:
             if member.vacant and (urgent or now >= member.retry_at):
@@ -170,7 +170,7 @@ class Crew:
                     self._replace(member, "ended")
 
     def _give_up(self, member: Member, reason: str) -> None:
-        """This worker's place stays empty."""
+        """This worker is not replaced."""
         member.gone = reason
         for ticket in list(self._outstanding.tickets.values()):
             hopeless = self.hopeless(ticket)
@@ -178,7 +178,7 @@ class Crew:
                 self._outstanding.fail(ticket, hopeless)
 
     def hopeless(self, ticket: Ticket) -> str | None:
-        """Why no worker will ever run this."""
+        """The reason why no worker will ever run this source."""
         if ticket.source.dedicated:
             lost = self._positions.lost.get(ticket.source_index)
             if lost is not None:
@@ -190,7 +190,7 @@ class Crew:
         return None
 
     def forget(self, member: Member) -> None:
-        """A worker ended with the pool: reap it, if that is for us to do. On whatever thread closes the pool."""
+        """A worker ended with the pool: reap it, if this process is its parent. Runs on the closing thread."""
         if member.pid not in self._dying:
             self._launcher.status(member.pid)
         member.alive = False

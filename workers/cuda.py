@@ -1,4 +1,4 @@
-"""Asks the CUDA driver whether it is in use, without putting it to use."""
+"""Asks the CUDA driver whether it is initialised, without initialising it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOT_INITIALISED = 3
 
 
 def cuda_initialised() -> bool:
-    """Is the CUDA driver initialised in this process? A process that has not even loaded it cannot have done that."""
+    """Whether the CUDA driver is initialised in this process. A process that has not loaded it cannot have initialised it."""
     from .child import loaded_libraries
 
     for path in loaded_libraries("libcuda.so"):
@@ -24,7 +24,7 @@ def cuda_initialised() -> bool:
 
 
 def check_fork_allowed() -> None:
-    """Raises RuntimeError when CUDA is initialised here: the driver does not work in a forked child."""
+    """Raise RuntimeError if CUDA is initialised here, because the driver does not work in a forked child."""
     if cuda_initialised():
         raise RuntimeError(
             "a process cannot be forked once CUDA is initialised in it. Either call start_py_workers() on every pipeline before any of "

@@ -1,7 +1,7 @@
-"""What runs a pool in the parent: no thread, no timer. Whoever waits for a batch does the work that is due.
+"""Runs a pool in the parent, without a thread or a timer: a thread that waits for a batch does the work that is due.
 
-One lock guards all that changes. Who waits in `poll` has let go of it, so that others may submit; `_pumping` says that somebody is there,
-and others then wait for the condition `_changed`. Answers come through one pipe, see landing.py.
+One lock guards all mutable state. A thread releases the lock while it waits in `poll`, so other threads may submit. `_pumping` says that a
+thread is there; the others then wait for the condition `_changed`. Answers come through one pipe, see landing.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOK_EVERY = 64
 
 
 class Engine:
-    """Its public methods may be called on any thread, and take the lock where they need it; the others say how they are called."""
+    """Public methods may be called on any thread and take the lock themselves. The other methods say how they are called."""
 
     def __init__(self, sources: list[Source], settings: Settings):
         self._settings = settings = settings.settled(sources)
@@ -77,7 +77,7 @@ class Engine:
             if self.start_method == "fork":
                 check_fork_allowed()
             try:
-                with uninterrupted():  # each descriptor must come to where it will be closed
+                with uninterrupted():  # every descriptor must reach the object that closes it
                     self._channels = Channels(self._descriptors, self._settings, self.sources, self._positions.homes)
                 self._start_workers(self._channels)
                 self._started = True
@@ -95,18 +95,18 @@ class Engine:
         return 10 + 2 * self.num_workers
 
     def _start_workers(self, channels: Channels) -> None:
-        """Returns when all are ready. With the lock held."""
+        """Return when all workers are ready. Needs the lock."""
         self._launcher = launcher_for(self.start_method, channels.setup, self._descriptors, channels.control, self._settings.pickler)
         self._members = [Member(index, block) for index, block in enumerate(channels.control.claims)]
         crew = self._assemble(channels, self._launcher)
-        with uninterrupted():  # each process must come to where it will be ended
+        with uninterrupted():  # every process must reach the object that ends it
             crew.begin()
         while not crew.all_ready():
             self._pump(None)
         crew.replacing = True
 
     def _assemble(self, channels: Channels, launcher: Launcher) -> Crew:
-        """Everybody who works on a pool. None of them refers to the engine, so that a closed pool goes without the garbage collector."""
+        """Make the parts of the pool. None of them refers to the engine, so a closed pool is freed without the garbage collector."""
         self._memory, self._slots, self._poll, self._results = channels.memory, channels.slots, channels.poll, channels.results
         self._rings = [channels.ring_for(self._positions.homes.get(source)) for source in range(len(self.sources))]
         self._queues = Queues(channels.rings)
@@ -120,7 +120,7 @@ class Engine:
     # --------------------------------------------------------------------------------------------------------------- submit
 
     def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
-        self._check_open()  # before the lock, which in a forked child nobody may ever release
+        self._check_open()  # before taking the lock, which may never be released in a forked child
         with self._lock:
             self._check_open()
             asked = self.sources[source]
@@ -154,7 +154,7 @@ class Engine:
             return ticket
 
     def _check_open(self) -> None:
-        """With the lock or without."""
+        """Called with or without the lock."""
         if self.closed:
             raise PoolClosed(f"{self.name} is closed")
         if not self._started:
@@ -174,7 +174,7 @@ class Engine:
     # -------------------------------------------------------------------------------------------------------------- receive
 
     def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
-        """The lock is taken only to wait: what is made of a complete ticket is the business of the thread that asks for it."""
+        """The lock is held only while waiting. The calling thread assembles the batch of a complete ticket itself."""
         if ticket.cancelled:
             raise WorkerError(f"{ticket!r} was cancelled")
         if not ticket.complete:
@@ -186,7 +186,7 @@ class Engine:
             try:
                 raise error
             finally:
-                del error  # its traceback holds this frame: a cycle that keeps the callers alive, and the pool with them
+                del error  # its traceback holds this frame: the cycle would keep the callers and the pool alive
         batch, key = assembled(ticket)
         if not ticket.learnt:
             ticket.learnt = True
@@ -202,7 +202,7 @@ class Engine:
     # -------------------------------------------------------------------------------------------------------------- waiting
 
     def _look(self) -> None:
-        """Attend to what happened without waiting; takes the lock. A death is seen by who waits; with enough results nobody may have to."""
+        """Process pending events without waiting; takes the lock. Otherwise a death could go unnoticed while results are plentiful."""
         with self._lock:
             if not self._pumping and not self.closed:
                 self._attend(self._poll.poll(0))
@@ -215,7 +215,7 @@ class Engine:
             while not ticket.complete:
                 self._check_open()
                 left = None if limit is None else max(0.0, limit - time.monotonic())
-                if self._pumping:  # another thread waits for all of us
+                if self._pumping:  # another thread waits for everybody
                     self._waiting += 1
                     try:
                         self._changed.wait(left)
@@ -227,7 +227,7 @@ class Engine:
                     raise TimeoutError(f"{ticket!r} did not arrive within {timeout} s")
 
     def _pump(self, timeout: float | None) -> None:
-        """Do what is due; if nothing is, wait for something. Called with the lock held once."""
+        """Do what is due; if nothing is, wait for an event. Called with the lock held once."""
         self._pumping = True
         try:
             if self._landing.drain():
@@ -235,7 +235,7 @@ class Engine:
             self._overtime.look_after_hung()
             left = self._overtime.until_next_look(timeout)
             try:
-                self._lock.release()  # within the try: an interrupt right after it must find the lock taken again
+                self._lock.release()  # inside the try: after an interrupt at this point the lock must be taken again
                 events = self._poll.poll(None if left is None else max(0, left * 1000))
             finally:
                 self._lock.acquire()
@@ -248,7 +248,7 @@ class Engine:
                 self._changed.notify_all()
 
     def _attend(self, events: list[tuple[int, int]]) -> None:
-        """With the lock held."""
+        """Needs the lock."""
         self._landing.drain()
         for descriptor, _ in events:
             if descriptor != self._results:
@@ -270,12 +270,12 @@ class Engine:
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
-        with uninterrupted():  # a pool that is closed half would stay so
+        with uninterrupted():  # an interrupt would leave the pool half closed
             if not self.closed:
                 self._close()
 
     def _close(self) -> None:
-        locked = self._lock.acquire(timeout=1)  # who waits for a batch does not hold it
+        locked = self._lock.acquire(timeout=1)  # a thread that waits for a batch does not hold it
         try:
             self.closed = True
             if self._crew is not None:

@@ -1,4 +1,4 @@
-"""What a pool raises, and how a callable's exception travels from a worker to whoever receives its batch."""
+"""Errors of a pool, and the transport of a callable's exception from a worker to the receiver of its batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import traceback
 from typing import Any, cast
 
 
-class WorkerError(Exception):
-    """Anything that a pool of workers reports."""
+class WorkerError(RuntimeError):
+    """Base class of the errors of a pool."""
 
 
 class WorkerCallbackError(WorkerError):
-    """A source failed, or gave something that cannot be a sample. Where its own exception is known, this is an instance of that too."""
+    """A source failed, or returned something that is no sample.
+
+    If its own exception is known, this error is also an instance of its class.
+    """
 
     message = ""
 
@@ -27,19 +30,19 @@ class WorkerCallbackError(WorkerError):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _plain, (self.message,)  # the combined class exists in this process only
+        return _plain, (self.message,)  # the combined class exists only in this process
 
 
-class WorkerDied(WorkerError, RuntimeError):
-    """A worker process ended while it worked on the batch, and trying again was of no use."""
+class WorkerDied(WorkerError):
+    """A worker process ended while it worked on the batch, and repeating the work did not help."""
 
 
-class WorkerTimeout(WorkerError, RuntimeError):
+class WorkerTimeout(WorkerError):
     """A callable took longer than ``worker_timeout``."""
 
 
-class PoolClosed(WorkerError, RuntimeError):
-    """The pool is closed (or has not been started)."""
+class PoolClosed(WorkerError):
+    """The pool is closed, or has not been started."""
 
 
 def _plain(message: str) -> WorkerCallbackError:
@@ -50,7 +53,7 @@ def _plain(message: str) -> WorkerCallbackError:
 
 
 def encode_exception(error: BaseException, where: str) -> bytes:
-    """An exception as bytes; whatever of it cannot be pickled is left out."""
+    """An exception as bytes. Parts that cannot be pickled are left out."""
     kind = type(error)
     lines = traceback.format_exception(kind, error, _users_part(error))
     args = _pickled(_arguments(error))
@@ -59,7 +62,7 @@ def encode_exception(error: BaseException, where: str) -> bytes:
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
-    """What makes this exception again; some have more than their `args`."""
+    """The arguments that make this exception again. Some classes have more than their `args`."""
     try:
         reduced = error.__reduce__()
         if isinstance(reduced, tuple) and reduced[0] is type(error) and isinstance(reduced[1], tuple):
@@ -70,7 +73,7 @@ def _arguments(error: BaseException) -> tuple[Any, ...]:
 
 
 def _users_part(error: BaseException) -> Any:
-    """The traceback without our own outermost frames."""
+    """The traceback without the pool's own outermost frames."""
     found = error.__traceback__
     while found is not None and found.tb_next is not None and found.tb_frame.f_globals.get("__name__", "").startswith(__package__ or "-"):
         found = found.tb_next
@@ -97,7 +100,7 @@ _BUILTINS = {"complex", "set", "frozenset", "bytearray", "range", "slice", "int"
 
 
 class _Restricted(pickle.Unpickler):
-    """Only exception classes of modules that are imported here already, builtin containers, and numpy's scalars."""
+    """Unpickles only exception classes of modules that are already imported, builtin containers, and numpy's scalars."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "builtins" and name in _BUILTINS:
@@ -122,10 +125,10 @@ def _exception_class(module: str, qualname: str) -> type[BaseException] | None:
 
 
 def decode_exception(data: bytes, what: str) -> WorkerCallbackError:
-    """The exception to raise for what `encode_exception` made of one; `what` begins its message."""
+    """The exception for the bytes of `encode_exception`. Its message begins with `what`."""
     module, qualname, args, state, text, lines, where = _restricted(data)
     original = _rebuilt(module, qualname, args, state)
-    # The kind and the text come first: the last line of a long traceback is what is read least.
+    # The kind and the text come first, because readers often miss the last line of a long traceback.
     name = qualname if module == "builtins" else f"{module}.{qualname}"
     message = f"{what}{where}: {name}: {text}\n\nTraceback in the worker:\n{lines}"
     arguments = _arguments(original) if original is not None else ()
@@ -151,7 +154,7 @@ def _rebuilt(module: str, qualname: str, args: bytes | None, state: bytes | None
 
 
 def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> WorkerCallbackError:
-    """A WorkerCallbackError that is a `kind` too, where Python can make such a class."""
+    """A WorkerCallbackError that is also a `kind`, if Python can make such a class."""
     try:
         cls = _combined_class(cast(Any, kind))
         error = _new(cls, kind, args)
@@ -165,7 +168,7 @@ def combined(kind: type[BaseException], args: tuple[Any, ...], message: str) -> 
 def _new(cls: type[WorkerCallbackError], kind: type[BaseException], args: tuple[Any, ...]) -> WorkerCallbackError:
     try:
         return kind.__new__(cls, *args)
-    except TypeError:  # built-in classes insist on the constructor of the first base
+    except TypeError:  # built-in classes require the constructor of the first base
         return BaseException.__new__(cls, *args)
 
 

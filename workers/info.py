@@ -1,14 +1,14 @@
-"""Positions that callables are asked for."""
+"""Positions that are passed to callables."""
 
 from __future__ import annotations
 
 
 class SampleInfo:
-    """Which sample a callable is asked for; all numbers count from 0.
+    """The position of a sample. All numbers count from 0.
 
     idx_in_epoch: ``iteration * batch_size + idx_in_batch``, with the largest batch size.
-    idx_in_batch: place in the batch.
-    iteration: batches asked for since the epoch began.
+    idx_in_batch: index in the batch.
+    iteration: batches requested since the epoch began.
     epoch_idx: epochs ended by ``Pipeline.reset()``.
     """
 
@@ -28,7 +28,7 @@ class SampleInfo:
 
 
 class BatchInfo:
-    """Which batch a callable is asked for: `iteration` since the epoch began, and `epoch_idx`; both count from 0."""
+    """The position of a batch: `iteration` since the epoch began, and `epoch_idx`. Both count from 0."""
 
     __slots__ = ("__dict__", "epoch_idx", "iteration")
 

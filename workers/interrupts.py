@@ -1,4 +1,4 @@
-"""Steps that Ctrl-C must not cut in half."""
+"""Steps that Ctrl-C must not interrupt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """An interrupt that comes in here is acted on at the end. Other threads than the main one are never interrupted."""
+    """Delays an interrupt until the end of the block. Only the main thread is ever interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -22,7 +22,7 @@ def uninterrupted() -> Iterator[None]:
     later = _Later()
     try:
         signal.signal(signal.SIGINT, later)
-    except ValueError:  # not the main interpreter
+    except ValueError:  # not in the main interpreter
         yield
         return
     try:

@@ -1,7 +1,7 @@
-"""Where answers land: a buffer that outlives an interrupt.
+"""The buffer for answers, which survives an interrupt.
 
-Its records are noted one by one and removed all together, and noting one twice is the same as once: so a KeyboardInterrupt between any two
-steps loses nothing.
+Records are processed one by one and removed all together, and processing a record twice has no further effect. So a KeyboardInterrupt
+between any two steps loses nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LANDING = 512 * DONE_SIZE
 
 
 class Landing:
-    """results: the pipe; `note` gets each record of it."""
+    """results: the pipe. `note` gets each record."""
 
     def __init__(self, results: int, note: Callable[[Done], None], queues: Queues):
         self._results, self._note, self._queues = results, note, queues
@@ -26,7 +26,7 @@ class Landing:
         self._cursor = 0
 
     def drain(self) -> bool:
-        """Read and note all answers that are there; was there one? On whatever thread waits for a batch, with the pool's lock held."""
+        """Read and process all available answers. Returns whether there were any. Needs the pool's lock."""
         progress = False
         while True:
             self._read()
@@ -46,7 +46,7 @@ class Landing:
         return progress
 
     def _read(self) -> None:
-        """Note the records that have landed."""
+        """Process the records in the buffer."""
         while self._cursor < LANDING and self._kinds[self._cursor // 4]:
             self._note(Done._make(DONE.unpack_from(self._landing, self._cursor)))
             self._cursor += DONE_SIZE

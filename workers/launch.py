@@ -1,4 +1,4 @@
-"""How worker processes are started and replaced, for each start method; and what became of them."""
+"""Starts and replaces worker processes, for each start method, and reports their ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .worker import Setup
 from .zygote import BIRTH, END, NEWS, REQUEST, UP, run_zygote
 
 FAILED_STARTS = 3
-"""How often in a row a process may end before it is ready, until there will be no other."""
+"""If this many processes in a row end before they are ready, no other is started."""
 
 UNKNOWN = -1
-"""Exit status of a process whose parent is gone, or whose status somebody else took."""
+"""Exit status of a process whose parent is gone, or whose status another party has read."""
 
 
 class Born(NamedTuple):
@@ -42,7 +42,7 @@ News = Born | Ended | Unavailable
 
 
 class Launcher:
-    """Starts workers. `descriptor` is worth waiting for; `collect` tells what happened."""
+    """Starts workers. When `descriptor` is readable, `collect` returns the news."""
 
     def __init__(self, setup: Setup, descriptors: Descriptors):
         self.setup, self.descriptors = setup, descriptors
@@ -57,10 +57,10 @@ class Launcher:
         return None
 
     def prepare(self) -> None:
-        """Before the first worker."""
+        """Called before the first worker."""
 
     def start(self, worker: int) -> Born | None:
-        """A worker of the first generation; None: it is announced by `collect`."""
+        """A worker of the first generation. None: `collect` announces it."""
         raise NotImplementedError
 
     def replace(self, worker: int, incarnation: int) -> None:
@@ -70,7 +70,7 @@ class Launcher:
         return []
 
     def status(self, pid: int) -> int | None:
-        """Exit status of an ended worker; None: it will be announced by `collect`."""
+        """Exit status of an ended worker. None: `collect` announces it."""
         return wait_status(pid)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class Launcher:
 
 
 def wait_status(pid: int) -> int:
-    """Reap a child; UNKNOWN if somebody else did."""
+    """Reap a child. UNKNOWN if another party did."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -96,7 +96,7 @@ def open_pid(pid: int, descriptors: Descriptors) -> int:
 
 
 class ZygoteLauncher(Launcher):
-    """Replacements come from a zygote, reached over a socket."""
+    """Replacements come from a zygote, through a socket."""
 
     def __init__(self, setup: Setup, descriptors: Descriptors):
         super().__init__(setup, descriptors)
@@ -105,7 +105,7 @@ class ZygoteLauncher(Launcher):
         self._wanted: dict[int, int] = {}  # worker -> incarnation
         self._children: set[int] = set()  # of the zygote
         self._unavailable: str | None = None
-        self._failures: int | None = None  # zygotes in a row that ended before they said that they are there; None: none has said so yet
+        self._failures: int | None = None  # zygotes in a row that ended before they reported their start; None: none has reported yet
         self.restarts = 0
 
     @property
@@ -142,7 +142,7 @@ class ZygoteLauncher(Launcher):
             if self._channel is not None:
                 self._channel.send(REQUEST.pack(worker, incarnation))
         except (BrokenPipeError, ConnectionError):
-            pass  # the zygote is gone: `collect` sees it
+            pass  # the zygote is gone; `collect` notices it
 
     def collect(self) -> list[News]:
         news: list[News] = []
@@ -152,7 +152,7 @@ class ZygoteLauncher(Launcher):
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                continue  # it died with our requests unread; that is said first, and once: what it told before is still to be read
+                continue  # it died with unread requests, which the socket reports first; earlier messages can still be read
             if not data:
                 news += self._revive()
                 break
@@ -171,7 +171,7 @@ class ZygoteLauncher(Launcher):
     def _revive(self) -> list[News]:
         """The zygote is gone: make another, if a fork is still allowed."""
         self._drop_channel()
-        news: list[News] = [Ended(pid, UNKNOWN) for pid in self._children]  # should they end, nobody will say how
+        news: list[News] = [Ended(pid, UNKNOWN) for pid in self._children]  # nobody can report their exit status any more
         self._children.clear()
         if self._zygote is not None:
             self._reap_zygote()
@@ -212,7 +212,7 @@ class ZygoteLauncher(Launcher):
         self._drop_channel()
         if self._zygote is not None:
             try:
-                os.kill(self._zygote, signal.SIGKILL)  # not reaped yet, so the number is still its own
+                os.kill(self._zygote, signal.SIGKILL)  # not reaped yet, so the process id is still its own
             except ProcessLookupError:
                 pass
             self._reap_zygote()
@@ -239,7 +239,7 @@ class ForkLauncher(ZygoteLauncher):
 
 
 def launcher_for(method: str, setup: Setup, descriptors: Descriptors, control: Control, pickler: Any) -> Launcher:
-    """The launcher of a start method; the others than "fork" are loaded when they are asked for."""
+    """The launcher of a start method. Only "fork" is imported eagerly."""
     if method == "fork":
         return ForkLauncher(setup, descriptors)
     from .spawning import make_launcher

@@ -1,8 +1,8 @@
-"""Is there memory for this? Asked before memory is reserved whose size comes from data or from arguments.
+"""Checks whether there is enough memory, before memory is reserved whose size comes from data or from arguments.
 
-Linux grants more memory than there is, and looks for it when pages are touched. Then the OOM killer ends a process, perhaps another one. So
-what is large is compared first with the free memory, with the memory limits of the control groups that this process is in (v1 or v2), and,
-for a sample, with a cap. Requests below :data:`CHECKED` bytes are not compared with anything: callers look at that number themselves.
+Linux grants more memory than there is, and finds the pages when they are touched. Then the OOM killer ends a process, perhaps another one.
+So large requests are compared with the free memory and with the memory limits of this process's control groups (v1 or v2). Samples are also
+compared with a cap. Requests below :data:`CHECKED` bytes are not checked: callers compare with that number themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CHECKED = 64 << 20
-"""Smaller requests are granted without a look."""
+"""Smaller requests are granted without a check."""
 
 CAP_VARIABLE = "ASYNCDALI_MAX_SAMPLE_BYTES"
 DEFAULT_CAP = 16 << 30
@@ -27,7 +27,7 @@ _NO_LIMIT = 1 << 60  # cgroup v1 says "none" with a huge number
 
 
 class TooLarge(MemoryError):
-    """More memory than there is, or than a sample may have. `sample` counts within the batch, where one is known."""
+    """A request for more memory than there is, or than a sample may have. `sample` is its number in the batch, if known."""
 
     def __init__(self, message: str = "", sample: int | None = None):
         super().__init__(message)
@@ -35,14 +35,14 @@ class TooLarge(MemoryError):
 
 
 class Room(NamedTuple):
-    """Bytes that may be taken, and by which limit."""
+    """The available bytes, and the limit that determines them."""
 
     size: int
     limit: str
 
 
 def sample_cap() -> int:
-    """Bytes that one sample may have: ``ASYNCDALI_MAX_SAMPLE_BYTES``, 16 GiB unless set. ValueError if it is set to no positive number."""
+    """Most bytes of one sample: ``ASYNCDALI_MAX_SAMPLE_BYTES``, default 16 GiB. ValueError if the variable is no positive number."""
     text = os.environ.get(CAP_VARIABLE, "")
     if not text:
         return DEFAULT_CAP
@@ -52,16 +52,16 @@ def sample_cap() -> int:
 
 
 def check(size: int, what: str) -> None:
-    """TooLarge unless `size` bytes may be reserved; `what` begins the message. Reads files: not for sizes below :data:`CHECKED`."""
+    """Raise TooLarge unless `size` bytes may be reserved; `what` begins the message. Reads files: use it from :data:`CHECKED` bytes on."""
     least = min(_rooms(), default=None)
     if least is not None and size > least.size:
         raise TooLarge(f"{what}: {size:,} bytes are needed; {_shown(least)}")
 
 
 def check_cap(shape: Sequence[int], itemsize: int, what: str, sample: int | None = None, on_gpu: bool = False) -> int:
-    """The bytes of a sample of this shape; TooLarge if it has more than a sample may have. `what` begins the message.
+    """The bytes of a sample of this shape. TooLarge if a sample may not have as many; `what` begins the message.
 
-    `on_gpu`: the sample is for a GPU's memory, so that the message says nothing of this machine's.
+    `on_gpu`: the sample is for a GPU's memory, so the message does not mention this machine's memory.
     """
     size = itemsize
     for extent in shape:
@@ -77,20 +77,20 @@ def check_cap(shape: Sequence[int], itemsize: int, what: str, sample: int | None
 
 
 def check_size(size: int, what: str) -> None:
-    """TooLarge unless a temporary of `size` bytes may be made; `what` begins the message. Small ones are not looked at."""
+    """Raise TooLarge unless a temporary of `size` bytes may be made; `what` begins the message. Small sizes are not checked."""
     if size >= CHECKED:
         check(size, what)
 
 
 def check_array(array: Any, what: str) -> None:
-    """TooLarge unless there may be a copy of a sample's array; `what` begins the message. Small ones are not looked at."""
+    """Raise TooLarge unless a sample's array may be copied; `what` begins the message. Small arrays are not checked."""
     if array.nbytes >= CHECKED:
         check_cap(array.shape, array.itemsize, what)
         check(array.nbytes, f"{what} of shape {array.shape}")
 
 
 def new_array(count: int, dtype: Any, what: str) -> np.ndarray:
-    """An array of `count` elements, contents undefined. TooLarge if there is no memory for it; `what` begins the message."""
+    """An uninitialised array of `count` elements. TooLarge if there is no memory for it; `what` begins the message."""
     check_size(count * np.dtype(dtype).itemsize, what)
     return np.empty(count, dtype)
 
@@ -114,7 +114,7 @@ def _free_memory() -> int | None:
 
 
 def _group_rooms() -> Iterator[Room]:
-    """What the limits of this process's control groups leave, from the innermost to the root's."""
+    """The memory that the limits of this process's control groups leave, from the innermost group to the root."""
     for line in _text(PROC / "self" / "cgroup").splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
         if number == "0" and not controllers:
@@ -124,7 +124,7 @@ def _group_rooms() -> Iterator[Room]:
 
 
 def _walked(root: Path, path: str, names: tuple[str, str, str]) -> Iterator[Room]:
-    """In a container the path may be the host's, and what is mounted at the root is this process's own group: it is looked at last."""
+    """In a container the path may be the host's, while the root of the mount is this process's own group. So the root is read last."""
     group = root / path.lstrip("/")
     while True:
         room = _room_of(group, *names)
@@ -136,7 +136,7 @@ def _walked(root: Path, path: str, names: tuple[str, str, str]) -> Iterator[Room
 
 
 def _room_of(group: Path, limit: str, usage: str, cached: str) -> Room | None:
-    """Pages of files that were not used lately are counted as used, and given back when memory is short."""
+    """Inactive file pages count as used memory, but the kernel reclaims them when memory is short."""
     most, used = _number(_text(group / limit)), _number(_text(group / usage))
     if most is None or used is None or most >= _NO_LIMIT:
         return None

@@ -1,6 +1,6 @@
-"""What a dead worker leaves: a slice that it had taken, memory, and streams.
+"""Recovers what a dead worker leaves: a slice that it had taken, memory, and streams.
 
-All of this runs on the thread that noticed the death, with the pool's lock held and interrupts held back.
+It runs on the thread that noticed the death, with the pool's lock held and interrupts delayed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Losses:
         self._timeout, self._max_retries = settings.worker_timeout, settings.max_retries
 
     def take_up(self, member: Member, manner: str) -> None:
-        """Read all that it had answered, take its memory back, see to its streams, and have somebody else run its slice."""
+        """Read its last answers, take its memory back, move its streams, and give its slice to another worker."""
         ticket, place = self._unfinished(member)
         for extent in member.extents():
             self._channels.slots.reclaim(*extent)
@@ -44,8 +44,9 @@ class Losses:
         block = member.block
         task = block[TASK_ID]
         taken = task != 0 and self._queues.was_taken(block[RING], block[SEQUENCE])
-        # It may have died between the two steps of taking. Then another one takes the task, or has done so by now: it wrote that down
-        # before the head moved, and answers before it clears that. So these looks come in this order.
+        # The worker may have died between the two steps of taking a task. Then another worker takes the task, or has already taken it. That
+        # worker claims the task before it moves the head, and answers before it clears its claim. So the three places must be read in this
+        # order.
         elsewhere = any(other.block[TASK_ID] == task for other in self._members if other is not member)
         self._landing.drain()
         ticket = self._outstanding.tickets.get(task // SLICES)
@@ -54,7 +55,7 @@ class Losses:
         return ticket, task % SLICES
 
     def _prepare_streams(self, member: Member, manner: str) -> None:
-        """Tell the replacement where each stream of this worker is to go on."""
+        """Tell the replacement where each stream of this worker continues."""
         for source in self._positions.of(member.index):
             reason = self._positions.prepare(source, self._channels, member, manner)
             if reason is not None:

@@ -13,7 +13,7 @@ from .launch import UNKNOWN
 
 @dataclass
 class Member:
-    """One worker's place in the pool; processes come and go in it."""
+    """One worker's place in the pool. Its process may be replaced."""
 
     index: int
     block: Any  # its claim block
@@ -22,17 +22,17 @@ class Member:
     incarnation: int = 0
     alive: bool = False
     ready: bool = False
-    failures: int = 0  # deaths in a row before it was ready
-    gone: str | None = None  # why there is no replacement
-    vacant: bool = False  # it is gone, and another try may help
-    retry_at: float = 0.0  # when that is worth it while others work
-    tries: int = 0  # in vain, since it was ready
-    condemned: int = 0  # the task for which it is killed, being over time
+    failures: int = 0  # consecutive deaths before it was ready
+    gone: str | None = None  # the reason why there is no replacement
+    vacant: bool = False  # it is gone, and another attempt may help
+    retry_at: float = 0.0  # earliest time of the next attempt while other workers work
+    tries: int = 0  # failed attempts since it was ready
+    condemned: int = 0  # the task for which it is being killed, because it exceeded its time
     kill_at: float = 0.0
-    reported: bytes = b""  # what it said before it ended
+    reported: bytes = b""  # its last message
 
     def extents(self) -> list[tuple[int, int]]:
-        """Memory that it took for a task it did not finish."""
+        """Extents that it allocated for a task that it did not finish."""
         words = [(self.block[word], self.block[word + 1]) for word in range(EXTENTS, EXTENTS + 2 * NOTED_EXTENTS, 2)]
         return [(offset, size) for offset, size in words if offset]
 
@@ -47,7 +47,7 @@ class Member:
         try:
             signal.pidfd_send_signal(self.pidfd, number)
         except (ProcessLookupError, OSError):
-            pass  # it is gone already
+            pass  # the process is already gone
 
     def statistics(self) -> dict[str, Any]:
         block = self.block

@@ -1,7 +1,7 @@
 """Callables that take longer than `worker_timeout`.
 
-All of this runs on whatever thread waits for a batch, with the pool's lock held; there is no timer. The worker writes its stack itself,
-into the shared file, on a signal which then kills it.
+It runs on any thread that waits for a batch, with the pool's lock held; there is no timer. A signal makes the worker write its stack into
+the shared file and then kills it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .interrupts import uninterrupted
 from .members import Member
 
 STACK_SECONDS = 1.0
-"""How long a worker that is over time may take to write its stack."""
+"""Seconds that a worker over its time gets to write its stack."""
 
 
 class Overtime:
-    """timeout: seconds a callable may take; None: for ever."""
+    """timeout: seconds that a callable may take; None: no limit."""
 
     def __init__(self, timeout: float | None, members: list[Member], channels: Channels):
         self._timeout, self._members = timeout, members
         self._memory, self._stack = channels.memory, channels.control.layout.stack
 
     def until_next_look(self, timeout: float | None) -> float | None:
-        """How long to wait: until the caller's limit, or until a callable is over time."""
+        """Seconds to wait: until the caller's limit, or until a callable exceeds its time."""
         if self._timeout is None:
             return timeout
         limits = [] if timeout is None else [timeout]
@@ -41,11 +41,11 @@ class Overtime:
                 limits.append(member.kill_at - now)
             elif since and member.block[TASK_ID]:
                 limits.append(since / 1e9 + self._timeout - now)
-        limits.append(self._timeout)  # a worker that is idle now may begin meanwhile
+        limits.append(self._timeout)  # an idle worker may start a task in the meantime
         return max(0.0, min(limits)) + 0.001
 
     def look_after_hung(self) -> None:
-        """Have a worker that is over time write its stack, which ends it; if it does not end, kill it."""
+        """Make a worker over its time write its stack, which ends it. If it does not end, kill it."""
         if self._timeout is None:
             return
         now = time.monotonic()
@@ -53,7 +53,7 @@ class Overtime:
             if member.condemned and member.alive and now >= member.kill_at:
                 member.send_signal(signal.SIGKILL)
         if any(member.condemned for member in self._members):
-            return  # one at a time: there is one place for the text
+            return  # one at a time, because there is memory for one stack
         for member in self._members:
             since, task = member.block[SINCE], member.block[TASK_ID]
             if member.alive and since and task and now - since / 1e9 >= self._timeout:

@@ -1,4 +1,4 @@
-"""How sources travel to workers that are not forked from this process: by value where a worker could not find them by name."""
+"""Pickles sources for workers that are not forked from this process. Functions that a worker could not import go by value."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _by_value: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def pickle_by_value(function: _Function) -> _Function:
-    """Decorator: send this function to workers by its code, even where they could import it by name.
+    """Decorator: send this function to workers by its code, even if they could import it by name.
 
-    Lambdas, functions made in functions, and all that is defined in ``__main__`` or a notebook go by value anyway.
+    Lambdas, nested functions, and everything defined in ``__main__`` or a notebook are sent by value anyway.
     """
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"only functions can be pickled by value, not {type(function).__name__}")
@@ -26,7 +26,7 @@ def pickle_by_value(function: _Function) -> _Function:
 
 
 def dumps_by_value(value: Any) -> bytes:
-    """The default pickler: cloudpickle, and whatever `pickle_by_value` marked."""
+    """The default pickler: cloudpickle, with the functions that `pickle_by_value` marked."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -41,7 +41,7 @@ def dumps_by_value(value: Any) -> bytes:
 
 
 class SourcePickler:
-    """How callbacks are pickled here and unpickled in a worker."""
+    """Functions that pickle callbacks here and unpickle them in a worker."""
 
     def __init__(self, asked: Any):
         self.custom = asked is not None
@@ -69,7 +69,7 @@ class SourcePickler:
 
 
 def dumps_source(value: Any, name: str, pickler: SourcePickler) -> bytes:
-    """Pickle a callback; if that fails, the error names the attribute that is to blame."""
+    """Pickle a callback. If that fails, the error names the attribute that cannot be pickled."""
     try:
         return pickler.dumps(value)
     except Exception as error:
@@ -80,7 +80,7 @@ def dumps_source(value: Any, name: str, pickler: SourcePickler) -> bytes:
 
 
 def _culprit(value: Any, name: str, pickler: SourcePickler, error: Exception) -> tuple[str, Exception]:
-    """The innermost part of `value` that fails by itself."""
+    """The innermost part of `value` that cannot be pickled."""
     seen = {id(value)}
     found = True
     while found:
@@ -98,7 +98,7 @@ def _culprit(value: Any, name: str, pickler: SourcePickler, error: Exception) ->
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds: (how it is written, the part)."""
+    """The parts of an object: (name in an expression, part)."""
     if isinstance(value, types.MethodType):
         yield ".__self__", value.__self__
         return

@@ -1,4 +1,4 @@
-"""The front of a pool: start, submit, receive, close."""
+"""The public class of the pool: start, submit, receive, close."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .tickets import Ticket
 class WorkerPool:
     """Processes that run sources by position.
 
-    sources: what they run; batches of it are asked for by its number in this list.
-    num_workers: how many processes.
+    sources: the sources to run. A batch is requested by the source's number in this list.
+    num_workers: number of processes.
     start_method: "fork", "spawn" or "forkserver".
-    pickler: for "spawn" and "forkserver": module or object with ``dumps`` and ``loads``, or a tuple (it, dumps kwargs, loads kwargs).
-    worker_timeout: seconds that a callable may take (per sample for kind "samples", else per batch); None: for ever.
+    pickler: for "spawn" and "forkserver": a module or object with ``dumps`` and ``loads``, or a tuple (it, dumps kwargs, loads kwargs).
+    worker_timeout: seconds that a callable may take (per sample for kind "samples", otherwise per batch); None: no limit.
     max_retries: how often a sample is given to another worker after its worker died.
-    seed: of the workers' random number generators; None: another one each time.
+    seed: seed of the workers' random number generators; None: a different one each time.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class WorkerPool:
         settings = Settings(num_workers, start_method, pickler, worker_timeout, max_retries, seed, name)
         engine = Engine(list(sources), settings)
         self._engine = engine
-        self._finalizer = weakref.finalize(self, engine.close)  # also at the interpreter's exit
+        self._finalizer = weakref.finalize(self, engine.close)  # also called at the interpreter's exit
 
     def start(self) -> None:
-        """Start the workers; returns when all are ready. An error here leaves nothing behind."""
+        """Start the workers. Returns when all are ready. An error here leaves nothing behind."""
         self._engine.start()
 
     def submit(self, source: int, iteration: int, epoch: int) -> Ticket:
-        """Ask for a batch; never blocks."""
+        """Request a batch. Never blocks."""
         return self._engine.submit(source, iteration, epoch)
 
     def receive(self, ticket: Ticket, timeout: float | None = None) -> PoolBatch:
-        """Wait for a batch. Asking again for the same ticket gives the same batch, until the ticket is dropped.
+        """Wait for a batch. The same ticket gives the same batch again, until the ticket is dropped.
 
         Raises StopIteration at the source's end; the source's own error (also a WorkerCallbackError); WorkerDied, WorkerTimeout,
         PoolClosed; TimeoutError after `timeout` seconds.
@@ -60,19 +60,19 @@ class WorkerPool:
         return self._engine.receive(ticket, timeout)
 
     def ready(self, ticket: Ticket) -> bool:
-        """Would `receive` return at once?"""
+        """Whether `receive` would return at once."""
         return self._engine.ready(ticket)
 
     def cancel(self, ticket: Ticket) -> None:
-        """Nobody wants this batch: slices that have not begun are dropped, the results and errors of others thrown away."""
+        """Cancel a batch: slices that have not begun are dropped, and results and errors of the others are discarded."""
         self._engine.cancel(ticket)
 
     def statistics(self) -> dict[str, Any]:
         return self._engine.statistics()
 
     def close(self) -> None:
-        """End all workers, within a second whatever they do. Batches that were received stay valid."""
-        with uninterrupted():  # it is called once
+        """End all workers within a second, whatever they are doing. Received batches stay valid."""
+        with uninterrupted():  # runs once
             self._finalizer()
 
     def __enter__(self) -> WorkerPool:
@@ -88,7 +88,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the workers that live."""
+        """Process ids of the living workers."""
         return self._engine.pids()
 
     @property

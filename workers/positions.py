@@ -1,6 +1,6 @@
-"""Where each stream is, as far as its worker has answered: from there a replacement goes on.
+"""The position of each stream, as far as its worker has answered. A replacement continues from there.
 
-All of this runs on whatever thread calls the pool, with the pool's lock held.
+It runs on any thread that calls the pool, with the pool's lock held.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Position:
         self.snapshot_pulls = 0
         self.stopped = NEVER
         self.restartable = restartable(source.callback)
-        self.lease: Any = None  # of the memory in which a replacement finds the snapshot
+        self.lease: Any = None  # of the memory from which a replacement reads the snapshot
 
 
 class Positions:
-    """homes: stream source -> its worker; they are dealt out in turn. lost: source -> why the stream cannot go on."""
+    """homes: stream source -> its worker, assigned in turn. lost: source -> why the stream cannot continue."""
 
     def __init__(self, sources: list[Source], workers: int):
         self._positions = {index: Position(source) for index, source in enumerate(sources) if source.dedicated}
@@ -37,11 +37,11 @@ class Positions:
         self.lost: dict[int, str] = {}
 
     def of(self, worker: int) -> list[int]:
-        """The streams that a worker walks through."""
+        """The streams of a worker."""
         return [source for source, home in self.homes.items() if home == worker]
 
     def follow(self, ticket: Ticket, answer: Answer) -> None:
-        """A stream moved on."""
+        """A stream has moved."""
         position, done = self._positions[ticket.source_index], answer.done
         assert done is not None
         position.pulls = done.pulls
@@ -50,7 +50,7 @@ class Positions:
             position.snapshot, position.snapshot_pulls = read_snapshot(answer.data)[1], done.pulls
 
     def prepare(self, source: int, channels: Channels, member: Member, manner: str) -> str | None:
-        """Tell the replacement of a dead worker where the stream is to go on. Returns why it is lost, if that is new."""
+        """Tell the replacement of a dead worker where the stream continues. Returns the reason if the stream has just been lost."""
         position, block = self._positions[source], channels.control.streams[source]
         block[STOPPED], block[PULLED] = position.stopped, position.pulls
         if position.snapshot is not None:

@@ -1,4 +1,4 @@
-"""What a source did lately, and from that: how its next batch is cut into slices, and how large its slot is."""
+"""Predicts the next batch of a source from the last ones: the number of slices, and the size of its slot."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .system import PAGE, up
 
 LEAST_CAPACITY = 1 << 20
 SLICE_NANOSECONDS = 2_000_000
-"""Slices are cut to last about this long: long against what a slice costs, short against the time that another worker may wait."""
+"""Target duration of a slice: long compared with the overhead of a slice, short compared with the wait of another worker."""
 WORTH_SHARING = 60_000
-"""Batches quicker than this (nanoseconds) are not shared among workers."""
+"""Quicker batches (nanoseconds) are not divided among workers."""
 SLOW_SAMPLE = 10_000_000
-"""Samples that take this long (nanoseconds) may well differ as much: each is a slice."""
+"""Samples that take this long (nanoseconds) may differ as much, so each one is a slice."""
 SLICES_PER_WORKER = 8
 SPARE = 1.25
 
 Key = list[Any]
-"""Per output: (dtype, shape) when all samples of a batch have that, else None."""
+"""Per output: (dtype, shape) if all samples of a batch have them, else None."""
 
 
 class Prediction:
-    """Of one source."""
+    """The prediction for one source."""
 
     def __init__(self, source: Source, workers: int, numbers: Iterator[int]):
         self._source = source
@@ -45,7 +45,7 @@ class Prediction:
 
     @property
     def end(self) -> int:
-        """Where the area begins in a slot."""
+        """Offset of the area in a slot."""
         return PAGE if self.schema is None else self.schema.end
 
     def slot_size(self) -> int:
@@ -54,13 +54,13 @@ class Prediction:
         return max(self.end + area, PAGE + self.parts * self.part_capacity)
 
     def learn(self, key: Key, as_expected: bool, needed: float) -> None:
-        """After a batch: what its outputs were like, whether that was expected, and the most bytes per sample that went into areas."""
+        """Learn from a batch: its outputs, whether they were as predicted, and the most bytes per sample that went into areas."""
         self._area_per_sample = max(needed, 0.97 * self._area_per_sample)
         if as_expected:
             return
         if self.schema is not None:
             self._changes += 1
-            if self._changes > 4:  # it changes all the time: only what was the same over two batches is still predicted
+            if self._changes > 4:  # it changes all the time: predict only what was equal in two consecutive batches
                 key = [new if new == old else None for new, old in zip(key, self.schema.key)] if len(key) == len(self.schema.key) else key
         if self.schema is None or key != self.schema.key:
             made = Schema(next(self._numbers), key, self._source.batch_size)
@@ -69,7 +69,7 @@ class Prediction:
     # -------------------------------------------------------------------------------------------------------------- slices
 
     def slices(self, queued: int) -> int:
-        """Into how many slices to cut the next batch, with `queued` tasks waiting."""
+        """Number of slices of the next batch, with `queued` tasks waiting."""
         count = self._source.batch_size
         if self._source.kind != "samples":
             return 1
@@ -80,7 +80,7 @@ class Prediction:
             return 1
         wanted = int(work / SLICE_NANOSECONDS)
         if queued >= self._workers and self._sample_time < SLOW_SAMPLE:
-            wanted = min(wanted, SLICES_PER_WORKER * self._workers)  # while others wait nobody is idle, and each slice wakes the parent
+            wanted = min(wanted, SLICES_PER_WORKER * self._workers)  # with waiting tasks no worker is idle, and each slice wakes the parent
         return min(count, max(self.parts, wanted), 512)
 
     def took(self, nanoseconds: int, samples: int) -> None:
@@ -90,7 +90,7 @@ class Prediction:
 
 
 def cut(count: int, slices: int) -> list[tuple[int, int]]:
-    """(first, count) of contiguous slices; their sizes differ by at most one, longer ones first."""
+    """(first, count) of contiguous slices. Their sizes differ by at most one; longer slices come first."""
     size, longer = divmod(count, slices)
     first, found = 0, []
     for number in range(slices):

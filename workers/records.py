@@ -1,4 +1,4 @@
-"""The binary records between the parent and its workers. Fixed sizes: nothing is pickled on the way of a batch."""
+"""The binary records between the parent and its workers. They have fixed sizes, so batches need no pickling."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 class Task(NamedTuple):
     """One slice of one batch; 128 bytes in a ring."""
 
-    live: int  # 0: cancelled before anybody took it
+    live: int  # 0: cancelled before any worker took it
     source: int
     task: int  # ticket * SLICES + number of the slice
     first: int  # samples [first, first + count) of the batch; the whole batch for kinds "batch" and "stream"
     count: int  # type: ignore[assignment]
     iteration: int
     epoch: int
-    slot: int  # where in the shared file the batch goes
+    slot: int  # offset of the batch in the shared file
     capacity: int
-    area: int  # where in the slot this slice may put what was not predicted
+    area: int  # offset in the slot where this slice may write data that was not predicted
     area_size: int
-    schema: int  # number of the prediction, whose text stands in the slot's first page; 0: none
+    schema: int  # number of the prediction, whose text is in the slot's first page; 0: none
     submitted: int  # CLOCK_MONOTONIC, nanoseconds
 
 
@@ -30,18 +30,18 @@ SLICES = 1 << 16
 
 
 class Done(NamedTuple):
-    """The answer to a task, or news from a worker; 128 bytes, written to the result pipe at once."""
+    """The answer to a task, or a report of a worker; 128 bytes, written to the result pipe in one call."""
 
-    kind: int  # never 0: an empty place of the parent's landing buffer
+    kind: int  # never 0, which marks an empty entry of the parent's buffer
     worker: int
     task: int
     count: int  # type: ignore[assignment]
-    table: int  # where in the shared file more is said; 0: all is as predicted
+    table: int  # offset of the table in the shared file; 0: all is as predicted
     table_size: int
     busy: int  # nanoseconds in the callable and in writing
     bytes: int
-    needed: int  # bytes that did not go where the prediction had a place for them
-    sample: int  # of an error
+    needed: int  # bytes for which the prediction had no place
+    sample: int  # sample of an error
     pulls: int
 
 

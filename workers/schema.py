@@ -1,7 +1,7 @@
-"""What a batch is expected to look like, so that workers can write samples where the whole batch will lie.
+"""The expected layout of a batch, so that workers can write samples to their final place.
 
-A slot is one batch's part of the shared file: a first page with the text of the schema, then for each output of equal samples a region with
-room for a full batch, then the *area*, which is divided among the slices for everything that is not as expected.
+A slot is one batch's part of the shared file. Its first page has the text of the schema. Then each output of equal samples has a region for
+a full batch. The rest is the *area*, which is divided among the slices for all data that is not as expected.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from .system import PAGE, up
 
 ALIGNMENT = 64
-TEXT = 16  # where the text starts in the first page: behind its length
+TEXT = 16  # offset of the text in the first page, behind its length
 LONGEST_TEXT = PAGE - TEXT
 
 
 class Expected:
-    """An output whose samples all have this type and shape; sample k lies at ``start + k * sample_bytes`` of the slot."""
+    """An output whose samples all have this type and shape. Sample k is at ``start + k * sample_bytes`` of the slot."""
 
     __slots__ = ("dtype", "sample_bytes", "shape", "start")
 
@@ -64,7 +64,7 @@ def read_schema(page: np.ndarray) -> list[Expected | None]:
 
 @functools.lru_cache(256)
 def dense_shapes(count: int, shape: tuple[int, ...]) -> np.ndarray:
-    """The shapes of `count` equal samples, int64[count, ndim]; shared, so read-only."""
+    """The shapes of `count` equal samples, int64[count, ndim]. The array is shared, so it is read-only."""
     shapes = np.empty((count, len(shape)), np.int64)
     shapes[:] = shape
     shapes.flags.writeable = False

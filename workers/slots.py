@@ -1,4 +1,4 @@
-"""The parent's side of shared memory: extents of the shared file, lent to batches, and taken back when their last view is gone."""
+"""The parent's side of shared memory: extents of the shared file, lent to batches and taken back with their last view."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .interrupts import uninterrupted
 from .system import PAGE, Mapping, commit, locked, punch, up
 
 WINDOW = 64
-"""Free extents that were not needed for this many batches are more than a source needs."""
+"""A free extent that was not needed for this many batches is given back to the system."""
 
 
 class Extent:
@@ -25,15 +25,15 @@ class Extent:
     def __init__(self, descriptor: int, offset: int, size: int):
         self.offset, self.size = offset, size
         self.mapping = Mapping(descriptor, offset, size)
-        self.schema = 0  # number of the schema whose text stands in its first page
-        self.committed = 0  # bytes from its start that are backed by memory for sure
-        self.parts, self.per_part = 1, 1  # for statistics: slices, samples in one, and bytes for them
+        self.schema = 0  # number of the schema in its first page
+        self.committed = 0  # bytes from its start that are certainly backed by memory
+        self.parts, self.per_part = 1, 1  # for statistics: slices, and samples and bytes of one slice
         self.part_capacity = 0
-        self.returned = -1  # when, in the order of returns
+        self.returned = -1  # when it was returned, in the order of returns
 
 
 class Lease:
-    """An extent in use. Whatever needs the memory holds the lease; when the last holder drops it, the extent returns."""
+    """An extent in use. Every user of the memory holds the lease; when the last holder drops it, the extent returns."""
 
     __slots__ = ("__weakref__", "extent")
 
@@ -42,8 +42,9 @@ class Lease:
 
 
 class _Return(weakref.ref):  # type: ignore[type-arg]
-    """Sees a lease go, and appends itself to a deque: no more than that, and no line of Python, so it may happen on any thread at any
-    instant, and no interrupt can prevent it. In a forked child the deque is a copy that nobody looks at."""
+    """Appends itself to a deque when a lease is freed, without any line of Python.
+
+    So it may happen on any thread at any time, and no interrupt can prevent it. In a forked child nobody reads the deque's copy."""
 
     __slots__ = ("extent",)
 
@@ -51,13 +52,13 @@ class _Return(weakref.ref):  # type: ignore[type-arg]
 
 
 def size_class(size: int) -> int:
-    """At most a quarter larger than asked, so that batches of about one size share extents."""
+    """Round up by at most a quarter, so that batches of similar sizes share extents."""
     step = 1 << max(12, (size - 1).bit_length() - 3)
     return up(size, step)
 
 
 class Holes:
-    """Free ranges of the shared file, merged with their neighbours."""
+    """Free ranges of the shared file; neighbours are merged."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []  # (offset, size), in order
@@ -73,7 +74,7 @@ class Holes:
         self._ranges.insert(at, (offset, size))
 
     def take(self, size: int) -> int | None:
-        """The first range of this size; what remains of it stays."""
+        """Take the first range of this size. The rest stays free."""
         for at, (offset, found) in enumerate(self._ranges):
             if found >= size:
                 if found == size:
@@ -84,7 +85,7 @@ class Holes:
         return None
 
     def last(self, end: int) -> int | None:
-        """Where the range begins that reaches up to `end`; it is taken out."""
+        """Take out the range that ends at `end`, and return its start."""
         if self._ranges and sum(self._ranges[-1]) == end:
             return self._ranges.pop()[0]
         return None
@@ -95,10 +96,10 @@ class Holes:
 
 
 class Slots:
-    """Extents for batches: the last one returned is the first to be used again, while its pages are in the caches.
+    """Extents for batches. The extent that was returned last is used first, because its pages are in the caches.
 
-    Lending can be cut off by an interrupt between any two steps: an extent leaves the free ones last, and finding it returned when it is
-    still among them does no harm. The rarer changes are not interrupted.
+    An interrupt may come between any two steps of lending: an extent leaves the free list last, and processing its return while it is still
+    in the list has no effect. The rarer changes are not interrupted.
     """
 
     def __init__(self, control: Control):
@@ -111,7 +112,7 @@ class Slots:
         self._extents: set[Extent] = set()
         self._clock = itertools.count()
         self.taken_over = 0
-        self.kept = 0  # extents that are never let go: those made at the start
+        self.kept = 0  # number of extents that are never given back: those made at the start
         self._window = WINDOW
         self._never_needed = 0
 
@@ -138,7 +139,7 @@ class Slots:
         return lease
 
     def take_over(self, offset: int, size: int) -> Lease:
-        """Memory that a worker took at the end of the file becomes ours."""
+        """The parent takes over memory that a worker allocated at the end of the file."""
         with self._lock:
             try:
                 extent = Extent(self._control.descriptor, offset, size)
@@ -151,7 +152,7 @@ class Slots:
             return self._lease(extent)
 
     def reclaim(self, offset: int, size: int) -> None:
-        """Memory that a worker took before it died."""
+        """Memory that a worker allocated before it died."""
         with self._lock:
             self._release(offset, size)
 
@@ -161,7 +162,7 @@ class Slots:
             return sorted(self._extents, key=lambda extent: extent.offset)
 
     def close(self) -> None:
-        """Unmap what is free. What is lent stays until its holders are gone."""
+        """Unmap free extents. Lent extents stay until their holders are gone."""
         with self._lock:
             self._returned.clear()
             self._lent.clear()
@@ -183,7 +184,7 @@ class Slots:
             returned.popleft()
 
     def _find(self, block: int) -> Extent | None:
-        """A free extent of this class, or of one at most a half larger."""
+        """A free extent of this size class, or one at most a half larger."""
         free = self._free.get(block)
         if free:
             return free[-1]
@@ -191,7 +192,7 @@ class Slots:
         return self._free[min(larger)][-1] if larger else None
 
     def _make(self, size: int) -> Extent:
-        """A new extent, which is free as yet."""
+        """A new, free extent."""
         offset = self._holes.take(size)
         if offset is None:
             offset = self._grow(size)
@@ -218,11 +219,11 @@ class Slots:
         return offset
 
     def _oldest(self) -> Extent | None:
-        """The free extent that was not used for the longest time."""
+        """The free extent that has not been used for the longest time."""
         return min((free[0] for free in self._free.values() if free), key=lambda extent: extent.returned, default=None)
 
     def _trim(self, block: int) -> None:
-        """Before growing, let go of free extents beyond half of what is in use (other sizes, from earlier batches)."""
+        """Before growing, give back free extents beyond half of the memory in use. They have other sizes, from earlier batches."""
         free = sum(size * len(extents) for size, extents in self._free.items())
         total = sum(extent.size for extent in self._extents)
         while free > (total - free) // 2 + block and (extent := self._oldest()) is not None:
@@ -231,7 +232,7 @@ class Slots:
             self._let_go(extent)
 
     def _age_out(self) -> None:
-        """After a peak: extents that stayed free over many batches are let go."""
+        """After a peak: give back extents that stayed free for many batches."""
         free = sum(map(len, self._free.values()))
         self._never_needed = min(self._never_needed, free)
         self._window -= 1
@@ -246,7 +247,7 @@ class Slots:
                     self._let_go(extent)
 
     def _let_go(self, extent: Extent) -> None:
-        """Back to the system."""
+        """Give an extent back to the system."""
         self._free[extent.size].remove(extent)
         self._extents.discard(extent)
         self._release(extent.offset, extent.size)
@@ -257,7 +258,7 @@ class Slots:
 
 
 def ensure_committed(descriptor: int, extent: Extent, size: int) -> None:
-    """Have memory behind the first `size` bytes, so that no worker meets SIGBUS there."""
+    """Reserve memory for the first `size` bytes, so that no worker gets SIGBUS there."""
     if size > extent.committed:
         commit(descriptor, extent.offset, min(up(size, PAGE), extent.size))
         extent.committed = size

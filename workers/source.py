@@ -1,4 +1,4 @@
-"""What a pool is asked to run."""
+"""Descriptions of the sources that a pool runs."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ CYCLES = (None, "quiet", "raise")
 
 @dataclass
 class Source:
-    """A callable that is asked by position, or a stream that one worker walks through.
+    """A callable that is asked by position, or a stream that one worker iterates over.
 
-    callback: a callable with one argument; an iterable or a generator function for kind "stream".
+    callback: a callable with one argument; for kind "stream" an iterable or a generator function.
     kind: "samples": ``callback(SampleInfo)`` for each sample; "batch": ``callback(int)`` or ``callback(BatchInfo)`` for each batch;
         "stream": the next batch of ``iter(callback)``, always in the same worker.
     batch_size: the largest number of samples in a batch.
-    num_outputs: how many components a result has; None: it is no tuple.
+    num_outputs: number of components of a result; None: the result is no tuple.
     batch_info: kind "batch" gets a BatchInfo.
     cycle: kind "stream": None, "quiet" or "raise".
-    prefetch: how many batches may be asked for at a time (sizes memory; not enforced).
-    bytes_per_sample_hint: expected size of a sample.
+    prefetch: number of batches that may be requested at a time. It determines memory and is not enforced.
+    bytes_per_sample_hint: expected size of a sample in bytes.
     name: for messages.
     snapshot_every: kind "stream" with ``state_dict()``: take a snapshot after every n-th pull; 0: never.
-    state: what ``load_state_dict()`` gets before the first pull.
-    asks: what it was asked after that: runs of ("batch", "error" or "end", count), which are repeated before the first pull.
-    encode_state: makes bytes of a state, in the worker; None: pickle.
+    state: the argument of ``load_state_dict()`` before the first pull.
+    asks: requests after that state: runs of ("batch", "error" or "end", count), which are repeated before the first pull.
+    encode_state: converts a state to bytes in the worker; None: pickle.
     """
 
     callback: Any
@@ -49,7 +49,7 @@ class Source:
     encode_state: Callable[[Any], bytes] | None = None
 
     def check(self) -> None:
-        """Refuse what no worker could run."""
+        """Refuse descriptions that no worker could run."""
         if self.kind not in KINDS:
             raise ValueError(f"{self.name}: kind is {self.kind!r}; allowed are {', '.join(map(repr, KINDS))}")
         if self.cycle not in CYCLES:
@@ -69,11 +69,11 @@ class Source:
 
     @property
     def dedicated(self) -> bool:
-        """Is it run by one worker only?"""
+        """Whether only one worker runs it."""
         return self.kind == "stream"
 
     def slices(self, workers: int) -> int:
-        """In how many parts a batch is cut at least, when all workers share it."""
+        """Least number of slices of a batch when all workers share it."""
         return min(workers, self.batch_size) if self.kind == "samples" else 1
 
 
@@ -91,7 +91,7 @@ def is_generator_function(value: Any) -> bool:
 
 
 def restartable(callback: Any) -> bool:
-    """Can it be walked through again from its beginning (and does not merely go on where somebody left it)?"""
+    """Whether it can be iterated from its beginning again, and does not continue where an earlier iteration stopped."""
     if is_generator_function(callback):
         return True
     if hasattr(type(callback), "__next__"):

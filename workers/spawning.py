@@ -1,6 +1,6 @@
-"""Workers that do not inherit this process: fresh interpreters, each a worker ("spawn"), or one that forks them all ("forkserver").
+"""Workers that do not inherit this process: each a fresh interpreter ("spawn"), or forked by one fresh interpreter ("forkserver").
 
-What they need lies in the shared file, written once: a fresh interpreter gets the numbers of its descriptors, and reads the rest.
+Their data is written once into the shared file. A fresh interpreter gets the numbers of its descriptors and reads the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_launcher(method: str, setup: Setup, descriptors: Descriptors, control: 
 
 
 def boot_data(setup: Setup, pickler: SourcePickler) -> bytes:
-    """All that a fresh interpreter needs, as bytes."""
+    """All data for a fresh interpreter, as bytes."""
     path = marshal.dumps(_module_path())
     data = {
         "main": _main_module() if pickler.custom else {},
@@ -71,7 +71,7 @@ def _directory() -> str | None:
 
 
 def _main_module() -> dict[str, str]:
-    """How `multiprocessing` finds the main module again, for picklers that refer to it by name. None for notebooks, -c and stdin."""
+    """How `multiprocessing` finds the main module, for picklers that refer to it by name. None for notebooks, -c and stdin."""
     main = sys.modules["__main__"]
     name = getattr(getattr(main, "__spec__", None), "name", None)
     if name is not None:
@@ -81,7 +81,7 @@ def _main_module() -> dict[str, str]:
 
 
 def store(control: Control, data: bytes) -> None:
-    """Put the boot data into the shared file; it stays, for replacements."""
+    """Write the boot data into the shared file, where it stays for replacements."""
     with locked(control.descriptor, END_LOCK):
         offset = control.header[END]
         control.header[END] = offset + up(len(data), PAGE)
@@ -105,7 +105,7 @@ def launch(setup: Setup, control: Control, role: int, worker: int, incarnation: 
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Its exit status as os.waitpid has it."""
+    """Its exit status in the form of os.waitpid."""
     code = process.wait()
     return -code if code < 0 else code << 8
 
@@ -138,7 +138,7 @@ class SpawnLauncher(Launcher):
         return _wait(self._processes.pop(pid))
 
     def close(self) -> None:
-        for process in self._processes.values():  # replacements that nobody has seen yet
+        for process in self._processes.values():  # replacements that have not been announced yet
             process.kill()
             process.wait()
         self._processes.clear()

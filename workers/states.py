@@ -1,4 +1,4 @@
-"""Whether a source took over the state that it was given."""
+"""Checks whether a source has adopted the state that it was given."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 
 class StateNotKept(ValueError):
-    """A source refused the state that it was given, or says another one."""
+    """A source refused its state, or reports another one."""
 
 
 def restore(owner: Any, state: Any, enter: Callable[[], None], name: str) -> None:
-    """Give `owner` a `state`, and `enter` its iteration so that it goes on from there.
+    """Give `owner` a `state`, and `enter` its iteration so that it continues from there.
 
-    Iterators that are made by ``__iter__`` read the state when they are made, so the state is loaded first. An ``__iter__`` that rewinds
-    its object loses that state: then the state is loaded again.
+    An iterator that is made by ``__iter__`` reads the state at that time, so the state is loaded first. An ``__iter__`` that rewinds its
+    object loses the state; then the state is loaded again.
 
-    Raises StateNotKept if ``load_state_dict()`` fails, or if ``state_dict()`` is another state afterwards.
+    Raises StateNotKept if ``load_state_dict()`` fails, or if ``state_dict()`` returns another state afterwards.
     """
     _load(owner, state, name)
     enter()
@@ -43,7 +43,7 @@ def _load(owner: Any, state: Any, name: str) -> None:
 
 
 def same_state(one: Any, other: Any) -> bool:
-    """Whether two states say the same. Kinds of numbers, and of sequences, may differ."""
+    """Whether two states are equal. Kinds of numbers and kinds of sequences may differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same_state(one[key], other[key]) for key in one)
     if _is_sequence(one) and _is_sequence(other):
@@ -52,7 +52,7 @@ def same_state(one: Any, other: Any) -> bool:
         return bytes(one) == bytes(other)
     try:
         return bool(one == other) or bool(one != one and other != other)  # NaN
-    except Exception:  # what cannot be compared cannot be refused
+    except Exception:  # values that cannot be compared cannot be refused
         return True
 
 
@@ -78,11 +78,11 @@ OUTCOMES = (BATCH, ERROR, END)
 
 
 def replay(asks: Sequence[tuple[str, int]], ask: Callable[[], Any], name: str) -> list[Any]:
-    """Ask a source again as it was asked before, where `asks` are runs of outcomes and their lengths.
+    """Repeat the earlier requests to a source. `asks` are runs of outcomes with their lengths.
 
-    A source that fails for reasons outside of it may work this time: then the batch must not be lost.
+    A source that failed for external reasons may succeed this time, and that batch must not be lost.
 
-    Returns that batch in a list, or an empty list. Raises ValueError if the source is another one than it was, by its length.
+    Returns such a batch in a list, or an empty list. Raises ValueError if the source has another length than before.
     """
     batches = sum(count for outcome, count in asks if outcome == BATCH)
     done = 0

@@ -1,4 +1,4 @@
-"""A stream in its one worker: pulls in order, what happens at its end, snapshots, and how a replacement catches up."""
+"""A stream in its worker: ordered pulls, its end, snapshots, and how a replacement catches up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .control import DISCARD, NEVER, PULLED, STATE, STATE_SIZE, STOPPED
 from .source import Source, is_generator_function, is_iterable
 from .states import BATCH, END, replay, restore
 
-SNAPSHOT = struct.Struct("<qq")  # sizes of the snapshot for the user and of the one for a replacement
+SNAPSHOT = struct.Struct("<qq")  # sizes of the user's snapshot and of the replacement's
 
 
 class Stream:
-    """One stream source; made in the worker that runs it, positioned at the first pull."""
+    """One stream source, made in the worker that runs it. It goes to its position at the first pull."""
 
     def __init__(self, source: Source, block: Any, arena: Any):
         self.source = source
@@ -27,8 +27,8 @@ class Stream:
         self.pulls = 0
         self._since = 0  # batches since the last snapshot
         self._interrupted = False  # an end or an error was met since then
-        self._kept: list[Any] = []  # a batch that was got before it was asked for
-        self._fresh = False  # nothing was pulled from this iterator yet
+        self._kept: list[Any] = []  # a batch that arrived before it was requested
+        self._fresh = False  # nothing has been pulled from this iterator yet
 
     def pull(self, epoch: int) -> Any:
         """The next batch. Raises StopIteration at the end."""
@@ -55,7 +55,7 @@ class Stream:
             try:
                 batch = self._next_of_new()
             except StopIteration:
-                self._stopped = epoch  # what was asked ahead gets the end, too: nobody would have a batch that came now
+                self._stopped = epoch  # requests made ahead also get the end, because nobody would receive a batch now
                 raise
         return batch
 
@@ -65,7 +65,7 @@ class Stream:
         return next(self._iterator)
 
     def _next_of_new(self) -> Any:
-        """The first batch of a new round; an empty one is the end of the stream."""
+        """The first batch of a new round. An empty round is the end of the stream."""
         return self._next()
 
     def _end(self, epoch: int) -> None:
@@ -85,13 +85,13 @@ class Stream:
     # ----------------------------------------------------------------------------------------------------------- positions
 
     def prepare(self) -> None:
-        """At first: make the iterator and bring it to where the stream is to go on."""
+        """At the first pull: make the iterator and bring it to its position."""
         if self._iterator is not None:
             return
         try:
             self._prepare()
         except BaseException:
-            self._iterator = None  # it is somewhere else: the next pull says so, too
+            self._iterator = None  # it is at another position; the next pull says so too
             raise
 
     def _prepare(self) -> None:
@@ -129,7 +129,7 @@ class Stream:
         self._fresh = True
 
     def _repeat(self, asks: Sequence[tuple[str, int]]) -> None:
-        """What the stream was asked before it was saved. Its epochs are over, so their numbers are below all that will come."""
+        """Requests from before the stream was saved. Their epochs are over, so their numbers are below all future ones."""
         first = -2 - sum(count for outcome, count in asks if outcome == END)  # NEVER is -1
         epochs = itertools.count(first)
         epoch = next(epochs)
@@ -167,7 +167,7 @@ class Stream:
         return stored
 
     def snapshot(self) -> bytes:
-        """The state after this pull, for the table: encoded for the user, and pickled for a replacement if that is another."""
+        """The state after this pull: encoded for the user, and pickled for a replacement if that form differs."""
         source = self.source
         if not source.snapshot_every or (self._since < source.snapshot_every and not self._interrupted):
             return b""

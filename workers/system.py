@@ -1,4 +1,4 @@
-"""What the pool asks of Linux: shared mappings, locks that the kernel releases when their holder dies, and wake-ups."""
+"""Linux features that the pool uses: shared mappings, locks that the kernel releases when their holder dies, and eventfds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEEP_SIZE_PUNCH_HOLE = 0x1 | 0x2
 
 
 class Memory:
-    """Bytes at `address`, without an owner; numpy sees it through the array interface."""
+    """Bytes at `address`, without an owner. numpy reads it through the array interface."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -39,7 +39,7 @@ class Memory:
 
 
 class Mapping:
-    """A piece of a file mapped into this process; unmapped when dropped. Python's own `mmap` would keep a second descriptor."""
+    """A mapped piece of a file, unmapped when dropped. Python's own `mmap` would keep a second descriptor."""
 
     __slots__ = ("__weakref__", "_pid", "address", "bytes", "offset", "size")
 
@@ -61,12 +61,12 @@ class Mapping:
 
 
 def punch(descriptor: int, offset: int, size: int) -> None:
-    """Give the pages of a piece of a memfd back to the system; it reads as zeros from now on."""
+    """Give the pages of a piece of a memfd back to the system. The piece then reads as zeros."""
     _libc.fallocate(descriptor, _KEEP_SIZE_PUNCH_HOLE, offset, size)
 
 
 def commit(descriptor: int, offset: int, size: int) -> None:
-    """Take the pages of a piece of a memfd from the system now: an error here instead of SIGBUS at the first touch."""
+    """Allocate the pages of a piece of a memfd now, so that a lack of memory is an error here and not SIGBUS later."""
     try:
         os.posix_fallocate(descriptor, offset, size)
     except OSError as error:
@@ -83,7 +83,7 @@ def up(size: int, step: int) -> int:
 
 @contextmanager
 def locked(descriptor: int, byte: int) -> Iterator[None]:
-    """A lock between processes on one byte of a file. The kernel releases it when its holder dies, however it dies."""
+    """A lock between processes on one byte of a file. The kernel releases it when its holder dies."""
     fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, byte)
     try:
         yield
@@ -110,16 +110,16 @@ _ours: weakref.WeakSet[Descriptors] = weakref.WeakSet()
 
 
 class Descriptors:
-    """The descriptors of one pool in this process. A child that is forked closes all that it is not to keep."""
+    """The descriptors of one pool in this process. A forked child closes all that it does not keep."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
-        self.kept: frozenset[int] = frozenset()  # by the child that this pool is forking just now
-        self.forked = False  # are we in a child that somebody else forked?
+        self.kept: frozenset[int] = frozenset()  # for the child that this pool is forking
+        self.forked = False  # whether this is a child that another party forked
         _ours.add(self)
 
     def add(self, descriptor: int) -> int:
-        """Takes over a descriptor. It moves to a high number where a callable that opens files after closing ours does not get it."""
+        """Take over a descriptor. It gets a high number, which a callable that closes and opens files does not get by accident."""
         moved = move_up(descriptor)
         self.open.add(moved)
         return moved
@@ -129,7 +129,7 @@ class Descriptors:
         try:
             os.close(descriptor)
         except OSError:
-            pass  # somebody else closed it
+            pass  # another party closed it
 
     def close_all(self) -> None:
         while self.open:
@@ -137,7 +137,7 @@ class Descriptors:
 
 
 def move_up(descriptor: int) -> int:
-    """The same file under a number near the end of the table (CLOEXEC); the old number is closed."""
+    """The same file under a number near the end of the table (CLOEXEC). The old number is closed."""
     if descriptor < 0:
         return descriptor
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -145,7 +145,7 @@ def move_up(descriptor: int) -> int:
     try:
         moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, start)
     except OSError:
-        return descriptor  # the table is small and full: the number it has will do
+        return descriptor  # the table is small and full, so the number stays
     os.close(descriptor)
     return moved
 

@@ -1,6 +1,4 @@
-"""How a batch that is asked for becomes tasks: the schema goes into its slot, and each slice gets its part of that. And what is learnt from
-it for the next ones.
-"""
+"""Turns a request for a batch into tasks: writes the schema into the slot and gives each slice its part. Learns for later batches."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from .tickets import Ticket
 
 
 def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -> None:
-    """Write the schema into the slot, and make the tasks. On whatever thread submits, with the pool's lock held."""
+    """Write the schema into the slot and make the tasks. Runs on the submitting thread, with the pool's lock held."""
     schema = prediction.schema
     extent = lease.extent
     ticket.schema = schema
@@ -42,14 +40,14 @@ def lay_out(ticket: Ticket, lease: Lease, prediction: Prediction, memory: int) -
 
 
 def note_parts(lease: Lease, prediction: Prediction) -> None:
-    """For statistics: into how many parts the slot is divided."""
+    """For statistics: number of parts of the slot."""
     extent = lease.extent
     extent.parts, extent.per_part = prediction.parts, prediction.per_part
     extent.part_capacity = max(prediction.part_capacity, (prediction.slot_size() - PAGE) // prediction.parts // PAGE * PAGE)
 
 
 def make_slots(slots: Slots, sources: list[Source], predictions: list[Prediction]) -> None:
-    """Slots for the batches that the sources will have in work, so that the first ones find them. With the pool's lock held."""
+    """Make slots for the batches that the sources will have in progress, so the first batches find them. Needs the pool's lock."""
     leases = []
     for prediction, source in zip(predictions, sources):
         size = prediction.slot_size() * source.prefetch
@@ -62,7 +60,7 @@ def make_slots(slots: Slots, sources: list[Source], predictions: list[Prediction
 
 
 def learn(ticket: Ticket, batch: PoolBatch, key: list[Any] | None, prediction: Prediction, counts: Counts) -> None:
-    """From a batch that was received, on whatever thread that was, without the pool's lock. `key`: see `assembled`."""
+    """Learn from a received batch. Runs on the receiving thread, without the pool's lock. `key`: see `assembled`."""
     needed, size, busy = 0.0, 0, 0
     for answer in ticket.answers.values():
         assert answer is not None and answer.done is not None

@@ -1,4 +1,4 @@
-"""A batch that was asked for: the answers of its slices, and what is made of them."""
+"""A requested batch: the answers of its slices, and the batch assembled from them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .writing import OutputTable
 
 
 class Answer:
-    """What became of one slice. `error` makes the exception for a slice that no worker will answer: a new one for each caller, because
-    an exception that was raised refers to the frames that it went through, and the answer is kept."""
+    """The outcome of a slice. `error` makes the exception for a slice that no worker will answer.
+
+    It makes a new exception for each caller: a raised exception refers to frames, and the answer is kept."""
 
     __slots__ = ("data", "done", "error", "leases", "outputs")
 
@@ -34,7 +35,7 @@ class Answer:
 
 
 class Ticket:
-    """One batch of a source. While anybody may still write to its slot, the pool holds it; then whoever wants the batch."""
+    """One batch of a source. While a worker may still write to its slot, the pool holds it; afterwards its users do."""
 
     __slots__ = (
         "__weakref__", "answers", "cancelled", "deaths", "epoch", "iteration", "learnt", "lease", "number", "ring", "schema", "slices",
@@ -51,7 +52,7 @@ class Ticket:
         self.lease: Lease | None = None
         self.tasks: list[Task] = []
         self.answers: dict[int, Answer | None] = {}  # None: withdrawn before it began
-        self.deaths: dict[int, int] = {}  # sample -> workers that died of it
+        self.deaths: dict[int, int] = {}  # sample -> workers that it killed
         self.cancelled = False
         self.learnt = False
 
@@ -73,7 +74,7 @@ class Ticket:
 
 
 def error_of(ticket: Ticket, pids: list[int]) -> BaseException | None:
-    """What to raise for a complete ticket: a real error before the end of data, then the lowest sample."""
+    """The exception to raise for a complete ticket: an error before the end of data; among errors the lowest sample."""
     worst: tuple[bool, int, int] | None = None
     for number, answer in ticket.answers.items():
         if answer is None or (answer.error is None and answer.done is not None and answer.done.kind == OK):

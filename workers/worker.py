@@ -1,4 +1,4 @@
-"""What a worker does with its life: take a task, run it, answer, until it is told to end."""
+"""The main loop of a worker: take a task, run it, answer, until it is told to end."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _PADDING = bytes(DONE_SIZE - DONE.size)
 
 @dataclass
 class Setup:
-    """What a worker must know; the same for all workers of a pool. Descriptors have the same numbers in every process of a pool."""
+    """The data that workers need, equal for all workers of a pool. Descriptors have the same numbers in every process of a pool."""
 
     memory: int
     results: int
     alive: int  # hangs up when the parent is gone
-    tokens: list[int]  # of the general ring, then of the dedicated ones
+    tokens: list[int]  # of the general ring, then of the dedicated rings
     workers: int
     homes: dict[int, int]  # stream source -> its worker
     ring_of: dict[int, int]  # worker -> its dedicated ring
     seed: int
     name: str
-    watched: bool  # is there a worker_timeout?
-    count: int  # of sources
+    watched: bool  # whether there is a worker_timeout
+    count: int  # number of sources
     sources: list[Source | None] = field(default_factory=list)
 
     @property
@@ -60,7 +60,7 @@ class Worker:
         self.rings = [Ring(self.control, 0, setup.tokens[0])]
         if index in setup.ring_of:
             number = setup.ring_of[index]
-            self.rings.insert(0, Ring(self.control, number, setup.tokens[number]))  # it goes first
+            self.rings.insert(0, Ring(self.control, number, setup.tokens[number]))  # its own ring has priority
         self._poll = select.poll()
         for ring in self.rings:
             self._poll.register(ring.tokens, select.POLLIN)
@@ -113,12 +113,12 @@ class Worker:
         claim[TASK_ID] = 0
 
     def _count(self, busy: int) -> None:
-        """Before the answer: who has the batch finds it counted."""
+        """Called before the answer, so that the count is right when the batch arrives."""
         self.claim[TASKS] += 1
         self.claim[BUSY] += busy
 
     def _check_identity(self) -> None:
-        """A callable forked, and its child failed: that is no worker, and has nothing to tell."""
+        """A callable has forked and its child failed. The child is no worker and reports nothing."""
         if os.getpid() != self.pid:
             os._exit(0)
 
@@ -162,7 +162,7 @@ class Worker:
             slot = self.arena.at(task.slot, task.capacity)
             return write_table(Area(self.arena, self.claim, slot, task.area, task.area_size, 1), [], data)
         except Exception:
-            return 0, 0  # the memory is gone: the parent says that much
+            return 0, 0  # no memory for the text; the parent reports that
 
     def report_failure(self, error: BaseException, what: str) -> None:
         data = encode_exception(error, what)

@@ -1,7 +1,7 @@
-"""A worker's side of a slot: samples go where they were expected, and everything else into the slice's area or into new memory.
+"""A worker's side of a slot: expected samples go to their place, everything else into the slice's area or into new memory.
 
-The *table* of a slice says where its samples are, when not all are where the schema has them. It starts with the overflow extents that the
-worker took, then describes each output. All offsets count from the start of the shared file.
+The *table* of a slice says where its samples are, if not all are where the schema placed them. It starts with the overflow extents of the
+worker, then describes each output. All offsets count from the start of the shared file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .schema import ALIGNMENT, Expected
 from .system import PAGE, Mapping, commit, locked, punch, up
 
 LARGE = 16 * 1024
-"""Samples from this size on are copied as they come, while they are in the cache; smaller ones all at once."""
+"""Samples of this size or more are copied one by one, while they are in the cache; smaller ones together."""
 
 OUTPUT_HEADER = struct.Struct("<16s32sqqq")  # dtype, layout, dimensions, 1 if equal and dense, samples
 EXTENT = struct.Struct("<qq")
@@ -28,14 +28,14 @@ _LARGEST_GUESS = 16 << 20
 
 
 class Arena:
-    """The shared file in a worker: pieces are mapped when they are first needed, and the oldest are let go."""
+    """The shared file in a worker. Pieces are mapped at first use, and the oldest are unmapped."""
 
     MAPPINGS = 256
 
     def __init__(self, control: Control):
         self._control = control
         self._mapped: dict[tuple[int, int], Mapping] = {}
-        self.extents: list[tuple[int, int]] = []  # taken for the task in work
+        self.extents: list[tuple[int, int]] = []  # allocated for the running task
 
     def at(self, offset: int, size: int) -> Mapping:
         found = self._mapped.get((offset, size))
@@ -46,7 +46,7 @@ class Arena:
         return found
 
     def grow(self, size: int, claim: Any, what: str = "") -> Mapping:
-        """New memory for `what`, at the end of the file. The claim block notes it first: if this worker dies now, the parent takes it."""
+        """New memory for `what`, at the end of the file. The claim block records it first: if this worker dies now, the parent takes it."""
         control = self._control
         size = up(size, PAGE)
         if size >= CHECKED:
@@ -64,11 +64,11 @@ class Arena:
         except BaseException:
             self._undo(offset, size)
             raise
-        return Mapping(control.descriptor, offset, size)  # not among the cached ones: it is seldom seen again
+        return Mapping(control.descriptor, offset, size)  # not cached, because it is rarely used again
 
 
     def _undo(self, offset: int, size: int) -> None:
-        """There was no memory for it: the end of the file is as before, or the parent learns of a range without memory."""
+        """There was no memory: the end of the file is as before, or the parent learns of a range without memory."""
         control = self._control
         punch(control.descriptor, offset, size)
         self.extents.pop()
@@ -80,7 +80,7 @@ class Arena:
 
 
 class Area:
-    """Where a slice puts what the schema has no place for: its part of the slot first, then overflow extents."""
+    """Memory for data that the schema has no place for: first the slice's part of the slot, then overflow extents."""
 
     def __init__(self, arena: Arena, claim: Any, slot: Mapping, start: int, size: int, samples: int):
         self._arena, self._claim = arena, claim
@@ -89,7 +89,7 @@ class Area:
         self.used = 0
 
     def place(self, size: int, more: bool = True, what: str = "") -> tuple[Mapping, int]:
-        """Room for `size` bytes of `what`: (mapping, offset in it). `more`: others of about this size will follow."""
+        """Room for `size` bytes of `what`: (mapping, offset in it). `more`: others of a similar size will follow."""
         at = self._at
         if at + size > self._end:
             guess = min(size * max(self._left, 1), _LARGEST_GUESS) if more else 0
@@ -164,10 +164,10 @@ class OutputWriter:
         self.elsewhere[index] = (mapping.offset + at, shape)
 
     def _agree(self, index: int, array: np.ndarray, layout: str | None) -> None:
-        """All samples of a batch have one type, rank and layout."""
+        """Raise unless all samples of a batch have one type, rank and layout."""
         if self.dtype is None:
             expected = self.expected
-            # The schema's own object, so that `add` can compare identities.
+            # The schema's own object, so `add` can compare identities.
             self.dtype = expected.dtype if expected is not None and array.dtype == expected.dtype else array.dtype
             self.ndim, self.layout = array.ndim, layout
             return
@@ -199,7 +199,7 @@ class OutputWriter:
                 self._put(index, array, layouts[index])
 
     def _add_expected(self, values: list[Any], expected: Expected) -> bool:
-        """Write samples that are all arrays (or all numpy scalars) as expected; False if one is not."""
+        """Write samples that are all arrays (or all numpy scalars) as expected. Returns False if one is not."""
         kinds = set(map(type, values))
         if len(kinds) != 1:
             return False
@@ -279,7 +279,7 @@ class OutputWriter:
 
 
 def _checked(shape: tuple[int, ...], dtype: np.dtype, size: int, sample: int | None = None) -> str:
-    """What samples of this shape, of `size` bytes together, are called in messages. TooLarge if one has more than a sample may have."""
+    """The description of samples of this shape, with `size` bytes in total, for messages. TooLarge if one sample exceeds the cap."""
     if size < CHECKED:
         return ""
     check_cap(shape, dtype.itemsize, "a sample", sample)
@@ -306,7 +306,7 @@ class SliceWriter:
         ]
 
     def finish(self, count: int, extra: bytes = b"") -> tuple[int, int, int, int]:
-        """(offset and size of the table, bytes of samples, bytes in the area). No table (0, 0) when all is as expected."""
+        """(offset and size of the table, bytes of samples, bytes in the area). The table is (0, 0) if all is as expected."""
         size = sum(output.bytes for output in self.outputs)
         if not extra and all(output.as_expected for output in self.outputs):
             return 0, 0, size, 0
@@ -319,9 +319,9 @@ class SliceWriter:
 
 
 def write_table(area: Area, parts: list[bytes], extra: bytes) -> tuple[int, int]:
-    """Write a table; `extra` stands behind the outputs. Returns its place in the file."""
+    """Write a table; `extra` comes after the outputs. Returns its offset in the file."""
     body = b"".join(parts)
-    # The place of the table may itself be a new extent, so leave room for one more.
+    # The memory of the table may itself be a new extent, so leave room for one more.
     length = 3 * 8 + (len(area.extents) + 1) * EXTENT.size + len(body) + len(extra)
     mapping, at = area.place(length, more=False)
     extents = b"".join(EXTENT.pack(*extent) for extent in area.extents)
@@ -331,7 +331,7 @@ def write_table(area: Area, parts: list[bytes], extra: bytes) -> tuple[int, int]
 
 
 class OutputTable:
-    """One output of one slice, read back from its table."""
+    """One output of one slice, read from its table."""
 
     __slots__ = ("dtype", "layout", "offsets", "shape", "shapes")
 

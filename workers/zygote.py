@@ -1,6 +1,6 @@
-"""A small process that forks workers: it holds the sources as they were at the start, and no thread, no CUDA.
+"""A small process that forks workers. It holds the sources in their initial state, without threads and without CUDA.
 
-It answers over a socket. `birth` carries the new worker's pidfd; `end` the exit status of one, which only its parent can have.
+It answers through a socket: `birth` carries the new worker's pidfd, `end` the exit status of a worker, which only its parent can read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .system import Descriptors
 from .worker import Setup
 
 REQUEST = struct.Struct("<ii")  # worker, incarnation
-NEWS = struct.Struct("<iiii")  # what, worker, process id, exit status (as os.waitpid has it)
+NEWS = struct.Struct("<iiii")  # kind, worker, process id, exit status (in the form of os.waitpid)
 BIRTH, END, UP = 1, 2, 3
 
 
@@ -59,13 +59,15 @@ class Zygote:
         try:
             os.write(telling, b"1")
         except BrokenPipeError:
-            pass  # it is dead already, which its pidfd tells
+            pass  # it is already dead, which its pidfd reports
         os.close(telling)
         return True
 
     def _become(self, worker: int, incarnation: int, told: int, telling: int) -> None:
-        """Begins when the parent has been told. Else the parent, finding the zygote dead, would ask the next one for this worker once more,
-        and two processes would write to one claim block."""
+        """Runs after the parent has been told.
+
+        Otherwise the parent, finding the zygote dead, would ask the next zygote for this worker again, and two processes would write to one
+        claim block."""
         self._channel.close()
         os.close(telling)
         for pidfd in self._children:

@@ -1,7 +1,7 @@
 """Tables of the steps in ``branches``.
 
-`rows` arrays map a sample of the iteration to its place in a sub-batch, or to -1 if the sample is not in the sub-batch. A table that
-holds 0 instead of the address of `rows` means that every sample keeps its place.
+`rows` arrays map a sample of the iteration to its index in a partial batch, or to -1 if the sample is not in the partial batch. A table
+with 0 instead of the address of `rows` means that every sample keeps its index.
 """
 
 from __future__ import annotations

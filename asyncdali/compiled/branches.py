@@ -1,4 +1,4 @@
-"""Steps that run for some samples of a batch only: how a conditional is a branch taken per sample."""
+"""Steps that run for some samples of a batch only. With them, a conditional is a branch taken per sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ branch, link, slot, own, record = BRANCH.at, LINK.at, SLOT.at, OWN.at, THREAD.at
 
 @inlined
 def place_of(rows, sample):
-    """The place of a sample in a (sub-)batch."""
+    """The index of a sample in a (partial) batch."""
     if rows == 0:
         return sample
     return load_i64(rows + 8 * sample)
@@ -20,7 +20,7 @@ def place_of(rows, sample):
 
 @step
 def branch_step(context, sample, thread):
-    """Run another step for the samples that are in the sub-batch."""
+    """Run another step for the samples of the partial batch."""
     place = place_of(load_i64(context + branch.rows), sample)
     if place < 0:
         return 0
@@ -29,7 +29,7 @@ def branch_step(context, sample, thread):
 
 @step
 def link_step(context, sample, thread):
-    """The sample of a batch takes its address from another batch."""
+    """The sample takes its address from another batch."""
     to = place_of(load_i64(context + link.rows), sample)
     source = place_of(load_i64(context + link.source_rows), sample)
     if to >= 0 and source >= 0:
@@ -40,7 +40,7 @@ def link_step(context, sample, thread):
 
 @step
 def slot_step(context, sample, thread):
-    """The sample lies in this thread's scratch."""
+    """The sample is in this thread's scratch memory."""
     place = place_of(load_i64(context + slot.rows), sample)
     if place >= 0:
         address = load_i64(thread + record.scratch) + load_i64(context + slot.offset)
@@ -50,7 +50,7 @@ def slot_step(context, sample, thread):
 
 @step
 def own_step(context, sample, thread):
-    """The sample moves to its target."""
+    """The sample is copied to its target."""
     place = place_of(load_i64(context + own.rows), sample)
     if place < 0:
         return 0

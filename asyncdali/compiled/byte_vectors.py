@@ -1,6 +1,7 @@
 """Loops over bytes: fixed shuffles of pixels, and tables of 256 entries.
 
-LLVM has no shuffle by a variable, so tables are AVX-512's own instruction (VBMI) where it is, and scalar loads elsewhere.
+LLVM has no shuffle by a variable. So table look-ups use AVX-512's own instruction (VBMI) if the processor has it, and scalar loads
+otherwise.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from .vectors import I8, I32, I64, call_ir, function_of, load_ir, processor_has,
 
 @cache
 def has_byte_tables() -> bool:
-    """Whether the processor looks up 64 bytes in a table of 128 by one instruction."""
+    """Whether one instruction looks up 64 bytes in a table of 128."""
     return processor_has("avx512vbmi") and processor_has("avx512bw")
 
 
 @cache
 def block_bytes() -> int:
-    """Bytes that are shuffled at a time: a register whose shuffle is one instruction."""
+    """Number of bytes shuffled at a time: a register whose shuffle is one instruction."""
     return 64 if has_byte_tables() else 16
 
 
 def shuffled_ir(builder: Any, vector: Any, places: Sequence[int], other: Any = None) -> Any:
-    """Bytes of a vector (and of another of its kind, numbered on) in other places."""
+    """The bytes of a vector (and of a second one, numbered consecutively) in another order."""
     other = ir.Constant(vector.type, ir.Undefined) if other is None else other
     return builder.shuffle_vector(vector, other, ir.Constant(ir.VectorType(I32, len(places)), list(places)))
 
 
 def shuffler(places: Sequence[Sequence[int]]) -> Any:
-    """``shuffle(source, out)``: a block of bytes at `source` becomes one block per list of places, one after the other at `out`."""
+    """``shuffle(source, out)``: a block of bytes at `source` becomes one block per list of indices, one after the other at `out`."""
     kind = ir.VectorType(I8, block_bytes())
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -49,16 +50,16 @@ def shuffler(places: Sequence[Sequence[int]]) -> Any:
 
 
 def _translated_ir(builder: Any, block: Any, tables: Sequence[Any]) -> Any:
-    """Bytes looked up in a table of 256, given as four vectors."""
+    """Bytes looked up in a table of 256 entries, given as four vectors."""
     halves = [call_ir(builder, "llvm.x86.avx512.vpermi2var.qi.512", [a, block, b]) for a, b in (tables[:2], tables[2:])]
     upper = builder.icmp_signed("<", block, ir.Constant(block.type, [0] * 64))
     return builder.select(upper, halves[1], halves[0])
 
 
 def _block_translator(tables: int) -> Any:
-    """``translate(source, out, table, count)``: byte i is looked up in table i % `tables`; `count` is a multiple of 64 * tables.
+    """``translate(source, out, table, count)``: byte i is looked up in table i % `tables`. `count` is a multiple of 64 * tables.
 
-    A loop of its own, so that the tables stay in registers.
+    It is a separate loop, so that the tables stay in registers.
     """
     kind = ir.VectorType(I8, 64)
 
@@ -91,7 +92,7 @@ def _block_translator(tables: int) -> Any:
 
 @cache
 def translator(tables: int) -> Any:
-    """``translate(source, out, table, count)``: bytes by tables of 256 bytes that follow each other; byte i by table i % `tables`."""
+    """``translate(source, out, table, count)``: bytes are looked up in consecutive tables of 256 bytes; byte i in table i % `tables`."""
     fast, whole_block = has_byte_tables() and tables in (1, 3), 64 * tables
 
     @inlined

@@ -1,8 +1,8 @@
-"""The C library's ``logf`` and ``cosf`` for vectors, to the last bit.
+"""The C library's ``logf`` and ``cosf`` for vectors, equal to the last bit.
 
-glibc (2.28 on) computes both in float64 and rounds once; these functions have its operations, with fused multiplications where its own
-variant for processors with FMA has them. Whether the platform's C library gives the same bits is asked once per process
-(:func:`same_as_platform`); where not, kernels call the platform's functions number by number.
+glibc (from 2.28 on) computes both in float64 and rounds once. These functions use the same operations, with fused multiplications where
+glibc's variant for processors with FMA has them. Once per process they are compared with the platform's C library
+(:func:`same_as_platform`). If any bit differs, kernels call the platform's functions number by number.
 
 Sources: glibc 2.36, sysdeps/ieee754/flt-32/e_logf.c, s_cosf.c and their tables.
 """
@@ -114,7 +114,7 @@ def cosf_ir(builder: Any, x: Any) -> Any:
         return builder.icmp_signed("!=", builder.and_(value, bits(bit)), bits(0))
 
     x2 = builder.fmul(reduced, reduced)
-    # Quadrants 1 and 2 turn the sine's sign, 2 and 3 that of the cosine's coefficients.
+    # Quadrants 1 and 2 change the sine's sign, 2 and 3 that of the cosine's coefficients.
     turned = flag(builder.add(n, bits(1)), 2)
     sine_of = builder.select(turned, builder.fneg(reduced), reduced)
     x3 = builder.fmul(sine_of, x2)
@@ -149,7 +149,7 @@ _probe_log, _probe_cos = _prober(logf_ir), _prober(cosf_ir)
 
 @compiled(4)
 def _probe(numbers, theirs, ours, count):
-    """Logarithms of float32[count] and cosines of float32[count] behind them by the platform and by the functions above."""
+    """Logarithms of float32[count], and cosines of the next float32[count], by the platform and by the functions above."""
     for i in range(count):
         store_f32(theirs + 4 * i, _logf(load_f32(numbers + 4 * i)))
         store_f32(theirs + 4 * (count + i), _cosf(load_f32(numbers + 4 * (count + i))))
@@ -160,7 +160,7 @@ def _probe(numbers, theirs, ours, count):
 
 
 def differing(logarithms: np.ndarray, angles: np.ndarray) -> int:
-    """How many of the numbers (as many of both, a multiple of 16) have other bits than the platform's C library gives."""
+    """Number of results (for a multiple of 16 numbers of each function) whose bits differ from the platform's C library."""
     numbers = np.concatenate([logarithms, angles]).astype(np.float32)
     theirs, ours = np.empty_like(numbers), np.empty_like(numbers)
     _probe(address_of(numbers), address_of(theirs), address_of(ours), len(logarithms))

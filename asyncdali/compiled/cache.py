@@ -1,10 +1,11 @@
-"""The cache on disk of functions that Numba compiled for us.
+"""The disk cache of functions that Numba compiled.
 
-Numba's own cache puts its files beside the sources, notices changes of the outermost function's file only, and unpickles whatever it finds.
-It also recognises a closure by pickling what the closure holds, and compiled helpers never pickle the same way twice: every process would
-compile again. Here one file holds one function for one signature. Its key is the environment (versions, processor), the digest of all code
-that the function is made of (:mod:`.kernel_keys`) and the variant that a factory names. :mod:`.kernel_store` says where the files lie and
-when they are trusted.
+Numba's own cache has four problems here. It stores its files beside the sources. It notices changes of the outermost function's file only.
+It unpickles any file that it finds. And it identifies a closure by pickling its contents, but compiled helpers pickle differently each
+time, so every process would compile again.
+
+Here one file holds one function for one signature. Its key is the environment (versions, processor), the digest of all code of the function
+(:mod:`.kernel_keys`) and the variant that a factory names. :mod:`.kernel_store` decides where the files are and which are trusted.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class KernelCache(_Cache):
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        """Stands for the code and the variant."""
+        """The digest of the code and the variant."""
         names = (self._function.__module__, self._function.__qualname__, text_of(self._variant))
         return kernel_digest(self._function) + "\0".join(names).encode()
 
@@ -69,15 +70,15 @@ class KernelCache(_Cache):
         return environment, f"{readable}-{key.hex()[:32]}", key
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was compiled for a signature, or None."""
+        """The compiled function for a signature, or None."""
         target_context.refresh()
         place = self._place(sig, target_context.codegen())
         contents = self._store.load(*place)
         found = None
         if contents is not None:
             try:
-                found = CompileResult._rebuild(target_context, *pickle.loads(contents))  # the store verified owner, mode and digest
-            except Exception:  # whole, and yet not for this process: compile again and replace the file
+                found = CompileResult._rebuild(target_context, *pickle.loads(contents))  # the store has verified owner, mode and digest
+            except Exception:  # a valid file that this process cannot load: compile again and replace it
                 self._store.remove(*place[:2])
         if found is None:
             for call in missed:
@@ -85,19 +86,19 @@ class KernelCache(_Cache):
         return found
 
     def has(self, sig: Any, target_context: Any) -> bool:
-        """Whether there is something for a signature."""
+        """Whether there is a file for a signature."""
         target_context.refresh()
         return self._store.load(*self._place(sig, target_context.codegen())) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature; one warning per process where that fails."""
+        """Store the compiled function for a signature. If that fails, warn once per process."""
         if data.library.has_dynamic_globals or any(not part.can_cache for part in data.lifted):
             name = self._function.__qualname__
             warn(f"{name} is compiled anew in every process: its code holds addresses of this process", RuntimeWarning)
             return
         try:
             self._store.save(*self._place(sig, data.codegen), dumps(CompileResult._reduce(data)))
-        except (OSError, kernel_store.Refused) as error:  # a full disk, a folder that became read-only
+        except (OSError, kernel_store.Refused) as error:  # a full disk, or a folder that has become read-only
             kernel_store.notify(str(error))
 
     @property
@@ -112,16 +113,16 @@ class KernelCache(_Cache):
         """Numba's interface: this cache is never off."""
 
     def flush(self) -> None:
-        """Numba's interface: files are written at once."""
+        """Numba's interface: files are written immediately."""
 
 
 def folder() -> tuple[Path, kernel_store.Store]:
-    """The cache folder that this process uses, and its store. Raises OSError where not even a temporary folder can be made."""
+    """The cache folder of this process, and its store. OSError if not even a temporary folder can be made."""
     return kernel_store.usable(config.CACHE_DIR)
 
 
 def for_child() -> dict[str, str]:
-    """Environment variables with which a process that this one starts finds the same kernels."""
+    """Environment variables for a child process, so that it uses the same cache."""
     try:
         root = folder()[0]
     except OSError:
@@ -130,21 +131,21 @@ def for_child() -> dict[str, str]:
 
 
 def enable_cache(compilable: Any, function: Any, variant: tuple[Any, ...] | None) -> None:
-    """Give Numba's `compilable` a cache on disk; where no folder can be written every process compiles anew, with one warning."""
+    """Give Numba's `compilable` a disk cache. If no folder is writable, every process compiles again, with one warning."""
     try:
         compilable._cache = KernelCache(function, variant, folder()[1])
-    except OSError as error:  # no folder is writable, not even a temporary one
+    except OSError as error:  # not even a temporary folder is writable
         kernel_store.notify(str(error))
 
 
 def is_cached(compilable: Any) -> bool:
-    """Whether Numba's `compilable`, which :func:`enable_cache` was called for, is in the cache."""
+    """Whether Numba's `compilable`, after :func:`enable_cache`, is in the cache."""
     cache = compilable._cache
     return isinstance(cache, KernelCache) and cache.has(compilable._sig, compilable._targetdescr.target_context)
 
 
 def keeps() -> bool:
-    """Whether there is a folder in which kernels can be kept."""
+    """Whether there is a folder for kernels."""
     try:
         folder()
     except OSError:

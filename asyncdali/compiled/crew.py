@@ -1,11 +1,11 @@
-"""Worker threads that wait for jobs, do them and go on to the next one without the interpreter.
+"""Worker threads that wait for jobs, and work on them, without the interpreter.
 
-A thread that sleeps in a queue of Python must take the interpreter lock before it can begin, and again to tell that it is done: with ten
-threads and two jobs, forty times per iteration. Beside a thread that runs pure Python each may take a switch interval of 5 ms. Here threads
-sleep in a condition variable, and only the one that leaves a job last enters the interpreter.
+A thread that waits in a Python queue must take the interpreter lock before it begins and when it has finished: forty times per iteration
+with ten threads and two jobs. Beside a thread that runs pure Python, each time may take a switch interval of 5 ms. Here threads wait on a
+condition variable, and only the last thread to leave a job enters the interpreter.
 
-Jobs are a list linked through their tables (the words ``crew_...`` of JOB). A job leaves the list when its last place is taken, or when
-somebody finds no sample left: after the last thread has left, nobody knows its address any more.
+Jobs are a list, linked through their tables (the words ``crew_...`` of JOB). A job leaves the list when its last place is taken, or when a
+thread finds no sample left. After the last thread has left, no thread knows its address any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .job_tables import CREW, FLAGS, JOB, THREAD
 from .step import compiled, inlined
 
 END, CALL, GROW, OVER, RECALLED = range(5)
-"""What :func:`serve` comes back for, in the three lowest bits of its result; above them the job's address."""
+"""Reasons for which :func:`serve` returns, in the three lowest bits of its result. The job's address is above them."""
 
 crew_at, job_at, flag, own = CREW.at, JOB.at, FLAGS.at, THREAD.at
 _mutex, _wake = crew_at.mutex_0, crew_at.wake_0
@@ -30,7 +30,7 @@ _broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.
 
 @inlined
 def _remove(crew, job):
-    """Take a job off the list, wherever it is; the mutex is held."""
+    """Remove a job from the list. The mutex is held."""
     store_i64(job + job_at.crew_left, 0)
     before, found = 0, load_i64(crew + crew_at.first)
     while found != 0 and found != job:
@@ -48,7 +48,7 @@ def _remove(crew, job):
 
 @inlined
 def _leave(crew, job):
-    """After a thread has found no sample left: whether it was the last one. The mutex is held."""
+    """Called after a thread has found no sample left. Returns whether it was the last one. The mutex is held."""
     active = load_i64(job + job_at.crew_active) - 1
     store_i64(job + job_at.crew_active, active)
     store_i64(job + job_at.crew_over, 1)
@@ -59,7 +59,7 @@ def _leave(crew, job):
 
 @compiled(3, brief=True)
 def offer(crew, job, places):
-    """Add a job that `places` threads may take part in. Each thread that comes wakes the next one."""
+    """Add a job for up to `places` threads. Each thread that comes wakes the next one."""
     _lock(crew + _mutex)
     store_i64(job + job_at.crew_next, 0)
     store_i64(job + job_at.crew_left, places)
@@ -78,7 +78,7 @@ def offer(crew, job, places):
 
 @compiled(2)
 def serve(crew, thread):
-    """Do jobs until Python is needed; says what for (see END)."""
+    """Work on jobs until Python is needed. Returns the reason (see END)."""
     _lock(crew + _mutex)
     recalled = load_i64(crew + crew_at.recalled)
     while True:
@@ -116,7 +116,7 @@ def serve(crew, thread):
             _signal(crew + _wake)
         if call != 0:
             return job | CALL
-        if not stopped:  # it may lack memory for that
+        if not stopped:  # the thread may lack memory for the job
             call2(load_i64(crew + crew_at.run), job, thread)
         _lock(crew + _mutex)
         if _leave(crew, job):
@@ -126,7 +126,7 @@ def serve(crew, thread):
 
 @compiled(3)
 def take_part(crew, job, thread):
-    """Take part in a job that was offered, or was not, on a thread that is none of the crew's; 1 if it left last, else 0."""
+    """Work on a job from a thread outside of the crew, whether it was offered or not. Returns 1 if the thread left last, else 0."""
     _lock(crew + _mutex)
     if load_i64(job + job_at.crew_over) != 0:
         _unlock(crew + _mutex)
@@ -143,7 +143,7 @@ def take_part(crew, job, thread):
 
 @compiled(1, brief=True)
 def close(crew):
-    """Threads end when no job is left."""
+    """Make the threads end when no job is left."""
     _lock(crew + _mutex)
     store_i64(crew + crew_at.closed, 1)
     _unlock(crew + _mutex)
@@ -153,7 +153,7 @@ def close(crew):
 
 @compiled(1, brief=True)
 def recall(crew):
-    """Threads that wait come back to Python once, the others when their job is over."""
+    """Make each thread return to Python once: waiting threads now, the others after their job."""
     _lock(crew + _mutex)
     store_i64(crew + crew_at.recalled, load_i64(crew + crew_at.recalled) + 1)
     _unlock(crew + _mutex)
@@ -162,10 +162,10 @@ def recall(crew):
 
 
 crews: dict[int, object] = {}
-"""Addresses of all crews of the process, and whatever keeps their memory; who makes a crew enters it here."""
+"""Addresses of all crews of the process, with the owners of their memory. The maker of a crew adds it."""
 
 
 def recall_all():
-    """Have all worker threads of the process come back to Python: for tools that replace what threads call."""
+    """Make all worker threads of the process return to Python, for tools that replace functions that threads call."""
     for address in list(crews):
         recall(address)

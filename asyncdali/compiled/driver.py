@@ -1,4 +1,4 @@
-"""The slice driver: runs all steps of a job on one sample after another, in as many threads as enter it."""
+"""The driver: runs all steps of a job on one sample after another, in every thread that enters it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .intrinsics import I64, call3, fetch_add, load_i64, store_i64
 from .job_tables import FLAGS, JOB, OWN_TIMES, THREAD, TIMES
 from .step import compiled, inlined
 
-# Reading the clock costs some 25 ns. A thread reads it around every step where that is little (steps of 2.5 us and more on average),
-# else for every 16th sample, and in proportion the rest is put down to the steps. Where processor time is asked for, it does for all.
+# Reading the clock takes about 25 ns. For steps of 2.5 us and more on average, a thread reads the clock around every step. For shorter
+# steps it does so for every 16th sample and extrapolates. If processor time is requested, it reads the clock for every sample.
 
 at = JOB.at
 flag, own_time, record, total = FLAGS.at, OWN_TIMES.at, THREAD.at, TIMES.at
@@ -31,16 +31,16 @@ def _raise_to(typingctx, address, value):
 
 @inlined
 def _clock(which, own):
-    """A clock of the system in ns: 1 as ``time.perf_counter_ns``, 3 this thread's processor time. `own`: OWN_TIMES of the thread."""
+    """A system clock in ns. Kind 1: as ``time.perf_counter_ns``; kind 3: this thread's processor time. `own`: OWN_TIMES of the thread."""
     _clock_gettime(which, own + own_time.clock_seconds)
     return load_i64(own + own_time.clock_seconds) * 1000000000 + load_i64(own + own_time.clock_nanoseconds)
 
 
 @inlined
 def _count(times, own, steps, entered, cpu, measured):
-    """Add this thread's share: the time since it entered goes to the steps in proportion to what was `measured`."""
+    """Add this thread's times to the job: the time since it entered is divided among the steps in proportion to `measured`."""
     if measured == 0:
-        return  # there was no sample left for it
+        return  # there was no sample for this thread
     took = _clock(_MONOTONIC, own) - entered
     fetch_add(times + total.busy, took)
     scale = took / measured
@@ -52,7 +52,7 @@ def _count(times, own, steps, entered, cpu, measured):
 
 @compiled(2)
 def run_job(job, thread):
-    """Take samples until none is left; returns how many this thread did."""
+    """Work on samples until none is left. Returns the number of samples that this thread did."""
     samples = load_i64(job + at.samples)
     flags = load_i64(job + at.flags)
     steps = load_i64(job + at.steps)

@@ -12,7 +12,7 @@ other = LATE_INPUT.at
 
 @step
 def frames_step(context, sample, thread):
-    """Run another step, which knows frames by their numbers in the batch, for all frames of a sample."""
+    """Run another step, which numbers frames through the batch, for all frames of a sample."""
     first, count = load_i64(load_i64(context + at.firsts) + 8 * sample), load_i64(load_i64(context + at.counts) + 8 * sample)
     source, source_bytes = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.input_bytes) + 8 * sample)
     out, out_bytes = load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(load_i64(context + at.output_bytes) + 8 * sample)

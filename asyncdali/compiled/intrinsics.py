@@ -1,6 +1,6 @@
-"""What Numba lacks for kernels that work on raw addresses: loads, stores, views, calls, atomics, setjmp.
+"""Functions that Numba lacks for kernels on raw addresses: loads, stores, views, calls, atomics, setjmp.
 
-Every function takes and gives plain integers; an address is an int64.  Only kernel modules import this file.
+All arguments and results are integers; an address is an int64. Only kernel modules import this file.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _make_call(count):
 
 
 call1 = _make_call(1)
-"""``call1(function_address, a)``: call a C function of integer/pointer arguments; the result is the raw 64-bit register."""
+"""``call1(function_address, a)``: call a C function with integer or pointer arguments. The result is the raw 64-bit register."""
 call2 = _make_call(2)
 call3 = _make_call(3)
 
@@ -106,7 +106,7 @@ call3 = _make_call(3)
 def c_function(name, result, *arguments):
     """``c_function("logf", float32, float32)``: call a function of the C library by its symbol.
 
-    Numba's own ``math.log`` may become another implementation (vector libraries, folding); this is always the platform's.
+    Numba may replace its own ``math.log`` by another implementation (vector libraries, folding). This is always the platform's.
     """
     function_type = ir.FunctionType(_IR[result], [_IR[kind] for kind in arguments])
     signature = result(*arguments)
@@ -140,9 +140,9 @@ def _make_choice(comparison):
 
 
 smaller = _make_choice(operator.lt)
-"""``smaller(a, b)``: the built-in ``min`` of two numbers, which Numba would compile anew for each pair of types."""
+"""``smaller(a, b)``: the built-in ``min`` of two numbers. Numba would compile ``min`` again for each pair of types."""
 larger = _make_choice(operator.gt)
-"""``larger(a, b)``: likewise ``max``."""
+"""``larger(a, b)``: the same for ``max``."""
 
 
 def _make_fma(kind):
@@ -205,7 +205,7 @@ def load_big_endian_64(typingctx, address):
 
 @intrinsic
 def shift_left(typingctx, bits, count):
-    """An int64 shifted by the lower 6 bits of `count`: one instruction, where Python's operator has to care for larger counts."""
+    """An int64 shifted left by the lower 6 bits of `count`. One instruction; Python's operator must handle larger counts."""
 
     def codegen(context, builder, signature, args):
         return builder.shl(args[0], builder.and_(args[1], I64(63)))
@@ -215,7 +215,7 @@ def shift_left(typingctx, bits, count):
 
 @intrinsic
 def shift_right(typingctx, bits, count):
-    """Likewise to the right, with zeros from the left."""
+    """The same to the right, with zeros from the left."""
 
     def codegen(context, builder, signature, args):
         return builder.lshr(args[0], builder.and_(args[1], I64(63)))
@@ -225,7 +225,7 @@ def shift_right(typingctx, bits, count):
 
 @intrinsic
 def leading_zeros(typingctx, bits):
-    """How many zeros an int64 begins with; 64 for 0."""
+    """Number of leading zeros of an int64; 64 for 0."""
 
     def codegen(context, builder, signature, args):
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -235,7 +235,7 @@ def leading_zeros(typingctx, bits):
 
 @intrinsic
 def lowest_bit(typingctx, bits):
-    """The number of the lowest bit that is 1 in an int64; 64 if none is."""
+    """Index of the lowest set bit of an int64; 64 for 0."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -245,7 +245,7 @@ def lowest_bit(typingctx, bits):
 
 @intrinsic
 def copy_to_ff(typingctx, target, source):
-    """Copy 32 bytes; how many of them come before the first that is 0xFF (32: there is none)."""
+    """Copy 32 bytes. Returns the index of the first 0xFF among them; 32 if there is none."""
     kind = ir.VectorType(ir.IntType(8), 32)
 
     def codegen(context, builder, signature, args):
@@ -271,7 +271,7 @@ def fetch_add(typingctx, address, amount):
 
 @intrinsic
 def copy_bytes(typingctx, target, source, count):
-    """C ``memcpy(target, source, count)``: far cheaper to compile than assigning one array view to another."""
+    """C ``memcpy(target, source, count)``. It compiles much faster than an assignment between array views."""
 
     def codegen(context, builder, signature, args):
         kind = ir.IntType(8).as_pointer()
@@ -283,9 +283,9 @@ def copy_bytes(typingctx, target, source, count):
 
 @intrinsic
 def setjmp(typingctx, buffer):
-    """C ``_setjmp`` on a jump buffer of at least 512 bytes: 0 first, non-zero when :func:`longjmp` comes back here.
+    """C ``_setjmp`` on a jump buffer of at least 512 bytes. Returns 0 first, and non-zero when :func:`longjmp` returns here.
 
-    The calling function must not use, after the jump, local values that changed since this call; keep such state in memory.
+    After the jump, the calling function must not use local values that changed since this call. Keep such state in memory.
     """
 
     def codegen(context, builder, signature, args):
@@ -299,7 +299,7 @@ def setjmp(typingctx, buffer):
 
 @intrinsic
 def longjmp(typingctx, buffer, value):
-    """C ``longjmp``: continue at the :func:`setjmp` that filled `buffer`; frames between must own nothing."""
+    """C ``longjmp``: continue at the :func:`setjmp` that filled `buffer`. Frames in between must not own resources."""
 
     def codegen(context, builder, signature, args):
         kind = ir.FunctionType(ir.VoidType(), [I64, ir.IntType(32)])
@@ -333,7 +333,7 @@ def _make_view(dtype):
 
 
 def local_array(dtype, count):
-    """``make()``: a 1-D array of `count` elements in the frame of the function that calls it; contents undefined."""
+    """``make()``: an uninitialised 1-D array of `count` elements in the frame of the calling function."""
     element = from_dtype(np.dtype(dtype))
     array = types.Array(element, 1, "C")
 
@@ -350,7 +350,7 @@ def local_array(dtype, count):
 
 @intrinsic
 def address(typingctx, array):
-    """Address of an array's first element; of a :func:`local_array` only while the function that made it runs."""
+    """Address of an array's first element. For a :func:`local_array` it is valid only while the function that made it runs."""
 
     def codegen(context, builder, signature, args):
         return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, I64)

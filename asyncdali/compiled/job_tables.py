@@ -1,4 +1,4 @@
-"""Tables of the driver: a job, what is counted of a job, and a thread's record."""
+"""Tables of the driver: a job, the counts of a job, and a thread's record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = Table(
     Field("stop", "int64", "not 0: no more samples are taken"),
     Field("failed", "int64", "1: a step gave a status that is not 0"),
 )
-"""What the threads of a job and the interpreter tell each other."""
+"""The shared state of the threads of a job and the interpreter."""
 
 JOB = Table(
     "JOB",
@@ -55,7 +55,7 @@ CREW = Table(
     Field("closed", "int64", "1: threads end when no job is left"),
     Field("recalled", "int64", "how often all threads were asked to come back to Python"),
 )
-"""What the worker threads of a pipeline share."""
+"""The shared state of the worker threads of a pipeline."""
 
 TIMES = Table(
     "TIMES",
@@ -70,7 +70,7 @@ TIMES = Table(
         "whose thread was interrupted",
     ),
 )
-"""What is counted of a job. Threads add to it. The time in each step follows; these times add up to `busy`."""
+"""The times of a job, to which threads add. The time of each step follows; these times add up to `busy`."""
 
 OWN_TIMES = Table("OWN_TIMES", Field("clock", "int64", "a timespec of the system's clock", ("seconds", "nanoseconds")))
-"""A thread's memory while it counts. The thread's time in each step follows."""
+"""A thread's memory for measuring. The thread's time of each step follows."""

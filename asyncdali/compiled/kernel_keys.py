@@ -1,14 +1,13 @@
-"""What a compiled kernel depends on, as a digest.
+"""A digest of everything that a compiled kernel depends on.
 
-Numba's own cache asks whether the file of the outermost function changed. It does not see that a helper in another file changed, and loads
-machine code of the old helper. The digest here covers all code that a kernel is made of. It follows the function to everything that its
-code and its closure name, and covers
+Numba's own cache only checks the file of the outermost function. If a helper in another file changes, it loads machine code with the old
+helper. The digest here covers all code of a kernel. It follows the function to everything that its code and its closure name, and covers
 
-* the code as it was loaded (instructions, constants, values of global variables), so an edit while a process runs, or one that keeps size
-  and time of a file (Python then runs the old ``.pyc``), never stores old code under the key of new code;
-* the source files of the modules found on the way, for what a walk over functions cannot see (methods, registrations).
+* the loaded code (instructions, constants, values of global variables). So an edit while a process runs, or an edit that keeps size and
+  time of a file (Python then runs the old ``.pyc``), never stores old code under the key of new code;
+* the source files of the modules on the way, for code that a walk over functions cannot see (methods, registrations).
 
-An edit of one operator's kernels changes the digests of that file's kernels and of kernels that call its helpers. All others stay.
+An edit of one operator's kernels changes the digests of that file's kernels, and of kernels that call its helpers. No other digest changes.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from numba.core.types import Type as NumbaType
 PACKAGE = Path(__file__).parent.parent
 _PREFIX = __name__.partition(".")[0] + "."
 _COMPILERS = (PACKAGE / "compiled" / "compiler.py", PACKAGE / "compiled" / "step.py")
-"""Every kernel depends on them, and no function names them."""
+"""Every kernel depends on these modules, although no function names them."""
 _VERSIONED = frozenset({"numba", "llvmlite", "numpy"}) | sys.stdlib_module_names
-"""Their functions are not followed: their versions are part of the name of the folder that a kernel is kept in."""
+"""Functions of these packages are not followed. Their versions are part of the name of the kernels' folder."""
 _UNKNOWN = object()
-"""Stands for a value whose contents cannot be told: the kernel then depends on every source file of the package."""
+"""Marks a value with unknown contents. The kernel then depends on every source file of the package."""
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
 def kernel_digest(function: Any) -> bytes:
-    """32 bytes that change with the code of a function and of all it uses."""
+    """32 bytes that change with the code of a function and of everything it uses."""
     digest = hashlib.blake2b(digest_size=32)
     files = set(_COMPILERS)
     seen = {id(function)}
     waiting = [function]
-    while waiting:  # in the order in which they are named: the same in every process
+    while waiting:  # in the order in which they are named, which is the same in every process
         current = waiting.pop()
         text, used = _local(current)
         digest.update(text)
@@ -70,18 +69,18 @@ def _all_sources() -> frozenset[Path]:
 def _file_digest(path: Path) -> bytes:
     try:
         data = path.read_bytes()
-    except OSError:  # an archive, a frozen program: the version and the loaded code stand for it
+    except OSError:  # an archive or a frozen program: the version and the loaded code replace the file
         data = b""
     return hashlib.blake2b(path.name.encode() + data, digest_size=32).digest()
 
 
 def _files_of(value: Any) -> Iterator[Path]:
-    """The source file of a function, class or module, or of an object's class; nothing for what other packages define."""
+    """The source file of a function, class or module, or of an object's class. None for objects of other packages."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
     else:
         name = getattr(value if isinstance(value, (type, types.FunctionType)) else type(value), "__module__", "") or ""
-    outside = not isinstance(value, types.FunctionType)  # functions count wherever they are: the caller chose to compile them
+    outside = not isinstance(value, types.FunctionType)  # functions of other packages count, because the caller chose to compile them
     if outside and not name.startswith(_PREFIX):
         return
     path = getattr(sys.modules.get(name), "__file__", None)
@@ -116,7 +115,7 @@ def _contents(cell: Any) -> Any:
 
 
 def _code(code: types.CodeType, parts: list[str], names: dict[str, None]) -> None:
-    """Instructions and constants, of nested functions too; file names and line numbers are left out."""
+    """Instructions and constants, also of nested functions, without file names and line numbers."""
     parts += [code.co_code.hex(), getattr(code, "co_exceptiontable", b"").hex(), repr(code.co_names), repr(code.co_varnames)]
     parts += [repr(code.co_freevars), repr(code.co_cellvars), repr((code.co_argcount, code.co_flags))]
     names.update(dict.fromkeys(code.co_names))
@@ -128,7 +127,7 @@ def _code(code: types.CodeType, parts: list[str], names: dict[str, None]) -> Non
 
 
 def _value(value: Any, parts: list[str], used: list[Any]) -> None:
-    """Add what a value is; functions, classes and modules also go to `used`, for their source. Other objects count as unknown."""
+    """Add a description of a value. Functions, classes and modules also go to `used`, for their source. Other objects are unknown."""
     kind = type(value)
     parts.append(kind.__name__)
     if kind in _SCALARS:
@@ -140,7 +139,7 @@ def _value(value: Any, parts: list[str], used: list[Any]) -> None:
         parts.append(str(value) if isinstance(value, np.dtype) else f"{value.dtype} {value.tobytes().hex()}")
     elif kind is np.ndarray:
         parts += [str(value.dtype), str(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
-    elif isinstance(value, (tuple, list, dict, set, frozenset)):  # named tuples too: their fields are constants
+    elif isinstance(value, (tuple, list, dict, set, frozenset)):  # also named tuples, whose fields are constants
         parts += [str(len(value)), repr(getattr(value, "_fields", ""))]
         inner = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value.items() if isinstance(value, dict) else value
         for item in inner:
@@ -157,7 +156,7 @@ def _value(value: Any, parts: list[str], used: list[Any]) -> None:
 
 
 def _wrapped(value: Any, parts: list[str], used: list[Any]) -> None:
-    """Objects around a function (Numba's dispatchers and intrinsics, our compiled functions), and all others."""
+    """Objects that wrap a function (Numba's dispatchers and intrinsics, our compiled functions), and all others."""
     if getattr(type(value), "__hash__", None) is None:
         used.append(_UNKNOWN)
         return
@@ -175,7 +174,7 @@ def _around(value: Any) -> tuple[str, Any]:
             options = getattr(value, "targetoptions", None) or {}
             text = [f"{name}={_text(option)}" for name, option in sorted(options.items())]
             return f"{function.__module__}.{function.__qualname__} {text}", function
-    if isinstance(value, NumbaType):  # also types of our own, such as vectors: their class says what they compile to
+    if isinstance(value, NumbaType):  # also types of our own, such as vectors; their class determines the code
         return str(value), type(value)
     if type(value).__module__.partition(".")[0] in ("numba", "llvmlite"):
         return f"{value} {getattr(value, 'symbol', '')}", type(value)  # types, and external functions with their symbol
@@ -189,7 +188,7 @@ def _text(option: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A text that two processes have in common for equal values (the name of a kernel's variant)."""
+    """A text that is equal in two processes for equal values (the name of a kernel's variant)."""
     parts: list[str] = []
     _value(value, parts, [])
     return "\0".join(parts)

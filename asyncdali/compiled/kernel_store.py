@@ -1,12 +1,12 @@
-"""The folder of compiled kernels: where, whose, how large, and how to empty it.
+"""The folder of compiled kernels: its place, its owner, its size, and how to empty it.
 
-Kernels are machine code, and Numba stores them as pickles: whoever can write a kernel file runs code as the user who loads the file. So
+Kernels are machine code, and Numba stores them as pickles. Whoever can write a kernel file runs code as the user who loads it. So
 
-* the folder lies in the user's cache folder, has mode 0700, and is refused if anybody else owns it or may write to it (root may: root can
-  do anything anyway). A private temporary folder takes the place of a refused one;
-* a file is read only if its owner and mode pass the same test, and only if the digest in front of its contents matches. A digest
-  finds accidents: files cut short by a crash, bad disks, renamed files. A secret key beside the files would add nothing, for whoever can
-  write the files can read the key.
+* the folder is in the user's cache folder and has mode 0700. It is refused if anybody else owns it or may write to it (except root, who can
+  do anything anyway). A private temporary folder replaces a refused folder;
+* a file is read only if its owner and mode pass the same test, and only if the digest at its head matches its contents. The digest finds
+  accidents: files truncated by a crash, bad disks, renamed files. A secret key would add nothing, because whoever can write the files can
+  read a key beside them.
 
 Files are written under another name and renamed, so several processes may read and write at the same time. This module does not import
 Numba.
@@ -31,9 +31,9 @@ from .._notices import warn
 
 SUFFIX = ".kernel"
 MOST_BYTES = 512 << 20
-"""The size that the folder is kept below: the kernels used longest ago go first."""
+"""Largest size of the folder. Kernels that were not used for the longest time are removed first."""
 MOST_DAYS = 60
-"""Kernels that nobody used for so many days are removed."""
+"""Kernels that were not used for this many days are removed."""
 
 _PACKAGE = Path(__file__).parent.parent
 _MAGIC = b"asyncdali kernel 1\n"
@@ -44,18 +44,18 @@ _TEMPORARY = "asyncdali-kernels-"
 
 @dataclass(frozen=True)
 class Usage:
-    """What a store holds."""
+    """The contents of a store."""
 
     folder: Path
     files: int
     size: int
-    """Bytes."""
+    """Size in bytes."""
     keys: int
-    """Sub-folders: one per combination of package version, Python, Numba, LLVM, NumPy and processor."""
+    """Number of sub-folders: one per combination of package version, Python, Numba, LLVM, NumPy and processor."""
 
 
 class Refused(Exception):
-    """A folder or file that is not used; the message says why."""
+    """A folder or file is refused. The message gives the reason."""
 
 
 class Store:
@@ -67,7 +67,7 @@ class Store:
         self._ready: set[str] = set()
 
     def load(self, environment: str, name: str, key: bytes) -> memoryview | None:
-        """The contents of a kernel file, verified; None if there is none that can be used. Files that fail the test are removed."""
+        """The verified contents of a kernel file; None if there is no usable file. Files that fail the test are removed."""
         path = self.folder / environment / (name + SUFFIX)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -81,8 +81,8 @@ class Store:
                 with open(descriptor, "rb", closefd=False) as file:
                     contents = _verified(file.read(), key)
                 if contents is not None and time.time() - status.st_mtime > _DAY:
-                    os.utime(descriptor)  # the time of its last use
-        except (Refused, OSError):  # a disk error while reading, a read-only file system
+                    os.utime(descriptor)  # records the time of its last use
+        except (Refused, OSError):  # a read error, or a read-only file system
             pass
         finally:
             os.close(descriptor)
@@ -91,12 +91,12 @@ class Store:
         return contents
 
     def save(self, environment: str, name: str, key: bytes, contents: bytes) -> None:
-        """Write a kernel file, or replace it. Raises OSError, and :class:`Refused` for a folder that others can write."""
+        """Write or replace a kernel file. Raises OSError, and :class:`Refused` for a folder that others can write to."""
         folder = self.folder / environment
         self._make(folder)
         try:
             self._write(folder, name, key, contents)
-        except FileNotFoundError:  # another process cleared the cache meanwhile
+        except FileNotFoundError:  # another process has just cleared the cache
             self._ready.clear()
             self._make(folder)
             self._write(folder, name, key, contents)
@@ -124,7 +124,7 @@ class Store:
             raise
 
     def remove(self, environment: str, name: str) -> None:
-        """Remove a kernel file, if that is possible."""
+        """Remove a kernel file, if possible."""
         with contextlib.suppress(OSError):
             os.unlink(self.folder / environment / (name + SUFFIX))
 
@@ -144,12 +144,13 @@ class Store:
                             yield Path(entry.path), entry.stat(follow_symlinks=False)
 
     def usage(self) -> Usage:
-        """How much is kept."""
+        """The number and size of the files."""
         found = list(self._files())
         return Usage(self.folder, len(found), sum(status.st_size for _, status in found), len({path.parent for path, _ in found}))
 
     def prune(self) -> None:
-        """Remove what nobody used for :data:`MOST_DAYS`, then what was used longest ago while all is above :data:`MOST_BYTES`."""
+        """Remove files that were not used for :data:`MOST_DAYS`, then the least recently used ones while the size exceeds
+        :data:`MOST_BYTES`."""
         now = time.time()
         found = sorted(self._files(), key=lambda item: item[1].st_mtime, reverse=True)
         size = 0
@@ -162,10 +163,10 @@ class Store:
                     path.unlink()
         for folder in {path.parent for path, _ in found}:
             with contextlib.suppress(OSError):
-                folder.rmdir()  # fails while there is a file
+                folder.rmdir()  # fails unless the folder is empty
 
     def clear(self) -> None:
-        """Remove all kernels and the folder. Raises OSError if something stays."""
+        """Remove all kernels and the folder. OSError if a file remains."""
         self._ready.clear()
         if self.folder.exists():
             shutil.rmtree(self.folder)
@@ -174,7 +175,7 @@ class Store:
 
 
 def remove_old_caches() -> None:
-    """Remove what version 0.1.0 wrote into the package: the uninstaller does not know these files and would leave the package's folder."""
+    """Remove files that version 0.1.0 wrote into the package. The uninstaller does not know them and would leave the package's folder."""
     for pattern in ("*.nbi", "*.nbc"):
         for path in _PACKAGE.rglob(f"__pycache__/{pattern}"):
             with contextlib.suppress(OSError):
@@ -182,13 +183,13 @@ def remove_old_caches() -> None:
 
 
 def _digest(contents: bytes | memoryview, key: bytes) -> bytes:
-    digest = hashlib.blake2b(key, digest_size=32)  # several times as fast as SHA-256: a start reads megabytes
+    digest = hashlib.blake2b(key, digest_size=32)  # several times as fast as SHA-256; a start reads megabytes
     digest.update(contents)
     return digest.digest()
 
 
 def _verified(data: bytes, key: bytes) -> memoryview | None:
-    """The contents of a file's bytes, if they are whole and belong to `key`."""
+    """The contents in a file's bytes, if they are complete and belong to `key`."""
     start = len(_MAGIC) + 32
     contents = memoryview(data)[start:]
     return contents if data[:start] == _MAGIC + _digest(contents, key) else None
@@ -202,7 +203,7 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
 
 
 def private(folder: Path) -> None:
-    """Make a folder with mode 0700, unless there is one. Raises :class:`Refused` for one that others own or can write."""
+    """Make a folder with mode 0700, unless it exists. :class:`Refused` for a folder that others own or can write to."""
     with contextlib.suppress(FileExistsError):
         try:
             os.mkdir(folder, 0o700)
@@ -220,7 +221,7 @@ def private(folder: Path) -> None:
 
 
 def chosen_root(chosen: str | None) -> Path:
-    """The cache folder: `chosen` (what ``NUMBA_CACHE_DIR`` says), or the user's. Raises :class:`Refused` where the user has no home."""
+    """The cache folder: `chosen` (from ``NUMBA_CACHE_DIR``), or the user's. :class:`Refused` if the user has no home folder."""
     if chosen:
         return Path(chosen).absolute()
     from_desktop = os.environ.get("XDG_CACHE_HOME", "")
@@ -238,13 +239,13 @@ def store_in(root: Path) -> Store:
 
 
 _stores: dict[Path, tuple[Path, Store]] = {}
-"""Cache folder -> the folder that is used in its place, and the store there."""
+"""Cache folder -> the folder that replaces it, and the store there."""
 
 
 def usable(chosen: str | None) -> tuple[Path, Store]:
-    """The cache folder that is used and its store: `chosen`, else the user's, else a temporary one of this process (with one warning).
+    """The cache folder and its store: `chosen`, else the user's, else a temporary one of this process (with one warning).
 
-    Raises OSError where not even a temporary folder can be made.
+    OSError if not even a temporary folder can be made.
     """
     try:
         root = chosen_root(chosen)
@@ -283,12 +284,12 @@ def _temporary_root() -> Path:
 
 
 def _remove_temporary(root: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked child leaves it to the parent
+    if os.getpid() == process:  # in a forked child the folder is the parent's
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary folders of processes of this user that were killed."""
+    """Remove temporary folders of this user's processes that were killed."""
     for path in folder.glob(f"{_TEMPORARY}*"):
         process = path.name[len(_TEMPORARY) :].partition("-")[0]
         with contextlib.suppress(OSError):
@@ -300,7 +301,7 @@ _notified = False
 
 
 def notify(reason: str) -> None:
-    """Warn, once per process, that kernels are not kept for the next process."""
+    """Warn, once per process, that kernels are not kept for later processes."""
     global _notified
     if not _notified:
         _notified = True

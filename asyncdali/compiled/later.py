@@ -1,11 +1,10 @@
 """Kernels that another process compiles while work goes on without them.
 
-A kernel that only makes something faster need not keep a pipeline waiting. If it is not in the cache on disk, another process compiles it
-for the cache, and this one loads it as soon as that process is done.
+A pipeline need not wait for a kernel that only makes something faster. If such a kernel is not in the disk cache, another process compiles
+it, and this process loads it from the cache afterwards.
 
-A thread starts the other process and waits for it, so that no zombie is left. The process dies with this one: the kernel of the system
-sends SIGKILL when the thread ends.
-``ASYNCDALI_COMPILE_AHEAD=0`` switches it off: all kernels are compiled where they are first asked for.
+A thread starts the other process and waits for it, so no zombie is left. The other process dies with this one: Linux sends SIGKILL when the
+thread ends. ``ASYNCDALI_COMPILE_AHEAD=0`` turns this off: every kernel is compiled at its first use.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
 if os.getppid() != int(sys.argv[1]):
     os._exit(1)  # the parent died before the signal was asked for
 """
-"""How programs of helpers begin, whose argument is this process's id. The death signal comes first: importing Numba takes a second."""
+"""Start of a helper's program; its argument is this process's id. The death signal is set first, because importing Numba takes a second."""
 _PROGRAM = f"""
 {DIE_WITH_PARENT}
 import importlib
@@ -49,12 +48,12 @@ _left_out = threading.Event()
 
 
 def leave_out() -> None:
-    """From here on this process does without such kernels: it compiles for another one, which sees to them itself."""
+    """From now on this process does not use such kernels. It is a helper of another process, which compiles them itself."""
     _left_out.set()
 
 
 def address_or_later(kernel: Compiled) -> int:
-    """Address of a kernel, which is loaded if it is in the cache; 0 while another process compiles it."""
+    """Address of a kernel, loaded if it is in the cache; 0 while another process compiles it."""
     if kernel.ready:
         return kernel.address
     if _left_out.is_set():
@@ -72,7 +71,7 @@ def _is_being_compiled(kernel: Compiled) -> bool:
     from .cache import for_child, keeps
 
     starts = _starts.get(kernel.place, 0)
-    if starts == _MOST_STARTS or not keeps() or kernel.cached:
+    if starts >= _MOST_STARTS or not keeps() or kernel.cached:
         return False
     _starts[kernel.place] = starts + 1
     watcher = threading.Thread(target=_compile, args=(kernel.place, for_child()), name="asyncdali-compiling", daemon=True)
@@ -82,8 +81,8 @@ def _is_being_compiled(kernel: Compiled) -> bool:
 
 
 def _compile(place: tuple[str, str], environment: dict[str, str]) -> None:
-    """Have a process compile the kernel, and wait for its end. On a thread of its own."""
-    with contextlib.suppress(OSError):  # no process can be started: whoever asks next tries again, or compiles
+    """Start a process that compiles the kernel, and wait for its end. Runs on its own thread."""
+    with contextlib.suppress(OSError):  # no process can be started; the next caller tries again, or compiles
         process = _processes[place] = subprocess.Popen(
             python_command(_PROGRAM, str(os.getpid()), *place),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
@@ -99,7 +98,7 @@ def _end() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the processes are the parent's."""
+    """Runs in a forked child: the processes are the parent's."""
     global _lock
     _lock = threading.Lock()
     _watchers.clear()

@@ -1,4 +1,4 @@
-"""Decorators that turn Python functions into cached, interpreter-free machine code."""
+"""Decorators that turn Python functions into cached machine code that runs without the interpreter."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _OPTIONS = {"error_model": "numpy", "boundscheck": False}
 _HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": HelperCompiler, **_OPTIONS}
 
 inlined = njit(**_HELPER)
-"""A helper called by steps; compiled into whatever uses it."""
+"""A helper called by steps. It is compiled into its callers."""
 
 contracted = njit(fastmath={"contract"}, **_HELPER)
-"""As :data:`inlined`, where a multiplication and an addition may become one fused operation."""
+"""Like :data:`inlined`, but a multiplication and an addition may become one fused operation."""
 
 
-# Numba numbers the functions it compiles and puts the number into their symbols, from 1 in every process. Code that two processes cached
-# would share symbols, and a process that loads both would call one's helpers from the other: numbers start anywhere instead.
+# Numba numbers the functions it compiles and puts the number into their symbols, from 1 in every process. So code cached by two processes
+# would share symbols, and a process that loads both would call helpers of the wrong one. Therefore numbers start at a random value.
 _numbers = itertools.count(secrets.randbits(62))
 
 
 @contextlib.contextmanager
 def _own_symbols():
-    """Symbols of what is compiled meanwhile belong to this process alone."""
+    """Within the block, symbols of compiled functions are unique to this process."""
     theirs = FunctionIdentity._unique_ids
     FunctionIdentity._unique_ids = _numbers
     try:
@@ -62,10 +62,10 @@ def _uncompiled(function: Any, signature: Any, variant: tuple | None) -> Any:
 
 
 class Compiled:
-    """A C function: ``address`` for other compiled code; calling it from Python releases the GIL, unless it is `brief`.
+    """A C function: ``address`` for other compiled code. Calling it from Python releases the GIL, unless it is `brief`.
 
-    It is compiled (or loaded from the cache) when ``address`` is first asked for or it is first called, so that a pipeline pays only for
-    the functions it uses. Operators do that in their constructor: compilation belongs to ``build()``, not to a pool thread.
+    It is compiled (or loaded from the cache) when ``address`` is first read or at the first call, so a pipeline pays only for the functions
+    that it uses. Operators do this in their constructor, because compilation belongs to ``build()`` and not to a worker thread.
     """
 
     __slots__ = ("_address", "_call", "_count", "_function", "_held", "_keep", "_variant", "brief")
@@ -97,7 +97,7 @@ class Compiled:
 
     @property
     def cached(self) -> bool:
-        """Whether :meth:`compile` has nothing to do but to load it from the cache on disk."""
+        """Whether :meth:`compile` only has to load it from the disk cache."""
         with _compiling:
             from .cache import is_cached
 
@@ -110,7 +110,7 @@ class Compiled:
         return self._function.__module__, self._function.__qualname__
 
     def compile(self) -> None:
-        """Compile now, or load from the cache, unless that is done; raises what Numba raises."""
+        """Compile it, or load it from the cache, unless that is done. Raises Numba's errors."""
         with _compiling, _without_garbage_collection():
             if self._address:
                 return
@@ -129,7 +129,7 @@ class Compiled:
         return self._call(*args)
 
     def held(self, *args: int) -> int:
-        """Call it with the GIL kept: for a call that takes microseconds this time."""
+        """Call it with the GIL held, for a call that takes microseconds this time."""
         return self._held(*args)
 
 
@@ -138,7 +138,7 @@ _compiling = threading.RLock()
 
 @contextlib.contextmanager
 def _without_garbage_collection():
-    """The compiler makes objects by the million and keeps them: looking for garbage among them costs 7 % of the time and finds none."""
+    """Disables garbage collection. The compiler makes millions of objects and keeps them, so collections cost 7 % and find nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -149,9 +149,9 @@ def _without_garbage_collection():
 
 
 def compiled(argument_count: int, brief: bool = False):
-    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (kept on disk in the user's cache folder).
+    """Decorator: make ``f(int64, ...) -> int64`` a :class:`Compiled` (cached on disk in the user's cache folder).
 
-    `brief`: it takes microseconds and never waits; to get the GIL back from a busy thread would take longer.
+    `brief`: it takes microseconds and never waits. Reacquiring the GIL from a busy thread would take longer.
     """
 
     def decorate(function) -> Compiled:
@@ -161,7 +161,7 @@ def compiled(argument_count: int, brief: bool = False):
 
 
 def step_variant(*key):
-    """Decorator for a step made by a factory (a closure over other compiled functions); `key` names the variant in the cache on disk."""
+    """Decorator for a step made by a factory (a closure over other compiled functions). `key` names the variant in the disk cache."""
 
     def decorate(function) -> Compiled:
         return Compiled(function, 3, key)
@@ -181,5 +181,5 @@ step = compiled(3)
 
 
 def callback(function):
-    """Compile ``f(int64) -> void`` for use as a C library's callback; gives the Numba object (``.address``)."""
+    """Compile ``f(int64) -> void`` as a callback of a C library. Returns the Numba object (``.address``)."""
     return _c_function(function, types.void(_I64))

@@ -1,6 +1,6 @@
 """Declarations of the tables that kernels read.
 
-A compiled step and a CUDA kernel get their arguments as a table: consecutive 64-bit words that hold integers and addresses. A *record* is a
+A compiled step and a CUDA kernel get their arguments as a table: consecutive 64-bit words with integers and addresses. A *record* is a
 table of one sample; the records of a batch are an array ``int64[samples, words]``. Each table is declared once::
 
     FLIP = Table(
@@ -10,16 +10,16 @@ table of one sample; the records of a batch are an array ``int64[samples, words]
         Field("records", "FLIP_RECORD[samples]", "what is reversed"),
     )
 
-All who touch the table take its fields by name from the declaration:
+All users of the table take its fields by name from the declaration:
 
-- ``FLIP.make(inputs=..., outputs=..., records=...)`` lays the table out for a compiled step, which reads it with
-  ``at = FLIP.at`` and ``load_i64(context + at.inputs)``;
-- ``FLIP_RECORD.zeros(samples)`` makes records, ``records[:, FLIP_RECORD.columns("width")]`` is a field of all of them, and compiled
-  code reads ``view_i64(address + word.size * sample, word.words)[word.width]`` with ``word = FLIP_RECORD.word``;
-- ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``, and ``#include "flip_tables.py"`` in a CUDA source defines
-  ``FLIP_INPUTS``, ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
+- ``FLIP.make(inputs=..., outputs=..., records=...)`` makes the table for a compiled step. The step reads it with ``at = FLIP.at`` and
+  ``load_i64(context + at.inputs)``;
+- ``FLIP_RECORD.zeros(samples)`` makes records. ``records[:, FLIP_RECORD.columns("width")]`` is a field of all of them. Compiled code reads
+  ``view_i64(address + word.size * sample, word.words)[word.width]`` with ``word = FLIP_RECORD.word``;
+- ``FLIP.entries(inputs=..., ...)`` gives the words of a ``Launch``. ``#include "flip_tables.py"`` in a CUDA source defines ``FLIP_INPUTS``,
+  ``FLIP_RECORD_WIDTH`` and ``FLIP_RECORD_WORDS``.
 
-``at`` and ``word`` are named tuples, whose fields Numba takes for constants: names cost nothing in compiled code.
+``at`` and ``word`` are named tuples, whose fields are constants for Numba, so names cost nothing in compiled code.
 
 A record of float32 elements is declared in the same way. Its ``word`` and ``words`` then count elements, and ``at`` has no meaning.
 """
@@ -39,7 +39,7 @@ from .memory import address_of
 WORD = 8
 """Bytes of a word."""
 
-_named: Any = namedtuple  # mypy wants to know the fields
+_named: Any = namedtuple  # mypy requires literal fields for namedtuple
 
 Offsets: TypeAlias = Any
 """A named tuple of integers, one for each word of a table."""
@@ -50,9 +50,9 @@ class Field:
     """One field of a table: a word, or one word for each of `parts`.
 
     name     lower case; the field's words are called ``name``, or ``name_part`` for each of `parts`
-    kind     the type in words: "int64", "addresses" (int64[samples], one for each sample), "float32[rows, channels]", a record's name
-    meaning  what the value tells, with its unit
-    parts    names of the words of a field that has several ("fdhwc": one for each axis)
+    kind     the type in words: "int64", "addresses" (int64[samples], one per sample), "float32[rows, channels]", a record's name
+    meaning  the meaning of the value, with its unit
+    parts    names of the words of a field with several words ("fdhwc": one per axis)
     """
 
     name: str
@@ -86,7 +86,7 @@ class Table:
         self.word: Offsets = made(*range(self.words), self.words, self.size)
         self.at: Offsets = made(*range(0, self.size, WORD), self.words, self.size)
         self._names = tuple(names)
-        self._row = itemgetter(*names, names[0])  # of two names at least: of one it would not give a tuple
+        self._row = itemgetter(*names, names[0])  # at least two names, because with one name the result would not be a tuple
         self._columns: dict[str, slice] = {}
         begin = 0
         for field in fields:
@@ -97,7 +97,7 @@ class Table:
         return f"Table({self.name}: {', '.join(self._names)})"
 
     def extended(self, *fields: Field) -> Table:
-        """The same table with more fields at its end: what a CUDA kernel needs beside what the compiled step reads."""
+        """The same table with more fields at its end, for values that only a CUDA kernel needs."""
         return Table(self.name, *self.fields, *fields)
 
     def __contains__(self, name: str) -> bool:
@@ -106,9 +106,9 @@ class Table:
     # ------------------------------------------------------------------------------------------------------------- values
 
     def entries(self, **values: Any) -> tuple[Any, ...]:
-        """The table's words in order, from values by name: integers, or arrays (which stand for their addresses).
+        """The table's words in order, from values by name: integers, or arrays (which become their addresses).
 
-        Raises TypeError unless each word is given exactly once.
+        TypeError unless each word is given exactly once.
         """
         try:
             row: tuple[Any, ...] = self._row(values)[:-1]
@@ -132,12 +132,12 @@ class Table:
         return np.ones((samples, self.words), np.int64)
 
     def columns(self, name: str) -> slice | int:
-        """Where a field stands in a record: the index of its word, or the slice of its words if it has parts."""
+        """The place of a field in a record: the index of its word, or the slice of its words if it has parts."""
         place = self._columns[name]
         return place if place.stop - place.start > 1 else place.start
 
     def span(self, first: str, last: str) -> slice:
-        """The words of a record from the field `first` to the field `last`, which is included."""
+        """The words of a record from the field `first` to the field `last`, inclusive."""
         return slice(self._columns[first].start, self._columns[last].stop)
 
     # --------------------------------------------------------------------------------------------------------------- CUDA
@@ -149,7 +149,7 @@ class Table:
 
 
 def laid_out(entries: Iterable[Any]) -> tuple[np.ndarray, list[Any]]:
-    """int64[words] of integers and of arrays (their addresses), and the arrays to keep alive."""
+    """int64[words] of integers and of arrays (as addresses), and the arrays to keep alive."""
     entries = tuple(entries)
     words = [address_of(value) if isinstance(value, np.ndarray) else int(value) for value in entries]
     return np.array(words, np.int64), [value for value in entries if isinstance(value, np.ndarray)]

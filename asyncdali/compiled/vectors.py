@@ -1,11 +1,11 @@
-"""Vectors of a fixed number of lanes as values of kernels, where the compiler would not find them in a loop by itself.
+"""Vectors with a fixed number of lanes as values in kernels, for loops that the compiler does not vectorise.
 
-``lanes("float32", 16)`` gives the functions of one kind of vector. Its values know ``+ - * / & | ^ << >>`` and comparisons. All work lane
-by lane, without contraction. LLVM makes of a vector what the processor has: 16 floats are one register of AVX-512, two of AVX2, four of
-SSE. Comparisons give vectors of truth values for ``choose``.
+``lanes("float32", 16)`` gives the functions of one kind of vector. Its values support ``+ - * / & | ^ << >>`` and comparisons. All work
+lane by lane, without contraction. LLVM maps a vector to the processor's registers: 16 floats are one register of AVX-512, two of AVX2, four
+of SSE. Comparisons give vectors of truth values for ``choose``.
 
-Kernels that are written as LLVM IR take the functions ``..._ir``, and :class:`IntegerVectors` for what LLVM does not find in loops: sums
-of products of pairs, packing, shuffles within 128 bits.
+Kernels that are written as LLVM IR use the functions ``..._ir``, and :class:`IntegerVectors` for operations that LLVM does not find in
+loops: sums of products of pairs, packing, shuffles within 128 bits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 @cache
 def processor_has(feature: str) -> bool:
-    """Whether kernels are compiled for a processor with `feature` (LLVM's name): the host, or what ``NUMBA_CPU_FEATURES`` says."""
+    """Whether the target processor of kernels (the host, or ``NUMBA_CPU_FEATURES``) has `feature` (LLVM's name)."""
     features = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
     return f"+{feature}" in features.split(",")
 
@@ -45,13 +45,13 @@ def widest() -> int:
 
 @cache
 def is_x86() -> bool:
-    """Whether instructions of x86 may be named."""
+    """Whether x86 instructions may be used by name."""
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
 @cache
 def native_bits() -> int:
-    """Width of the widest x86 vectors of 16-bit integers that kernels are compiled for; 0 on other processors."""
+    """Width of the widest x86 vectors of 16-bit integers for kernels; 0 on other processors."""
     return 8 * widest() if is_x86() else 0
 
 
@@ -109,7 +109,7 @@ def store_ir(builder: Any, value: Any, address: Any) -> None:
 
 
 def call_ir(builder: Any, name: str, arguments: Sequence[Any], result: ir.Type | None = None) -> Any:
-    """Call one of LLVM's own functions by its full name, ``llvm.sqrt.v8f32``, say."""
+    """Call an LLVM intrinsic by its full name, for example ``llvm.sqrt.v8f32``."""
     kind = ir.FunctionType(result or arguments[0].type, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
@@ -121,7 +121,7 @@ def first_lanes_ir(builder: Any, valid: Any, count: int) -> Any:
 
 
 def load_some_ir(builder: Any, address: Any, valid: Any, other: Any) -> Any:
-    """The first `valid` lanes from memory, the others of the vector `other`; nothing else is read."""
+    """The first `valid` lanes from memory, the others from the vector `other`. No other memory is read."""
     kind = other.type
     pointer, mask = builder.inttoptr(address, kind.as_pointer()), first_lanes_ir(builder, valid, kind.count)
     name = f"llvm.masked.load.v{kind.count}{_letter(kind.element)}.p0"
@@ -152,7 +152,7 @@ def _largest_ir(builder: Any, value: Any, more: Callable[[Any, Any], Any]) -> An
 
 
 def suffix_ir(kind: Vector) -> str:
-    """How LLVM's names end for this kind: ``v8f32``."""
+    """The suffix of LLVM's names for this kind: ``v8f32``."""
     return f"v{kind.count}{'f' if isinstance(kind.element, types.Float) else 'i'}{kind.element.bitwidth}"
 
 
@@ -161,9 +161,9 @@ def _picked(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
 
 
 def transposed_ir(builder: Any, rows: list[Any]) -> list[Any]:
-    """The columns of as many vectors as they have lanes, 4 at least.
+    """Transpose: the columns of a square of vectors, with at least 4 lanes.
 
-    Squares of four are turned within 128 bits, then squares of squares: every step is one instruction of AVX and AVX-512.
+    Squares of four are transposed within 128 bits, then squares of squares. Every step is one instruction of AVX and AVX-512.
     """
     count = len(rows)
     for pairs, order in (((0, 1), (2, 3)), (0, 4, 1, 5)), (((0, 2), (1, 3)), (0, 1, 4, 5)):
@@ -202,18 +202,19 @@ def constant(element: ir.Type, count: int, value: int) -> ir.Constant:
 class IntegerVectors:
     """Writes operations on vectors of integers through an IR builder.
 
-    A vector may be wider than the processor's: LLVM cuts it. What is one instruction on x86 alone is cut here, and spelt out elsewhere.
+    A vector may be wider than the processor's, because LLVM splits it. Operations that are one instruction only on x86 are split here, and
+    written out for other processors.
     """
 
     def __init__(self, builder: ir.IRBuilder):
         self.builder = builder
 
     def load(self, address: ir.Value, offset: Any, element: ir.Type, count: int) -> ir.Value:
-        """`count` elements at `address` + `offset` bytes (a number or a value), however aligned."""
+        """`count` elements at `address` + `offset` bytes (a number or a value), with any alignment."""
         return load_ir(self.builder, self._moved(address, offset), ir.VectorType(element, count))
 
     def store(self, value: ir.Value, address: ir.Value, offset: Any) -> None:
-        """Store a vector at `address` + `offset` bytes, however aligned."""
+        """Store a vector at `address` + `offset` bytes, with any alignment."""
         store_ir(self.builder, value, self._moved(address, offset))
 
     def _moved(self, address: ir.Value, offset: Any) -> ir.Value:
@@ -224,7 +225,7 @@ class IntegerVectors:
         return splat_ir(self.builder, value, count)
 
     def pick(self, a: ir.Value, b: ir.Value, places: list[int]) -> ir.Value:
-        """Elements of `a` and, counted on, `b`."""
+        """Select elements of `a` and `b`, numbered consecutively."""
         return _picked(self.builder, a, b, places)
 
     def cast(self, value: ir.Value, element: ir.Type) -> ir.Value:
@@ -237,7 +238,7 @@ class IntegerVectors:
         return self._unpack(a, b, 0)
 
     def high(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Likewise of the upper halves (``punpckh``)."""
+        """The same for the upper halves (``punpckh``)."""
         return self._unpack(a, b, 1)
 
     def _unpack(self, a: ir.Value, b: ir.Value, half: int) -> ir.Value:
@@ -249,7 +250,7 @@ class IntegerVectors:
         return self.pick(a, b, places)
 
     def _in_parts(self, names: dict[int, str], result: ir.Type, *values: ir.Value) -> ir.Value | None:
-        """An x86 instruction on parts of the vectors that fit it; None where there is none. Results have as many bits as `values`."""
+        """An x86 instruction on parts of the vectors that fit it; None if there is none. Results have as many bits as `values`."""
         total = values[0].type.count * values[0].type.element.width
         width = min(native_bits(), total)
         if width == 0:
@@ -286,7 +287,7 @@ class IntegerVectors:
         return self.builder.add(*products)
 
     def packed_unsigned(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """int16 of `a` and `b` saturated to bytes without sign, those of `a` first within each 128 bits (``packuswb``)."""
+        """int16 of `a` and `b` saturated to unsigned bytes, those of `a` first within each 128 bits (``packuswb``)."""
         names = {128: "llvm.x86.sse2.packuswb.128", 256: "llvm.x86.avx2.packuswb", 512: "llvm.x86.avx512.packuswb.512"}
         found = self._in_parts(names, I8, a, b)
         return found if found is not None else self._saturated(a, b, 0, 255)
@@ -304,7 +305,7 @@ class IntegerVectors:
         return found if found is not None else self._saturated(a, b, -limit, limit - 1)
 
     def _saturated(self, a: ir.Value, b: ir.Value, least: int, most: int) -> ir.Value:
-        """Elements of `a` and `b` within bounds, in half the size, those of `a` first within each 128 bits."""
+        """Elements of `a` and `b` clamped to bounds, in half the size, those of `a` first within each 128 bits."""
         count, lane = a.type.count, 128 // a.type.element.width
         places: list[int] = []
         for start in range(0, count, lane):
@@ -313,7 +314,7 @@ class IntegerVectors:
         return self.builder.trunc(both, ir.VectorType(ir.IntType(a.type.element.width // 2), 2 * count))
 
     def clamped(self, value: ir.Value, least: int, most: int) -> ir.Value:
-        """Signed elements within bounds."""
+        """Signed elements clamped to bounds."""
         element, count = value.type.element, value.type.count
         for name, bound in (("llvm.smax", least), ("llvm.smin", most)):
             function = self._binary(name, value.type)
@@ -406,10 +407,10 @@ def _convert_ir(builder: Any, value: Any, source: Vector, target: Vector) -> Any
 class Lanes:
     """The functions of vectors of `count` numbers of `dtype`, for kernels.
 
-    ``load(address)``, ``store(address, v)``, the same of the first lanes only: ``load_some(address, valid, other)``,
-    ``store_some(address, v, valid)``; ``splat(x)``, ``choose(mask, a, b)``, ``smaller(a, b)`` and ``larger(a, b)`` (`b` where one is not a
-    number), ``largest(v)`` of the lanes, ``total(v)`` of integer lanes; of floats ``sqrt``, ``floor``, ``trunc``, ``absolute`` and
-    ``fma(a, b, c)``, which rounds once.
+    ``load(address)``, ``store(address, v)``; the same for the first lanes only: ``load_some(address, valid, other)``,
+    ``store_some(address, v, valid)``; ``splat(x)``, ``choose(mask, a, b)``, ``smaller(a, b)`` and ``larger(a, b)`` (`b` if one is NaN),
+    ``largest(v)`` of the lanes, ``total(v)`` of integer lanes; for floats ``sqrt``, ``floor``, ``trunc``, ``absolute`` and ``fma(a, b,
+    c)``, which rounds once.
     """
 
     def __init__(self, dtype: Any, count: int):
@@ -477,7 +478,7 @@ _BY_COUNT = {
 
 
 def function_of(sig: Any, codegen: Callable[..., Any]) -> Any:
-    """A function for kernels with one signature, made of LLVM instructions by `codegen`; arguments are converted to its types."""
+    """A function for kernels with one signature, made of LLVM instructions by `codegen`. Arguments are converted to its types."""
     return intrinsic(_BY_COUNT[len(sig.args)](sig, codegen))
 
 
@@ -495,4 +496,4 @@ def _prefetch_ir(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 prefetch = function_of(types.void(types.int64), _prefetch_ir)
-"""``prefetch(address)``: a hint that this cache line will be read; any address is allowed."""
+"""``prefetch(address)``: a hint that this cache line will be read. Any address is allowed."""

@@ -1,4 +1,4 @@
-"""Elements of batches, with the interpreter lock kept: numpy releases it for more than 500 numbers."""
+"""Counts elements of batches with the interpreter lock held. numpy releases it for more than 500 numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .step import compiled
 
 @compiled(3, brief=True)
 def volume(shapes, count, ndim):
-    """Elements of all samples of `shapes` (int64[count, ndim]) together."""
+    """Total number of elements of all samples of `shapes` (int64[count, ndim])."""
     total = 0
     for k in range(count):
         elements = 1

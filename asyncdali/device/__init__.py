@@ -1,12 +1,12 @@
-"""Where operators run: threads, memory and streams.
+"""Devices: threads, memory and streams for operators.
 
-    base.py       what the executor uses of any device
-    host.py       the host device: a GPU played in plain memory
+    base.py       the device interface that the executor uses
+    host.py       the host device: GPU semantics in plain memory
     cuda/         one GPU
-    threads.py    worker threads and threads that keep an order
+    threads.py    worker threads, and threads that run calls in order
     buffers.py    pooled host memory
-    launch.py     how an operator says which kernels to launch (`kernel.cuh` is what kernels share)
-    select.py     which device a `device_id` means on this machine
+    launch.py     how an operator describes kernel launches (`kernel.cuh` has the code that kernels share)
+    select.py     the device that a `device_id` means on this machine
 
 May import: batches, compiled code, types, errors and the workers' package; never operators, the graph or the runtime.
 """

@@ -1,7 +1,7 @@
-"""What the executor uses of a device: streams that run calls in order, and events to wait for.
+"""The device interface that the executor uses: streams that run calls in order, and events to wait for.
 
-There are two: `host` (plain memory, everywhere) and `cuda`. What is particular to a GPU (memory, lists of commands, kernels) is used as
-such, by `runtime/device_segments.py` and the rooms it names; only what both have stands here.
+There are two devices: `host` (plain memory, everywhere) and `cuda`. Only what both have is here. `runtime/device_segments.py` and the
+modules that it names use memory, command lists and kernels of a GPU directly.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ class Event(Protocol):
         """Block the calling thread (interpreter lock released) until the work before the event is done."""
 
     def when_done(self, call: Callable[[], None]) -> None:
-        """Make a short `call`, on any thread, when :meth:`wait` no longer blocks for long. An event that cannot tell calls at once."""
+        """Make a short `call` on any thread, when :meth:`wait` will soon return. An event that cannot predict this calls immediately."""
 
 
 class Stream(Protocol):
-    """An ordered queue of calls on a thread of its own."""
+    """An ordered queue of calls with its own thread."""
 
     @property
     def handle(self) -> int | None:
-        """The native stream, for users who order their own work behind it; None on the host."""
+        """The native stream, for users who order their own work after it. None on the host."""
 
     def submit(self, work: Callable[[Any], Any]) -> object:
-        """Call ``work(worker_state)`` after everything submitted before."""
+        """Call ``work(worker_state)`` after all calls submitted before."""
 
     def close(self) -> None:
-        """Take no more work; the thread ends when what is queued is done."""
+        """Accept no more calls. The thread ends when the queued calls are done."""
 
     def join(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the end after :meth:`close`. False if that was too short."""
+        """After :meth:`close`, wait up to `timeout` seconds for the end. Returns False on a time-out."""
 
 
 class Device(Protocol):
-    """Where mixed and gpu operators run."""
+    """The device of mixed and gpu operators."""
 
     def stream(self, name: str) -> Stream:
-        """A new stream, whose thread has this `name`."""
+        """A new stream whose thread has this `name`."""

@@ -1,8 +1,8 @@
 """Pooled memory for batches.
 
-A pooled array's base is a :class:`PooledBuffer`; every view given to the user (numpy, DLPack, torch) keeps it alive. When the last
-view is dropped, its finaliser appends the raw memory to a deque, and nothing else: it may run on any thread at any time. The pool
-takes memory back from there at the next allocation. Allocation never waits: if everything is held, the pool grows.
+A pooled array's base is a :class:`PooledBuffer`, which every view given to the user (numpy, DLPack, torch) keeps alive. When the last
+view is dropped, the finaliser appends the raw memory to a deque and does nothing else, because it may run on any thread at any time. The
+pool takes the memory back at the next allocation. Allocation never waits: if all memory is in use, the pool grows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from asyncdali_workers import limits
 from ..compiled.memory import address_of
 
 SMALL = 64 * 1024
-"""Smaller blocks come straight from the C library."""
+"""Smaller blocks are allocated by the C library."""
 _FEW, _TABLES = 32 << 20, 1 << 20
 
 
 class BlockOwner:
-    """Owner of one block of a pool's memory, of which `nbytes` were asked for. It ends with the last view."""
+    """Owner of one block of a pool, with `nbytes` requested bytes. It ends with the last view."""
 
     __slots__ = ()
     nbytes: int
@@ -43,13 +43,13 @@ class PooledBuffer(BlockOwner):
         self.__array_interface__ = {"data": (address_of(memory), False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def __del__(self) -> None:
-        # In a forked child the pool's memory belongs to the parent's pool: leave it alone.
+        # In a forked child the pool's memory belongs to the parent's pool, so the child does not touch it.
         if os.getpid() == self._pid:
             self._returned.append(self._memory)
 
 
 def size_class(size: int) -> int:
-    """Block size for a request: at most a quarter larger, so that ragged batches of about one size share blocks."""
+    """Block size for a request: at most a quarter larger, so that ragged batches of similar size share blocks."""
     if size <= SMALL:
         return SMALL
     step = 1 << max(12, (size - 1).bit_length() - 3)
@@ -57,19 +57,22 @@ def size_class(size: int) -> int:
 
 
 def roomy_class(size: int) -> int:
-    """Block size for a pool that shall not grow again soon: requests of the same kind that are somewhat larger fit in. Sums of few samples
-    vary by more than those of many."""
+    """Block size for a pool that should not grow again soon: somewhat larger requests of the same kind also fit.
+
+    Sums of few samples vary more than sums of many."""
     return size_class(size + size // (2 if size < _FEW else 8))
 
 
 def largest_for(block: int) -> int:
-    """The largest block that such a pool gives to a request of the class `block`."""
+    """The largest block that such a pool uses for a request of the size class `block`."""
     return (4 if block < _FEW else 2) * block
 
 
 def more_ahead(block: int, made: int, ahead: int) -> int:
-    """How many spare blocks a pool makes with the last one of `made` of a size: how many are in use at once is a matter of time, bounded by
-    the iterations in flight, and shall seldom be news. Of large ones one may do; tables are needed several times in an iteration."""
+    """Number of spare blocks that a pool allocates with the last of `made` blocks of a size.
+
+    The number of blocks in use depends on timing; the iterations in flight bound it. With spare blocks the pool reaches its final size
+    soon, and later allocations are rare. One spare block is enough for large sizes; tables are needed several times per iteration."""
     if ahead < 2 or (made < 2 and block >= _FEW):
         return 0
     return max((2 * ahead if block <= _TABLES else ahead) - made, 1)
@@ -80,13 +83,13 @@ def _plain(size: int) -> np.ndarray:
 
 
 class BufferPool:
-    """Blocks of memory, kept for reuse by size class; one per pipeline.
+    """Blocks of memory, kept for reuse by size class. There is one pool per pipeline.
 
-    make    gives fresh memory, a uint8 array of a size (pinned memory where there is a GPU)
-    small   requests below this many bytes come straight from the C library
-    spare   free memory that is kept for batches of other sizes, as a part of what is in use
-    ahead   memory is dear to get: blocks are larger than asked for and serve much smaller requests, too, and where one of a size is not
-            enough (and of all that are not large), there will be this many of it, then two at a time; 0: as much as is asked for
+    make    allocates a uint8 array of a size (pinned memory if there is a GPU)
+    small   requests below this many bytes are allocated by the C library
+    spare   most free memory that is kept for batches of other sizes, as a fraction of the memory in use
+    ahead   0: allocate as requested. Otherwise memory is expensive to get: blocks are larger than requested and serve much smaller requests
+            too. If one block of a size is not enough (and always for small sizes), the pool allocates this many of them, then two at a time
     """
 
     def __init__(self, make: Callable[[int], np.ndarray] | None = None, small: int = SMALL, spare: float = 0.5, ahead: int = 0) -> None:
@@ -94,7 +97,7 @@ class BufferPool:
         self._small = small
         self._spare = spare
         self.ahead = ahead
-        self._made: Counter[int] = Counter()  # blocks by size, with `ahead`
+        self._made: Counter[int] = Counter()  # number of blocks by size, with `ahead`
         self._returned: deque[np.ndarray] = deque()
         self._free: dict[int, list[np.ndarray]] = {}
         self._lock = threading.Lock()
@@ -103,7 +106,7 @@ class BufferPool:
         self.free_bytes = 0
 
     def allocate(self, size: int) -> np.ndarray:
-        """A uint8 array of `size` bytes, 64-byte aligned when large; contents undefined."""
+        """An uninitialised uint8 array of `size` bytes; 64-byte aligned if it is large."""
         if size < self._small:
             return np.empty(size, np.uint8)
         block = size_class(size)
@@ -126,19 +129,19 @@ class BufferPool:
         block = roomy_class(size)
         memory = self._grown(block)
         self._made[block] += 1
-        with contextlib.suppress(MemoryError):  # nobody needs these yet
+        with contextlib.suppress(MemoryError):  # these blocks are only spare
             for _ in range(more_ahead(block, self._made[block], self.ahead)):
                 self._put_back(self._grown(block))
                 self._made[block] += 1
         return memory
 
     def reserve(self, size: int) -> None:
-        """Make sure a free block for `size` bytes is there (a sizing hint)."""
+        """Make sure that a block for `size` bytes is free (a sizing hint)."""
         if size >= SMALL:
-            self.allocate(size)[::4096] = 0  # touches the pages now rather than in the first iteration; the block returns at once
+            self.allocate(size)[::4096] = 0  # touches the pages now instead of in the first iteration; the block returns at once
 
     def idle_bytes(self) -> int:
-        """Bytes of the blocks that nobody refers to."""
+        """Bytes of the free blocks."""
         with self._lock:
             self._collect()
             return self.free_bytes
@@ -166,7 +169,7 @@ class BufferPool:
         return self._free[found].pop()
 
     def _trim(self, block: int) -> None:
-        """Before growing, let go of free blocks beyond what may be spare (other sizes from earlier batches)."""
+        """Before growing, free blocks beyond the spare amount (other sizes, from earlier batches)."""
         while self._age and self.free_bytes > int((self.allocated_bytes - self.free_bytes) * self._spare):
             size = self._age.popleft()
             self._free[size].pop(0)

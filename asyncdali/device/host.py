@@ -1,7 +1,7 @@
 """The host device: GPU semantics in plain memory.
 
-A stream is an ordered queue with a thread of its own, so that stages overlap, stream policies and lifetimes are real; the samples of a
-kernel still run on the pipeline's worker threads, because a stream orders work and does not serialise samples.
+A stream is an ordered queue with its own thread, so stages overlap, and stream policies and lifetimes are real. The samples of a kernel
+still run on the pipeline's worker threads, because a stream orders work and does not serialise samples.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from .threads import OrderedThread
 
 FUSES_BACKENDS = True
-"""Mixed and gpu operators may share a segment: kernels run sample by sample, so that a sample stays in cache."""
+"""Mixed and gpu operators may share a segment: kernels run sample by sample, so a sample stays in the cache."""
 
 
 class HostStream(OrderedThread):
@@ -19,7 +19,7 @@ class HostStream(OrderedThread):
 
 
 class HostDevice:
-    """Host memory that plays the GPU."""
+    """Host memory in the role of a GPU."""
 
     def stream(self, name: str) -> HostStream:
         return HostStream(name)

@@ -1,9 +1,9 @@
-"""What operators and GPU devices agree on: a step of the plan as kernel launches.
+"""Kernel launches: the interface between operators and GPU devices.
 
-A compiled step is ``step(context, sample, thread)`` over a table of integers and addresses; a kernel is ``kernel(context)`` over a
-table of the same kind. So one plan serves both: the operator decides a batch once, and its ``Step`` carries, beside the compiled
-function, how the same tables are launched. The kernel's source is a ``.cu`` file beside the operator's compiled steps, plain CUDA C++
-without library headers, which the tests also compile for the host (docs/gpu.md).
+A compiled step is ``step(context, sample, thread)`` over a table of integers and addresses. A kernel is ``kernel(context)`` over a table of
+the same kind. So one plan serves both: the operator decides a batch once, and its ``Step`` describes the compiled function and the launches
+over the same tables. The kernel's source is a ``.cu`` file beside the operator's compiled steps. It is plain CUDA C++ without library
+headers, which the tests also compile for the host (docs/gpu.md).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import numpy as np
 from ..compiled.tables import Table
 
 BLOCK = 256
-"""Threads of a block, unless a launch says otherwise."""
+"""Threads per block, unless a launch sets another number."""
 LINE, LINES_AT_ONCE = 16, 4
-"""Bytes of a line, and lines that a thread moves at a time (lines.cuh)."""
+"""Bytes of a line, and number of lines that a thread moves at a time (lines.cuh)."""
 PACK = 4
-"""Neighbouring elements that a thread makes (kernel.cuh)."""
+"""Number of neighbouring elements that a thread computes (kernel.cuh)."""
 _MAX_BLOCKS = 4096
-_TURNS = 2  # of a block's threads: what a block looks up first is used more than once
-_MAX_SAMPLES = 65535  # of a grid's second dimension; kernels go on with stride gridDim.y
+_TURNS = 2  # each thread of a block works this many times, so that the block's look-ups are reused
+_MAX_SAMPLES = 65535  # limit of a grid's second dimension; kernels continue with stride gridDim.y
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is compiled once: a function `entry` of the file `source`, with macros `defines` as (name, value)."""
+    """The unit of compilation: a function `entry` of the file `source`, with macros `defines` as (name, value)."""
 
     source: Path
     entry: str
@@ -45,7 +45,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel that another compiler has made: PTX, and the function `entry` in it."""
+    """A kernel from another compiler: PTX, and its function `entry`."""
 
     ptx: str
     entry: str
@@ -53,7 +53,7 @@ class Code:
 
 @dataclass(eq=False)
 class Scratch:
-    """`size` bytes of device memory for the launches that name this object; contents undefined at first."""
+    """`size` uninitialised bytes of device memory for the launches that name this object."""
 
     size: int
 
@@ -63,11 +63,11 @@ Entry: TypeAlias = "int | np.ndarray | Scratch"
 
 @dataclass
 class Pixels:
-    """Pixels that a kernel can compute where they are read, instead of reading what another kernel has stored.
+    """Pixels that a kernel can compute while reading, instead of reading another kernel's results.
 
-    what      which kind: the consumer's kernel must know it
+    what      the kind, which the consumer's kernel must know
     target    the address array of the batch that would be stored
-    context   entries to be added to the consumer's table;  defines  macros to be added to its own
+    context   entries to be added to the consumer's table;  defines  macros to be added to the consumer's
     """
 
     what: str
@@ -80,12 +80,12 @@ class Pixels:
 class Launch:
     """One launch.
 
-    context   entries of the table that the kernel reads as ``const int64 *``: integers as they are; arrays (structured or plain,
-              C-contiguous) as the address of a copy in device memory, aligned to 16 bytes; scratch as its address
+    context   entries of the table that the kernel reads as ``const int64 *``: integers; arrays (structured or plain, C-contiguous), which
+              become the address of a copy in device memory, aligned to 16 bytes; scratch memory, which becomes its address
     grid      blocks in x (work of one sample) and y (samples)
     shared    bytes of dynamic shared memory
     offers    how a consumer's kernel can compute this launch's pixels itself
-    takes     gives this launch with its input's pixels computed in place, or None where that cannot be
+    takes     function that returns this launch with its input's pixels computed in place, or None if that is impossible
     """
 
     kernel: Kernel | Code
@@ -99,9 +99,9 @@ class Launch:
 
 @dataclass
 class LaunchPerSample(Launch):
-    """One launch for every sample, of a kernel that takes its arguments by value and reads no table.
+    """One launch per sample, of a kernel that takes its arguments by value and reads no table.
 
-    context    address arrays of the batches that it reads: nobody else may leave them out
+    context    address arrays of the batches that it reads, so that no launch that makes them is left out
     arguments  int64[samples, words]: the arguments of each launch, 8 bytes each
     blocks, threads  of each launch, in x, y and z
     """
@@ -112,12 +112,12 @@ class LaunchPerSample(Launch):
 
 
 def grid_of(largest: int, samples: int, block: int = BLOCK) -> tuple[int, int]:
-    """A grid for samples of at most `largest` work items: kernels stride over what it does not cover."""
+    """A grid for samples of at most `largest` work items. Kernels loop if the grid is smaller than the work."""
     return max(1, min(-(-int(largest) // block), _MAX_BLOCKS)), max(1, min(samples, _MAX_SAMPLES))
 
 
 def row_grid(rows: int, width: int, samples: int) -> tuple[int, int]:
-    """A grid for kernels that go row by row (FOR_ROWS): samples of at most `rows` rows of `width` positions."""
+    """A grid for kernels that work row by row (FOR_ROWS), for samples of at most `rows` rows of `width` positions."""
     lanes = next((lanes for lanes in (32, 64, 128) if width <= 4 * lanes), BLOCK)
     return grid_of(-(-int(rows) * lanes // _TURNS), samples)
 
@@ -127,7 +127,7 @@ _TYPES = {"bool": "boolean"}
 
 @cache
 def element_type(dtype: np.dtype | str) -> str:
-    """The name that kernels (kernel.cuh) give an element type."""
+    """The name of an element type in kernels (kernel.cuh)."""
     name = np.dtype(dtype).name
     return _TYPES.get(name, name)
 
@@ -140,11 +140,11 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def _macros(module: Path) -> str:
-    """The words of all tables that a module of declarations has, as macros."""
+    """The words of all tables of a module of declarations, as macros."""
     loaded: ModuleType | None
     if module.is_relative_to(_PACKAGE):
         loaded = importlib.import_module(".".join((_PACKAGE.name, *module.relative_to(_PACKAGE).with_suffix("").parts)))
-    else:  # an operator of another package: who launches its kernel has imported the declarations
+    else:  # an operator of another package, whose module has imported the declarations
         loaded = next((known for known in list(sys.modules.values()) if getattr(known, "__file__", None) == str(module)), None)
         if loaded is None:
             raise RuntimeError(f"the declarations {module} that a kernel includes must be imported by the operator's compiled steps")
@@ -154,7 +154,7 @@ def _macros(module: Path) -> str:
 
 @cache
 def _text(path: Path) -> str:
-    """A file with what it includes: headers and declarations of tables (``flip_tables.py``), relative to the file, else to this folder."""
+    """A file with its includes: headers and declarations of tables (``flip_tables.py``), relative to the file or in this folder."""
 
     def header(found: re.Match[str]) -> str:
         beside = Path(os.path.normpath(path.parent / found[1]))
@@ -166,10 +166,10 @@ def _text(path: Path) -> str:
 
 
 def source_of(kernel: Kernel) -> str:
-    """The whole translation unit: macros, the kernel's file and what it includes."""
+    """The whole translation unit: macros, the kernel's file and its includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in kernel.defines)
     return f"{defines}{_text(kernel.source)}"
 
 
 COMPILE_OPTIONS = ("-fmad=false", "--std=c++17")
-"""What kernels rely on: a product and a sum are rounded each, as in compiled steps; where one operation is meant, they say fmaf."""
+"""Kernels rely on these options: a product and a sum are rounded separately, as in compiled steps. For one operation they write fmaf."""

@@ -1,4 +1,4 @@
-"""Which device a pipeline's `device_id` means on this machine."""
+"""Finds the device for a pipeline's `device_id` on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _warned: set[str] = set()
 
 
 def cuda_driver_present() -> bool:
-    """Whether a CUDA driver library can be loaded (it is not initialised)."""
+    """Whether a CUDA driver library can be loaded. It is not initialised."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -28,11 +28,11 @@ def cuda_driver_present() -> bool:
 
 
 class NoCuda(Exception):
-    """Why no GPU can be used here."""
+    """The reason why no GPU can be used."""
 
 
 def _cupy_driver() -> Driver:
-    """The driver of this process; NoCuda with the reason. This initialises CUDA."""
+    """The driver of this process. NoCuda gives the reason if there is none. This initialises CUDA."""
     if not cuda_driver_present():
         raise NoCuda("no CUDA driver was found (libcuda.so.1)")
     if importlib.util.find_spec("cupy") is None:
@@ -49,7 +49,7 @@ def _cupy_driver() -> Driver:
         raise NoCuda(f"CuPy cannot be imported: {error}") from error
     except OutdatedDriver as error:
         raise NoCuda(str(error)) from error
-    except Exception as error:  # a broken installation, a device that another process has taken
+    except Exception as error:  # a broken installation, or a device that is in use by another process
         raise NoCuda(f"CUDA cannot be used: {error}") from error
     return driver
 
@@ -61,7 +61,7 @@ make_driver: Callable[[], Driver] = _cupy_driver
 
 @contextmanager
 def users_device() -> Iterator[None]:
-    """What is done within leaves the calling thread, which is the user's, the device that it had."""
+    """Restore the calling thread's device after the block, because the thread is the user's."""
     before = None if _driver is None else _driver.current()
     try:
         yield
@@ -78,10 +78,10 @@ def _wish() -> str:
 
 
 def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
-    """The GPU of a pipeline with `device_id`; None for the host device, with one warning per reason if the user wants a GPU.
+    """The GPU of a pipeline with `device_id`. None for the host device, with one warning per reason if the user wants a GPU.
 
-    ``ASYNCDALI_DEVICE=cuda`` makes that an error (RuntimeError), ``=host`` asks for it silently. A pipeline without GPU operators takes
-    no GPU.
+    ``ASYNCDALI_DEVICE=cuda`` turns the warning into an error (RuntimeError), ``=host`` selects the host device silently. A pipeline without
+    GPU operators uses no GPU.
     """
     global _driver
     wish = _wish()
@@ -104,7 +104,7 @@ def choose_gpu(device_id: int | None, needs_gpu: bool) -> CudaDevice | None:
 
 
 def use_host_device(device_id: int | None, needs_gpu: bool) -> None:
-    """For what runs on the host device wherever it is (debug mode): the same warnings and errors as if there were no GPU."""
+    """For debug mode, which always uses the host device: the same warnings and errors as without a GPU."""
     wish = _wish()
     if wish == "host" or (device_id is None and not needs_gpu):
         return

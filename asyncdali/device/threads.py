@@ -1,4 +1,4 @@
-"""Threads of a pipeline: workers that take samples of jobs, and streams that run work in order."""
+"""Threads of a pipeline: workers that take samples of jobs, and streams that run calls in order."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ log = logging.getLogger("asyncdali")
 
 
 class WorkerState:
-    """What a thread owns: its record for compiled code, and scratch memory that grows with need."""
+    """The state of a thread: its record for compiled code, and scratch memory that grows on demand."""
 
     def __init__(self) -> None:
         self.record = np.zeros(THREAD.words, np.int64)
         self.scratch = np.empty(0, np.uint8)
         self.times = np.empty(0, np.int64)
         self._address = address_of(self.record)
-        self._scratch_bytes = self._words = 0  # of both: every job asks
+        self._scratch_bytes = self._words = 0  # current sizes, because every job asks
 
     def record_for(self, scratch_bytes: int, times: int = 0) -> int:
-        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch and `times` words for times."""
+        """Address of the thread record, with at least `scratch_bytes` of 64-byte aligned scratch memory and `times` words for times."""
         if times > self._words:
             self.times = np.empty(2 * times, np.int64)
             self.record[THREAD.word.times] = address_of(self.times)
@@ -50,19 +50,19 @@ class WorkerState:
 
 
 Calls: TypeAlias = "queue.SimpleQueue[Callable[[WorkerState], Any] | None]"
-"""What threads take their work from; None ends a thread."""
+"""A queue of calls; None ends the thread."""
 
 
 class Work(Protocol):
-    """Something several threads can take part in."""
+    """A job that several threads can share."""
 
     def work(self, thread: WorkerState) -> None: ...
 
 
 class CompiledWork(Work, Protocol):
-    """The same, where all is compiled: threads take part without the interpreter.
+    """A job that is compiled completely: threads work on it without the interpreter.
 
-    address    of its JOB;  crew  whose threads do it, once it is submitted
+    address    of its JOB;  crew  the threads that do it, once it is submitted
     finished   called on the thread that leaves last
     """
 
@@ -75,7 +75,7 @@ class CompiledWork(Work, Protocol):
 
 
 class _Call:
-    """Python work that waits in a crew's list: its entry there, and how many threads are still to come for it."""
+    """Python work in a crew's list: its entry there, and the number of threads that have not come to it yet."""
 
     def __init__(self, work: Callable[[WorkerState], Any], places: int):
         self.work, self.left = work, places
@@ -84,7 +84,7 @@ class _Call:
 
 
 class WorkerThreads:
-    """`count` threads that work on jobs in the order they were submitted. They wait and work in compiled code (:mod:`..compiled.crew`)."""
+    """`count` threads that work on jobs in order of submission. They wait and work in compiled code (:mod:`..compiled.crew`)."""
 
     def __init__(self, count: int, name: str, affinity: Sequence[int] | None = None):
         from ..compiled import crew, driver
@@ -92,7 +92,7 @@ class WorkerThreads:
         for function in (crew.offer, crew.serve, crew.take_part, crew.close, crew.recall):
             function.compile()
         self.count = count
-        self._block = np.zeros(CREW.words, np.int64)  # glibc's mutex and condition variable begin as zeros
+        self._block = np.zeros(CREW.words, np.int64)  # zero is the initial state of glibc's mutex and condition variable
         self._block[CREW.word.run] = driver.run_job.address
         self.address = address_of(self._block)
         self._crew = crew
@@ -110,7 +110,7 @@ class WorkerThreads:
             thread.start()
 
     def submit(self, job: Work, samples: int) -> None:
-        """Offer a job to as many workers as it has samples for."""
+        """Offer a job to as many workers as it has samples."""
         places = max(1, min(self.count, samples))
         address = getattr(job, "address", 0)
         if address:
@@ -123,14 +123,14 @@ class WorkerThreads:
         self._crew.offer(self.address, address, places)
 
     def take_part(self, job: CompiledWork, thread: int) -> bool:
-        """Take part in a job on another thread (its record's address); whether it left last, and is to call ``finished``."""
+        """Work on a job on another thread (given its record's address). Returns whether it left last and must call ``finished``."""
         last = bool(self._crew.take_part(self.address, job.address, thread))
         if last:
             self._jobs.pop(job.address, None)
         return last
 
     def close(self) -> None:
-        """End the threads once the jobs queued so far are over."""
+        """End the threads when the queued jobs are done."""
         self._crew.close(self.address)
 
     def join(self, timeout: float) -> bool:
@@ -142,7 +142,7 @@ class WorkerThreads:
 
 
 def _serve_crew(crew: Any, block: np.ndarray, jobs: dict[int, CompiledWork], calls: dict[int, _Call], cpus: Sequence[int] | None) -> None:
-    """The life of a worker thread. It keeps the crew's memory, not the object, which may go while the thread still waits."""
+    """Main function of a worker thread. It keeps the crew's memory alive, but not the object, which may be dropped earlier."""
     _pin(cpus)
     state, at = WorkerState(), address_of(block)
     own = state.record_for(0)
@@ -163,15 +163,15 @@ def _serve_crew(crew: Any, block: np.ndarray, jobs: dict[int, CompiledWork], cal
                 del call
             elif wanted == crew.GROW:
                 job = jobs.get(address)
-                if job is not None:  # else it is over
+                if job is not None:  # otherwise the job is over
                     job.grow(state)
                 del job
-        except BaseException:  # a bug in the runtime itself: never lose the thread silently
+        except BaseException:  # a bug in the runtime: a thread must not end silently
             log.exception("unexpected error on a worker thread")
 
 
 def _pin(cpus: Sequence[int] | None) -> None:
-    """Keep the calling thread on `cpus`; None leaves it alone."""
+    """Pin the calling thread to `cpus`; None: do nothing."""
     if not cpus:
         return
     try:
@@ -181,7 +181,7 @@ def _pin(cpus: Sequence[int] | None) -> None:
 
 
 def _serve(calls: Calls, cpus: Sequence[int] | None, what: str) -> None:
-    """The life of a thread: make the calls of its queue until None comes."""
+    """Main function of a thread: make the calls of its queue until None comes."""
     _pin(cpus)
     state = WorkerState()
     while True:
@@ -190,13 +190,13 @@ def _serve(calls: Calls, cpus: Sequence[int] | None, what: str) -> None:
             return
         try:
             call(state)
-        except BaseException:  # a bug in the runtime itself: never lose the thread silently
+        except BaseException:  # a bug in the runtime: a thread must not end silently
             log.exception("unexpected error on a %s thread", what)
         del call
 
 
 class OrderedThread:
-    """Runs callables one after another on a thread of its own, started at the first one."""
+    """Runs calls one after another on its own thread, which starts at the first call."""
 
     def __init__(self, name: str, affinity: Sequence[int] | None = None):
         self._name = name
@@ -207,7 +207,7 @@ class OrderedThread:
         self._closed = False
 
     def submit(self, work: Callable[[WorkerState], Any]) -> bool:
-        """Queue `work`; False, and nothing happens, after :meth:`close`."""
+        """Queue `work`. After :meth:`close` it does nothing and returns False."""
         with self._lock:
             if self._closed:
                 return False
@@ -219,13 +219,13 @@ class OrderedThread:
             return True
 
     def close(self) -> None:
-        """End the thread once what is queued is done."""
+        """End the thread when the queued calls are done."""
         with self._lock:
             self._closed = True
             self._queue.put(None)
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end; False on time-out."""
+        """Wait for the end. Returns False on a time-out."""
         if self._thread is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout)
@@ -242,7 +242,7 @@ class _FutureCall:
     def __call__(self, state: WorkerState) -> None:
         future, function = self._future, self._function
         assert future is not None and function is not None
-        # Nothing that waits for the future may find the function still referred to here. And the future keeps its error, whose traceback
+        # When a waiting thread continues, this frame must not refer to the function any more. The future keeps its error, whose traceback
         # holds this frame.
         self._future = self._function = None
         try:
@@ -260,18 +260,18 @@ class _FutureCall:
 
 
 class CallThread:
-    """Calls functions one after another on a thread of its own, and gives their results as futures."""
+    """Calls functions one after another on its own thread and returns their results as futures."""
 
     def __init__(self, name: str):
         self._thread = OrderedThread(name)
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Queue a call; a cancelled future that has not begun is not called. After :meth:`close` the future's error is PipelineClosed."""
+        """Queue a call. A future that is cancelled before it begins is not called. After :meth:`close` its error is PipelineClosed."""
         future: Future[Any] = Future()
         if not self._thread.submit(_FutureCall(future, function)):
             future.set_exception(PipelineClosed("the pipeline was closed"))
         return future
 
     def close(self) -> None:
-        """End the thread once what is queued is done."""
+        """End the thread when the queued calls are done."""
         self._thread.close()

@@ -56,8 +56,8 @@ def forked(program: Program, channel: socket.socket, alive: int, descriptors: De
     """A forked child becomes the process that forks engines."""
     settle(alive)
     os.close(alive)
-    if program.pipeline is not None:
-        program.pipeline._in_engine = True  # functions that it calls must not build it
+    if program.entered is not None:
+        program.entered()
     run_forker(lambda: program, channel, descriptors)
 
 

@@ -14,7 +14,7 @@ from asyncdali_workers.pickling import dumps_by_value
 
 from ..access import Access
 from ..data_node import DataNode
-from ..graph.node import OperatorInstance
+from ..graph.node import Definition, OperatorInstance
 from ..graph.plan import reachable
 from ..operators.base import REGISTRY
 from ..options import PipelineOptions
@@ -36,8 +36,10 @@ class Program:
     access: Access
     calling: Callable[[], AbstractContextManager[None]]
     cut: list[str] | None = None
-    pipeline: Any = None
-    """The pipeline in which the operators were defined: for messages."""
+    definition: Definition | None = None
+    """The definition that the operators were added to: for messages. None in a fresh interpreter."""
+    entered: Callable[[], None] | None = None
+    """Called first in a process that is forked for the engines."""
 
 
 @dataclass
@@ -78,7 +80,7 @@ def dumps(program: Program, make_calling: Any) -> bytes:
             "arguments": {name: reference(node) for name, node in instance.argument_inputs.items()},
             "constants": _constants(instance), "explicit": instance.explicit_name,
             "twin": None if twin is None or id(twin) not in number else number[id(twin)], "trace": instance.trace,
-            "homeless": instance.pipeline() is None,
+            "homeless": instance.definition() is None,
         }  # fmt: skip
         operators.append(entry)
     options = {item.name: getattr(program.options, item.name) for item in dataclasses.fields(program.options)}
@@ -119,7 +121,7 @@ def loads(data: bytes) -> Program:
         instance = OperatorInstance(
             REGISTRY[entry["schema"]].schema, entry["name"], entry["device"], [node(item) for item in entry["inputs"]],
             {name: node(item) for name, item in entry["arguments"].items()}, pickle.loads(entry["constants"]),
-            explicit_name=entry["explicit"], pipeline=None, twin_of=None if entry["twin"] is None else made[entry["twin"]],
+            explicit_name=entry["explicit"], definition=None, twin_of=None if entry["twin"] is None else made[entry["twin"]],
         )  # fmt: skip
         instance.trace = entry["trace"]
         made.append(instance)

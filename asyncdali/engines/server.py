@@ -52,7 +52,7 @@ class EngineServer:
         self._foreign = ForeignBlocks()
         self._blocks = OwnBlocks()
         self._busy = self._made = 0
-        plan = build_plan(program.outputs, program.instances, program.pipeline, Seeds(program.seed).entry)
+        plan = build_plan(program.outputs, program.instances, program.definition, Seeds(program.seed).entry)
         cut = make_cut(plan, program.cut)
         self._numbers = {planned.spec.name: k for k, planned in enumerate(plan.operators)}
         self._executor = Executor(

@@ -1,8 +1,8 @@
-"""What operators of other packages are made of: docs/own_operators.md is the guide, ``examples/own_operators`` an example.
+"""The building blocks for operators of other packages. docs/own_operators.md is the guide, ``examples/own_operators`` an example.
 
 The names of this module and of :mod:`asyncdali.extending.kernels` are stable: a change of their meaning is announced one minor release
-ahead, with a DeprecationWarning where that is possible. Anything else of ``asyncdali.operators`` and ``asyncdali.compiled`` may change.
-This module does not import Numba.
+ahead, with a DeprecationWarning if possible. Other names of ``asyncdali.operators`` and ``asyncdali.compiled`` may change at any time. This
+module does not import Numba.
 """
 
 from __future__ import annotations

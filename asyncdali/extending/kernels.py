@@ -1,8 +1,8 @@
-"""What compiled steps of other packages are made of; imports Numba, so import it where kernels are (``*_kernels.py``) and nowhere else.
+"""The building blocks for compiled steps of other packages. It imports Numba, so import it only in modules with kernels (``*_kernels.py``).
 
-``@step`` compiles ``step(context, sample, thread) -> status``; ``step_variant(name, dtype)`` the same for each of several element types;
-``@inlined`` helpers of steps. ``load_*`` and ``store_*`` read and write one number at an address, ``view_*`` are arrays over memory
-(address, elements), ``view_of(dtype)`` makes such a function for a dtype.
+``@step`` compiles ``step(context, sample, thread) -> status``; ``step_variant(name, dtype)`` does so for each of several element types;
+``@inlined`` compiles helpers of steps. ``load_*`` and ``store_*`` read and write one number at an address. ``view_*`` are arrays over
+memory (address, elements); ``view_of(dtype)`` makes such a function for a dtype.
 """
 
 from __future__ import annotations

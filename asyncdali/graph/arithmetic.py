@@ -1,4 +1,4 @@
-"""Operations on nodes: operands are checked, numbers become literals, arrays become nodes, and the node of the result is made."""
+"""Operations on nodes: checks operands, turns numbers into literals and arrays into nodes, and makes the result's node."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorOverflowError, OperatorTypeError, OperatorValueError
 from ..operators.expressions.expressions import ArithmeticGenericOp
 from ..operators.expressions.types import OPERATIONS, SIGNED, UNSIGNED, Operation
 from ..types import DALIDataType, ScalarConstant
@@ -21,8 +22,8 @@ _INTEGERS = {**SIGNED, **UNSIGNED}
 def operation(name: str, *operands: Any) -> DataNode:
     """The node of one operation; see ``operators.expressions.types`` for the names.
 
-    Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if
-    no operand is a node, RuntimeError where types are known and the operation does not take them.
+    Raises TypeError for an operand that is no node and no number, OverflowError for an integer that its type cannot hold, ValueError if no
+    operand is a node, and RuntimeError if types are known and the operation does not accept them.
     """
     known = OPERATIONS[name]
     nodes: list[DataNode] = []
@@ -35,7 +36,7 @@ def operation(name: str, *operands: Any) -> DataNode:
         else:
             stored.append([_checked(*literal), literal[1]])
     if not nodes:
-        raise ValueError(f"{known.symbol} expects at least one DataNode among its operands, got only constants: {operands!r}")
+        raise OperatorValueError(f"{known.symbol} expects at least one DataNode among its operands, got only constants: {operands!r}")
     kinds = [nodes[item].dtype if isinstance(item, int) else item[1] for item in stored]
     dtype = known.result([kind for kind in kinds if kind is not None]) if None not in kinds else None
     device = "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
@@ -48,7 +49,7 @@ def operation(name: str, *operands: Any) -> DataNode:
 
 
 def _literal(value: Any) -> tuple[Any, DALIDataType] | None:
-    """A number and its type; None for anything else."""
+    """A number and its type; None for any other object."""
     if isinstance(value, DataNode):
         return None
     if isinstance(value, ScalarConstant):
@@ -63,12 +64,12 @@ def _literal(value: Any) -> tuple[Any, DALIDataType] | None:
 
 
 def _checked(value: Any, dtype: DALIDataType) -> Any:
-    """A number as its type holds it: floats rounded to it, integers in range."""
+    """A number as its type stores it: floats rounded, integers checked."""
     if dtype in _INTEGERS:
         bits = _INTEGERS[dtype]
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype in SIGNED else (0, (1 << bits) - 1)
         if not low <= value <= high:
-            raise OverflowError(
+            raise OperatorOverflowError(
                 f"Integer constant {value} out of range for {dtype.name} [{low}, {high}]; "
                 "a wider type is given by types.Constant(value).int64() and the like"
             )
@@ -78,15 +79,15 @@ def _checked(value: Any, dtype: DALIDataType) -> Any:
 
 
 def _node(value: Any, known: Operation, position: int) -> DataNode:
-    """An operand that is a node, or an array that becomes one."""
+    """An operand that is a node, or an array that becomes a node."""
     if isinstance(value, DataNode):
         return value
     what = f"operand {position} of `{known.symbol}`"
     if isinstance(value, (list, tuple)) and any(isinstance(item, DataNode) for item in value):
-        raise TypeError(
+        raise OperatorTypeError(
             f"{what} is a {type(value).__name__} with nested DataNodes: probably what an operator with several outputs returned; unpack it"
         )
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return input_constant(value, "cpu")
-    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations have no place in arithmetic
-    raise TypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")
+    given = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # enumerations are no operands
+    raise OperatorTypeError(f"{what} is {given}; it must be a DataNode, a bool, int or float, types.Constant, an array or a flat list")

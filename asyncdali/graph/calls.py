@@ -1,4 +1,4 @@
-"""The two calling styles, made from an operator's schema: functions for ``fn``, classes for ``ops``."""
+"""The two calling styles, generated from an operator's schema: functions for ``fn``, classes for ``ops``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._notices import warn
+from ..errors import OperatorValueError
 from ..operators import extensions
 from ..operators.base import REQUIRED, Schema, Spec, camel_case
 from . import node
 
 NAMED_INPUTS = 8
-"""Operators that take more inputs than this are documented with ``*inputs``."""
+"""Operators with more inputs than this are documented with ``*inputs``."""
 
 
 def docstring(schema: Schema) -> str:
@@ -47,7 +48,7 @@ def signature(schema: Schema) -> inspect.Signature:
 
 
 def make_function(schema: Schema, name: str) -> Callable[..., Any]:
-    """``fn.<name>(*inputs, **arguments)``; a `name` other than the schema's is a deprecated one."""
+    """``fn.<name>(*inputs, **arguments)``. If `name` is not the schema's, it is a deprecated name."""
     old = name if name != schema.name else None
 
     def operator(*inputs: Any, **arguments: Any) -> Any:
@@ -64,9 +65,9 @@ def make_function(schema: Schema, name: str) -> Callable[..., Any]:
 
 
 def make_class(schema: Schema, name: str | None = None) -> type:
-    """``ops.<Name>(**arguments)``, an object to be called with inputs (and further arguments).
+    """``ops.<Name>(**arguments)``, an object that is called with inputs (and further arguments).
 
-    `name` is the operator's, or a deprecated one.
+    `name` is the operator's name, or a deprecated one.
     """
     declared = schema  # in the class body `schema` is the property
     old = name if name not in (None, schema.name) else None
@@ -92,26 +93,27 @@ def make_class(schema: Schema, name: str | None = None) -> type:
 
         @property
         def spec(self) -> Spec:
-            """The declaration with the arguments given here, before inputs are known."""
+            """The declaration with the arguments of this object, before inputs are known."""
             given, _ = node.split_arguments(declared, self._arguments)
             name = given.get("name") or ""
             return Spec(declared, name, self.device, given, (), declared.inputs[0], declared.output_count(given, declared.inputs[0]))
 
         @property
         def device(self) -> str:
-            """The device given, or "cpu"."""
+            """The given device, or "cpu"."""
             return str(self._arguments.get("device", "cpu"))
 
         @property
         def preserve(self) -> bool:
-            """Whether it runs even if nothing uses its outputs."""
+            """Whether the operator runs even if nothing uses its outputs."""
             return bool(self._arguments.get("preserve", False)) or declared.no_prune
 
         def __call__(self, *inputs: Any, **arguments: Any) -> Any:
             arguments = {key: value for key, value in arguments.items() if value is not None}
             twice = self._arguments.keys() & arguments.keys()
             if twice:
-                raise ValueError(f"ops.{schema.class_name}: {', '.join(sorted(twice))} given both when it was made and when it was called")
+                both = ", ".join(sorted(twice))
+                raise OperatorValueError(f"ops.{schema.class_name}: {both} given both when it was made and when it was called")
             return node.make(schema, inputs, {**self._arguments, **arguments}, old)
 
     module, _, own_name = class_path(old or schema.name).rpartition(".")
@@ -121,7 +123,7 @@ def make_class(schema: Schema, name: str | None = None) -> type:
 
 
 def _named(schema: Schema, given: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator object, those given by position among them; TypeError as of any call in Python."""
+    """The arguments of an operator object, including those given by position. TypeError as for any call in Python."""
     names = schema.positional[: len(given)]
     if len(names) < len(given):
         most = len(schema.positional)
@@ -133,7 +135,7 @@ def _named(schema: Schema, given: tuple[Any, ...], arguments: dict[str, Any]) ->
 
 
 def class_path(name: str) -> str:
-    """Where the class of an operator is in ``ops``: "decoders.image_crop" -> "decoders.ImageCrop"."""
+    """The name of an operator's class in ``ops``: "decoders.image_crop" -> "decoders.ImageCrop"."""
     module, _, last = name.rpartition(".")
     return f"{module}.{camel_case(last)}".lstrip(".")
 
@@ -146,10 +148,10 @@ def schema_name(name: str) -> str:
 
 
 class Compose:
-    """``ops.Compose([first, second, ...])``: operators in a row; called as the first one, it gives what the last one gives.
+    """``ops.Compose([first, second, ...])``: a sequence of operators. It is called like the first one and returns the last one's result.
 
-    All outputs of an operator are the inputs of the next one, moved to the GPU where that one runs there. Keyword arguments of the
-    call go to the first operator. Other callables that take nodes (functions of ``fn``, another Compose) may be in the list, too.
+    All outputs of an operator are inputs of the next one; they move to the GPU if that one runs there. Keyword arguments of the call go to
+    the first operator. The list may contain other callables that take nodes: functions of ``fn``, or another Compose.
     """
 
     def __init__(self, op_list: Iterable[Callable[..., Any]]):
@@ -171,7 +173,7 @@ class Compose:
                 given = [item if k in stay else _on_gpu(item) for k, item in enumerate(given)]
             result = operator(*given, **arguments)
             arguments = {}
-            # With input sets one output is a list of nodes, too.
+            # With input sets, one output is also a list of nodes.
             sets = any(isinstance(item, list) and len(item) > 1 for item in given)
             several = isinstance(result, list) and (not sets or any(isinstance(item, list) for item in result))
             given = result if several else [result]
@@ -179,7 +181,7 @@ class Compose:
 
 
 def _on_gpu(item: Any) -> Any:
-    """A node (or each of an input set) on the GPU."""
+    """A node (or each node of an input set) on the GPU."""
     from ..data_node import DataNode
 
     if isinstance(item, list):
@@ -188,7 +190,7 @@ def _on_gpu(item: Any) -> Any:
 
 
 def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
-    """The (nested) submodule `path` of `parent`, made if needed, importable by name."""
+    """The (nested) submodule `path` of `parent`, importable by name. It is made if it does not exist."""
     module = parent
     for part in path.split("."):
         full = f"{module.__name__}.{part}"
@@ -203,7 +205,7 @@ def _submodule(parent: types.ModuleType, path: str) -> types.ModuleType:
 
 
 def finder(module: types.ModuleType) -> Callable[[str], Any]:
-    """``__getattr__`` of a module of ``fn`` or ``ops``: operators of other packages, imported when they are first asked for."""
+    """``__getattr__`` of a module of ``fn`` or ``ops``: imports operators of other packages at their first use."""
     _, style, *path = module.__name__.split(".")
     prefix = "".join(part + "." for part in path)
 

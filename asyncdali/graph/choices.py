@@ -1,4 +1,4 @@
-"""A choice by number: among functions of the graph, each traced once for the samples that chose it; and among rows of a table."""
+"""Choices by number: among functions of the graph, each traced once for its samples; and among rows of a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorValueError
 from ..types import DALIDataType
 from . import conditionals, context, node
 from .constants import constant_node
@@ -15,22 +16,23 @@ from .rewrite.convert import call
 
 
 def choose(index: DataNode, functions: Sequence[Callable[[], Any]], what: str) -> Any:
-    """What ``functions[k]()`` returns for the samples for which `index` is k; smaller numbers take the first, larger ones the last.
+    """The result of ``functions[k]()`` for the samples whose `index` is k. Smaller numbers take the first function, larger ones the last.
 
-    Works with and without ``enable_conditionals``; conditions on nodes are understood in the functions. `what` names the
-    result in errors. Raises RuntimeError outside of a pipeline definition, ValueError for an index on the GPU.
+    Works with and without ``enable_conditionals``; the functions may contain conditions on nodes. `what` names the result in errors. Raises
+    RuntimeError outside of a pipeline definition, and ValueError for an index on the GPU.
     """
     if index.device == "gpu":
-        raise ValueError(f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())')
-    pipeline = context.current()
-    if pipeline is None:
+        raise OperatorValueError(
+            f'Invalid device "gpu" for the choice of {what}: choices must be on the CPU (compute them there, or use .cpu())'
+        )
+    definition = context.definition()
+    if definition is None:
         raise RuntimeError(f"Current Pipeline not set! {what} is chosen per sample, which works only inside a pipeline definition")
     if len(functions) == 1:
         return call(functions[0])()
-    definition = pipeline._definition
     if definition.scopes is not None:
         return definition.scopes.choose(index, len(functions), lambda k: call(functions[k])(), what)
-    scopes = definition.scopes = conditionals.Conditionals()  # for the length of this choice
+    scopes = definition.scopes = conditionals.Conditionals()  # while this choice is traced
     try:
         return scopes.choose(index, len(functions), lambda k: call(functions[k])(), what)
     finally:
@@ -38,7 +40,7 @@ def choose(index: DataNode, functions: Sequence[Callable[[], Any]], what: str) -
 
 
 def row(table: np.ndarray, dtype: DALIDataType, index: DataNode | int, device: str) -> DataNode:
-    """The row of `table` (in the storage type of `dtype`) that `index` names: a node on `device`, constant where `index` is a number."""
+    """Row number `index` of `table` (in the storage type of `dtype`): a node on `device`; a constant if `index` is a number."""
     from ..operators.base import REGISTRY
 
     if not isinstance(index, DataNode):

@@ -1,11 +1,11 @@
 """Scopes: which samples of the batch a node has, while all branches of a condition are traced.
 
-The whole batch is the root scope. A condition cuts a scope in two, a choice by index (``choose``) in as many as there are choices. A
-node belongs to the scope it was made in. Used in a deeper scope it is split (once per node and scope); used anywhere else it has escaped
-from its branch, which is an error. Operators without inputs (draws, readers, sources, constants) run for the whole batch wherever they
-are written; their results are split where they are used.
+The whole batch is the root scope. A condition divides a scope in two; a choice by index (``choose``) divides it into one scope per choice.
+A node belongs to the scope in which it was made. If a deeper scope uses the node, the node is split (once per node and scope). If any other
+scope uses it, the node has escaped from its branch, which is an error. Operators without inputs (draws, readers, sources, constants) always
+run for the whole batch; their results are split where they are used.
 
-`Conditionals` belongs to one pipeline definition (``Definition.scopes``) and is asked by ``graph.node`` for every operator made.
+`Conditionals` belongs to one pipeline definition (``Definition.scopes``). ``graph.node`` calls it for every new operator.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorTypeError, OperatorValueError
 from ..types import ScalarConstant
 from . import context
 from . import node as nodes
 
 SCOPE_ARGUMENT = "_scope"
-"""Argument input that operators without inputs get in a branch when their result depends on the batch size: any node of the branch."""
+"""Argument input of operators without inputs in a branch, if their result depends on the batch size. It is any node of the branch."""
 
 SPLIT, MERGE = "_conditional.split", "_conditional.merge"
 SPLIT_BY_INDEX, MERGE_BY_INDEX = "_conditional.split_by_index", "_conditional.merge_by_index"
-"""Names of the operators that divide batches, and join them again."""
+"""Names of the operators that split batches and merge them."""
 
 
 class Scope:
-    """Some of the samples: those of `parent` that `predicate` sends to place number `place`; see `cut` and `cut_by_index`.
+    """A part of the batch: the samples of `parent` that `predicate` sends to part number `place`; see `cut` and `cut_by_index`.
 
-    Of a condition place 0 is where it is true, and place 1 where it is not. `parts` are the scopes of all places. `twin` is another scope
-    with the same samples, reached on another way: nodes of either can be used in both.
+    For a condition, place 0 is where it is true and place 1 where it is false. `parts` are the scopes of all places. `twin` is another
+    scope with the same samples, made by other splits: nodes of either can be used in both.
     """
 
     __slots__ = ("parent", "parts", "place", "predicate", "split", "splits", "twin")
@@ -46,15 +47,15 @@ class Scope:
         self.twin: Scope | None = None
         self.parts: tuple[Scope, ...] = (self,)
         self.splits: dict[tuple[Any, int, str], list[DataNode]] = {}
-        """By operator, output and device of what was split."""
+        """By operator, output and device of the split node."""
 
     @property
     def side(self) -> bool:
-        """Of a condition: whether these are the samples for which it is true."""
+        """Whether this is the true part of a condition."""
         return self.place == 0
 
     def way_from(self, outer: Scope) -> list[Scope] | None:
-        """The scopes to be entered one after the other to come from `outer` to this one; None when `outer` does not contain it."""
+        """The scopes on the way from `outer` to this one; None if `outer` does not contain it."""
         if self is outer:
             return []
         if self.parent is None:
@@ -70,7 +71,7 @@ class Scope:
 
 
 def cut(parent: Scope, predicate: DataNode) -> tuple[Scope, Scope]:
-    """The samples of `parent` for which a node is true, and the others; both share their splits."""
+    """The samples of `parent` for which a node is true, and the others. Both scopes share their splits."""
     true, false = _parts(parent, predicate, 2, SPLIT)
     return true, false
 
@@ -88,7 +89,7 @@ def _parts(parent: Scope, predicate: DataNode, count: int, split: str) -> tuple[
 
 
 class _Meeting(NamedTuple):
-    """Where values of several scopes become one."""
+    """A place where values of several scopes become one."""
 
     operator: str
     scopes: tuple[Scope, ...]
@@ -103,13 +104,13 @@ class Conditionals:
         self.root = Scope()
         self.current = self.root
         self.open: list[Any] = []
-        """What is being traced: calls, branches, loop bodies (see ``graph.rewrite.runtime``)."""
+        """The constructs that are being traced: calls, branches, loop bodies (see ``graph.rewrite.runtime``)."""
         self._home: Scope | None = None
 
-    # --- what graph.node asks
+    # --- used by graph.node
 
     def entered(self, schema: Any, inputs: list[DataNode], arguments: dict[str, DataNode]) -> tuple[list[DataNode], dict[str, DataNode]]:
-        """The inputs of an operator about to be made in the current scope."""
+        """The inputs of a new operator in the current scope."""
         if self._home is not None:
             return inputs, arguments
         if not inputs and not arguments and schema.looks_across and self.current is not self.root:
@@ -117,7 +118,7 @@ class Conditionals:
         return [self.bring(node) for node in inputs], {name: self.bring(node) for name, node in arguments.items()}
 
     def made(self, instance: Any) -> None:
-        """A new operator's outputs have a home: where they may be used, and whose samples they have."""
+        """Set the home of a new operator's outputs: where they may be used, and whose samples they have."""
         home = self._home or self.current
         batch = home if instance.inputs or instance.argument_inputs else self.root
         instance.homes = [(home, batch)] * len(instance.outputs)
@@ -130,7 +131,7 @@ class Conditionals:
     # --- nodes in scopes
 
     def homes_of(self, node: DataNode) -> tuple[Scope, Scope]:
-        """Where a node may be used, and whose samples it has."""
+        """The scope in which a node may be used, and the scope whose samples it has."""
         homes = node.source.homes
         if homes is None:
             return self.root, self.root
@@ -150,7 +151,7 @@ class Conditionals:
         return not isinstance(value, DataNode) or scope.way_from(self.homes_of(value)[0]) is not None
 
     def bring(self, node: DataNode, scope: Scope | None = None) -> DataNode:
-        """The samples of `scope` (the current one) of a node; RuntimeError when it was made in a branch that is not around it."""
+        """The samples of `scope` (the current one) of a node. RuntimeError if the node was made in a branch that does not enclose it."""
         scope = scope or self.current
         valid, batch = self.homes_of(node)
         if valid is not scope and scope.way_from(valid) is None:
@@ -180,7 +181,7 @@ class Conditionals:
         return split[scope.place]
 
     def raw(self, name: str, inputs: list[Any], arguments: dict[str, Any], home: Scope) -> Any:
-        """An operator of the machinery itself: inputs are used as they are, its outputs belong to `home`."""
+        """An operator of the machinery itself: its inputs are not split, and its outputs belong to `home`."""
         from ..operators.base import REGISTRY
 
         previous, self._home = self._home, home
@@ -206,13 +207,13 @@ class Conditionals:
     # --- merging
 
     def merge(self, values: tuple[Any, Any], scopes: tuple[Scope, Scope], predicate: DataNode, home: Scope, what: str) -> Any:
-        """What is `values[0]` where `predicate` is true, else `values[1]`: nodes, numbers, arrays, and tuples, lists, dicts of them.
+        """`values[0]` where `predicate` is true, otherwise `values[1]`: nodes, numbers, arrays, and tuples, lists and dicts of them.
 
-        ValueError when the structures differ ("Divergent data found"), TypeError for what cannot be data. `what` names the value.
+        ValueError if the structures differ ("Divergent data found"), TypeError for values that cannot be data. `what` names the value.
         """
         first, second = values
         if _shape_of(first) != _shape_of(second):
-            raise ValueError(
+            raise OperatorValueError(
                 f"Divergent data found in different branches of `if/else`: {what} does not have the same nesting structure in both. "
                 f"Tuples, lists and dictionaries must have the same lengths and keys in both branches, and None must be None in both; "
                 f"here it is {_describe(first)} where the condition is true and {_describe(second)} where it is not."
@@ -241,9 +242,9 @@ class Conditionals:
     # --- choices by index
 
     def choose(self, index: DataNode, count: int, traced: Callable[[int], Any], what: str) -> Any:
-        """``traced(k)`` for the samples for which `index` is k, of 0 to `count` - 1; values beyond take the first and the last.
+        """``traced(k)`` for the samples whose `index` is k, from 0 to `count` - 1. Other values take the first or the last.
 
-        `traced` is called once for every k, in order. What it returns is merged as the values of a variable are, see `merge`.
+        `traced` is called once per k, in order. Its results are merged like the values of a variable, see `merge`.
         """
         home = self.current
         index = self.bring(index)
@@ -254,7 +255,7 @@ class Conditionals:
                 values.append(traced(place))
         for place, value in enumerate(values):
             if _shape_of(value) != _shape_of(values[0]):
-                raise ValueError(
+                raise OperatorValueError(
                     f"Divergent data found: {what} does not have the same nesting structure in all choices; it is "
                     f"{_describe(values[0])} in choice 0 and {_describe(value)} in choice {place}."
                 )
@@ -266,13 +267,13 @@ class Conditionals:
         if isinstance(value, DataNode):
             return value
         if isinstance(value, ScalarConstant):
-            raise TypeError(
+            raise OperatorTypeError(
                 f"{what} is a ScalarConstant in a branch of an `if` on nodes; use a plain number, or types.Constant(..., device='cpu')"
             )
         try:
             array, dtype = output_constant(value)
         except TypeError as error:
-            raise TypeError(
+            raise OperatorTypeError(
                 f"{what} is a {type(value).__name__} in a branch of an `if` on nodes: the branches' values are merged into one node, which "
                 f"takes DataNodes, numbers and arrays (and tuples, lists, dictionaries of them)"
             ) from error
@@ -282,12 +283,12 @@ class Conditionals:
 
 def active() -> Conditionals | None:
     """The scopes of the pipeline being defined on this thread, if it was asked to understand conditions."""
-    pipeline = context.current()
-    return None if pipeline is None else pipeline._definition.scopes
+    definition = context.definition()
+    return None if definition is None else definition.scopes
 
 
 def where_tests_work() -> str:
-    """What a user is told whose node was asked for its truth."""
+    """The error text for a node whose truth value was requested."""
     if active() is None:
         return "`if`, `and`, `or`, `not` on nodes need `enable_conditionals=True` in the pipeline definition."
     return (
@@ -304,12 +305,12 @@ def here(node: DataNode) -> DataNode:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value is merged as data: nodes, numbers and arrays."""
+    """Whether a value is merged as data: a node, number or array."""
     return isinstance(value, (DataNode, ScalarConstant, bool, int, float, np.generic, np.ndarray)) or hasattr(value, "__array__")
 
 
 def holds_data(value: Any) -> bool:
-    """Whether there is data in a value: see `is_data`; also in tuples, lists, dictionaries."""
+    """Whether a value contains data (see `is_data`), also inside tuples, lists and dictionaries."""
     if isinstance(value, dict):
         return any(holds_data(item) for item in value.values())
     if isinstance(value, (list, tuple)):
@@ -318,7 +319,7 @@ def holds_data(value: Any) -> bool:
 
 
 def frozen(value: Any) -> Any:
-    """A value as it is now: containers (and arrays) are copied, what is in them is not."""
+    """The current value: containers (and arrays) are copied, their items are not."""
     if isinstance(value, dict) and type(value) is dict:
         return {key: frozen(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and (type(value) in (list, tuple) or hasattr(value, "_fields")):

@@ -1,4 +1,4 @@
-"""Constants in the graph: nodes whose every sample is the same array."""
+"""Constants in the graph: nodes whose samples are all the same array."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorTypeError
 from ..types import DALIDataType, ScalarConstant, constant_array
 from . import node as graph_node
 
 
 def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", device: str = "cpu", name: str | None = None) -> DataNode:
-    """A node that delivers `values` (already in the storage type of `dtype`) for every sample."""
+    """A node whose every sample is `values` (already in the storage type of `dtype`)."""
     from ..operators.arrays.constant import ArrayConstant
     from ..operators.base import REGISTRY
 
@@ -24,7 +25,7 @@ def constant_node(values: np.ndarray, dtype: DALIDataType, layout: str = "", dev
 
 
 def input_constant(value: Any, device: str) -> DataNode:
-    """An operator's input given as a number, array or flat list: a constant node on `device`."""
+    """An operator's input that was given as a number, array or flat list: a constant node on `device`."""
     if isinstance(value, ScalarConstant):
         array, dtype = constant_array(value.value, value.dtype, None)
     else:
@@ -33,20 +34,20 @@ def input_constant(value: Any, device: str) -> DataNode:
 
 
 def output_constant(value: Any, index: int = 0) -> tuple[np.ndarray, DALIDataType]:
-    """One sample of a pipeline output that is not a node: its values (as `constant_array` gives them) and type.
+    """One sample of a pipeline output that is not a node: its values (as from `constant_array`) and type.
 
-    Raises TypeError when output number `index` cannot be a constant: "nested `DataNode`" for lists and tuples of nodes, "Illegal
-    output type" for strings, dictionaries, None and the like; OverflowError as `constant_array`.
+    TypeError if output number `index` cannot be a constant: "nested `DataNode`" for lists and tuples of nodes, "Illegal output type" for
+    strings, dictionaries, None and others. OverflowError as in `constant_array`.
     """
     if _holds_node(value):
-        raise TypeError(
+        raise OperatorTypeError(
             f"Illegal pipeline output type. The output {index} contains a nested `DataNode`. "
             "Missing list/tuple expansion (*) is the likely cause."
         )
     try:
         return constant_array(value)
     except TypeError as error:
-        raise TypeError(
+        raise OperatorTypeError(
             f"Illegal output type. The output {index} is a `{type(value)}`. Allowed types are `DataNode` and types convertible to "
             "`types.Constant` (numerical constants, 1D lists/tuple of numbers and ND arrays)."
         ) from error

@@ -7,33 +7,51 @@ import sys
 import threading
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .node import Definition
 
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
+@dataclass(frozen=True)
+class Entered:
+    """A pipeline that was made current on a thread."""
+
+    pipeline: object
+    definition: Definition | None
+    depth: int
+    """Frames of the user's program below the place where the pipeline was entered."""
+
+
 class _Stack(threading.local):
     def __init__(self) -> None:
-        self.items: list[tuple[Any, int]] = []  # pipelines, and how deep the stack was where they were entered
+        self.items: list[Entered] = []
 
 
 _stack = _Stack()
 
 
-def current() -> Any:
+def current() -> object:
     """The pipeline being defined on this thread, or None."""
-    return _stack.items[-1][0] if _stack.items else None
+    return _stack.items[-1].pipeline if _stack.items else None
 
 
-def push(pipeline: Any) -> Any:
-    """Make `pipeline` current; returns the one before."""
+def definition() -> Definition | None:
+    """What operators are added to that are called on this thread: the current pipeline's definition, or None."""
+    return _stack.items[-1].definition if _stack.items else None
+
+
+def push(pipeline: object, definition: Definition | None) -> object:
+    """Make `pipeline` current, and add operators to its `definition`; returns the pipeline before."""
     previous = current()
-    _stack.items.append((pipeline, _depth(sys._getframe(1))))
+    _stack.items.append(Entered(pipeline, definition, _depth(sys._getframe(1))))
     return previous
 
 
 def _depth(frame: FrameType | None) -> int:
-    """Frames from `frame` to the bottom of the stack, those of the library not counted."""
+    """Number of frames from `frame` to the bottom of the stack, without frames of the library."""
     count = 0
     while frame is not None:
         count += not frame.f_code.co_filename.startswith(_LIBRARY)
@@ -50,7 +68,7 @@ def pop() -> None:
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of user code on the way to an operator call."""
+    """One line of user code that leads to an operator call."""
 
     filename: str
     line: int
@@ -65,10 +83,10 @@ class Frame:
 
 
 def user_trace() -> tuple[Frame, ...]:
-    """Frames from the user's graph function down to the operator call; library frames are left out.
+    """Frames from the user's graph function to the operator call, without frames of the library.
 
-    The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at the
-    module's top level.
+    The walk stops at the library frame that called the graph function, at the function with the ``with pipeline:`` block, or at module
+    level.
     """
     frames: list[Frame] = []
     frame = sys._getframe(1)
@@ -83,6 +101,6 @@ def user_trace() -> tuple[Frame, ...]:
                 break
         frame = frame.f_back  # type: ignore[assignment]
     if _stack.items:
-        entered = _stack.items[-1][1]
+        entered = _stack.items[-1].depth
         frames = frames[: max(1, _depth(sys._getframe(1)) - entered + 1)]
     return tuple(reversed(frames))

@@ -1,4 +1,4 @@
-"""A plan as a drawing for Graphviz."""
+"""Draws a plan for Graphviz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _COLORS = {"cpu": "blue", "mixed": "cyan", "gpu": "green"}
 
 
 def dot(plan: Plan, show_tensors: bool = False, use_colors: bool = False) -> str:
-    """A digraph of the operators that run, transfers included; with `show_tensors` the edges' data are nodes of their own."""
+    """A digraph of the operators that run, transfers included. With `show_tensors` the data on edges are nodes too."""
     lines = ["digraph graphname {"]
     made: dict[int, tuple[str, int]] = {}
     for planned in plan.operators:

@@ -1,4 +1,4 @@
-"""A plan as text and as a picture: segments in the order of their stages, operators, and what they read."""
+"""Shows a plan as text and as a picture: segments in the order of their stages, operators, and their inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW, _BOX, _COLUMN, _GAP, _HEAD = 54, 34, 250, 90, 30
 
 
 def names_of(plan: Plan) -> dict[int, str]:
-    """Edge -> what it is called: operator, and which of its outputs if it has several."""
+    """Edge -> its label: the operator, and the output's number if the operator has several."""
     names = {}
     for planned in plan.operators:
         for index, edge in enumerate(planned.outputs):
@@ -34,7 +34,7 @@ def _is_short(value: Any) -> bool:
 
 
 def text(plan: Plan) -> str:
-    """The plan for reading: one block per segment."""
+    """The plan as text: one block per segment."""
     names = names_of(plan)
     lines = []
     for segment in plan.segments:
@@ -59,7 +59,7 @@ class _Box:
 
 
 def svg(plan: Plan) -> str:
-    """The plan as an SVG picture: a column per stage, a frame per segment, arrows for data."""
+    """The plan as an SVG picture: one column per stage, one frame per segment, one arrow per edge."""
     boxes, frames, size = _places(plan)
     names, producer = names_of(plan), {edge: planned for planned in plan.operators for edge in planned.outputs}
     parts = [
@@ -115,7 +115,7 @@ def _title(planned: PlannedOperator) -> Any:
 
 def _arrow(source: _Box, target: _Box, name: str) -> str:
     middle_of_source, middle_of_target = source.y + _BOX / 2, target.y + _BOX / 2
-    if source.x == target.x:  # in one column: around the right side
+    if source.x == target.x:  # same column: around the right side
         right = source.x + source.width
         out = right + 30
         path = f"M{right},{middle_of_source} C{out},{middle_of_source} {out},{middle_of_target} {right},{middle_of_target}"

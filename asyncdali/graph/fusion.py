@@ -1,4 +1,4 @@
-"""Trees of arithmetic become one operator of the plan; and which operators must have their results while their segment is planned."""
+"""Fuses trees of arithmetic into single operators, and finds operators whose contents are needed while their segment is planned."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_INPUTS = 32
 
 
 def fuse_expressions(operators: Sequence[PlannedOperator], outputs: Sequence[int]) -> list[PlannedOperator]:
-    """`operators` (in topological order) with every tree of arithmetic operations as one of them.
+    """`operators` (in topological order) with every tree of arithmetic operations as one operator.
 
-    An operation joins the tree of those that use its result if all of them are in the same tree and nobody else sees it.
+    An operation joins the tree of its users if all of them are in the same tree and nothing else uses its result.
     """
     users: dict[int, list[PlannedOperator]] = {}
     seen = set(outputs)
@@ -42,7 +42,7 @@ def fuse_expressions(operators: Sequence[PlannedOperator], outputs: Sequence[int
 
 
 class _Tree:
-    """Operations that will be one; the root comes first, users before what they use."""
+    """Operations that will be one operator: the root first, users before their inputs."""
 
     def __init__(self, root: PlannedOperator):
         self.root = root
@@ -50,7 +50,7 @@ class _Tree:
         self._inputs = set(root.inputs)
 
     def take(self, planned: PlannedOperator) -> bool:
-        """Add an operation that gives an input of this tree, unless that makes the tree too large or it runs on another device."""
+        """Add an operation that makes an input of this tree, unless the tree becomes too large or the operation is on another device."""
         inputs = (self._inputs - set(planned.outputs)) | set(planned.inputs)
         if planned.backend != self.root.backend or len(self.members) >= MAX_INSTRUCTIONS or len(inputs) > MAX_INPUTS:
             return False
@@ -94,7 +94,7 @@ def _line(trace: str) -> str:
 
 
 def mark_early(operators: Sequence[PlannedOperator]) -> None:
-    """Set `early` of operators that can compute their results while planning, where something planned with them looks at these."""
+    """Set `early` on operators that can compute while planning and whose contents an operator planned with them reads."""
     producer: dict[int, PlannedOperator] = {}
     able: set[int] = set()
     for planned in operators:
@@ -110,7 +110,7 @@ def mark_early(operators: Sequence[PlannedOperator]) -> None:
                 planned.early = True
                 planned.spec.constants["early"] = True
         if planned.kind.barrier or planned.is_transfer:
-            continue  # segments of their own: what they read is there
+            continue  # alone in their segment, so their inputs have contents
         wanted.update(edge for edge in planned.reads_contents() if producer[edge].backend == planned.backend)
 
 

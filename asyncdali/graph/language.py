@@ -1,6 +1,6 @@
-"""What nodes can do: the functions behind the methods of `DataNode`, handed to `data_node` and `types` when this room is imported.
+"""The functions behind the methods of `DataNode`. They are given to `data_node` and `types` when this package is imported.
 
-Nodes and constants stand below the graph, which makes them. So they do not import the graph; the graph tells them.
+Nodes and constants are below the graph and do not import it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GraphLanguage:
-    """See `data_node.Language`, which this is one of."""
+    """An implementation of `data_node.Language`."""
 
     operation = staticmethod(arithmetic.operation)
     subscript = staticmethod(subscripts.subscript)

@@ -1,11 +1,11 @@
-"""Operator instances: what one operator call in a graph function leaves behind."""
+"""Operator instances, which operator calls in a graph function make."""
 
 from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from ..operators.base import REGISTRY, REQUIRED, Arg, Role, Schema, camel_case
 from ..types import DALIDataType
 from . import context
 from .rewrite.marks import MARK
+
+if TYPE_CHECKING:
+    from ..options import PipelineOptions
+    from .conditionals import Conditionals
 
 _detached_ids = itertools.count()
 
@@ -33,7 +37,7 @@ class OperatorInstance:
         constants: dict[str, Any],
         *,
         explicit_name: bool,
-        pipeline: Any,
+        definition: Definition | None,
         twin_of: OperatorInstance | None = None,
     ):
         self.schema = schema
@@ -47,9 +51,9 @@ class OperatorInstance:
         self.homes: Any = None
         """With conditional execution: where each output may be used, and whose samples it has (see ``conditionals``)."""
         self.attachment: Any = None
-        """A Python object that the operator works with when it runs (a source); no part of the graph as data."""
+        """A Python object for the running operator (a source). It is no data of the graph."""
         self.trace = context.user_trace()
-        self._pipeline = None if pipeline is None else weakref.ref(pipeline)
+        self._definition = None if definition is None else weakref.ref(definition)
         count = schema.output_count(constants, len(self.inputs))
         out_device = "cpu" if device == "cpu" else "gpu"
         names = [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
@@ -59,9 +63,9 @@ class OperatorInstance:
     def preserve(self) -> bool:
         return bool(self.constants.get("preserve", False)) or self.schema.no_prune
 
-    def pipeline(self) -> Any:
-        """The pipeline in which this was defined, or None (defined outside any)."""
-        return None if self._pipeline is None else self._pipeline()
+    def definition(self) -> Definition | None:
+        """The definition to which this was added; None: it was made outside of any, or its pipeline is gone."""
+        return None if self._definition is None else self._definition()
 
     @property
     def seed(self) -> int | None:
@@ -72,7 +76,7 @@ class OperatorInstance:
 
 
 class InvalidDeviceError(OperatorValueError):
-    """A device that does not exist. (A ValueError; DALI reports some of these as RuntimeError.)"""
+    """A device that does not exist. It is a ValueError; DALI reports some of these as RuntimeError."""
 
 
 # ------------------------------------------------------------------------------------------------------------ argument checks
@@ -83,7 +87,7 @@ def _public(schema: Schema) -> str:
 
 
 def _rename(schema: Schema, given: dict[str, Any]) -> dict[str, Any]:
-    """Replace deprecated argument names (with a warning)."""
+    """Replace deprecated argument names, with a warning."""
     result = {}
     for name, value in given.items():
         if name not in schema.deprecated:
@@ -119,7 +123,7 @@ def _convert_constant(schema: Schema, arg: Arg, value: Any) -> Any:
 
 
 def _no_type(schema: Schema, arg: Arg) -> None:
-    """NO_TYPE is as good as no argument where that means "the input's type"; elsewhere an element type is needed: ValueError."""
+    """NO_TYPE counts as not given where this means "the input's type". Other arguments need an element type: ValueError."""
     if arg.default is not None or schema.inputs[0] == 0:
         raise OperatorValueError(f"{_public(schema)}: argument '{arg.name}' is NO_TYPE; an element type is needed")
 
@@ -172,7 +176,7 @@ _noticed: set[tuple[str, str]] = set()
 
 
 def _notice(schema: Schema, arg: Arg) -> None:
-    """Tell the user, once in a process, that the argument just given changes nothing."""
+    """Tell the user once per process that the given argument has no effect."""
     if (schema.name, arg.name) not in _noticed:
         _noticed.add((schema.name, arg.name))
         warn(f"argument '{arg.name}' of {_public(schema)} has no effect. {arg.doc}", UserWarning)
@@ -191,7 +195,7 @@ def _choose_device(schema: Schema, given: str | None, inputs: Sequence[DataNode]
 
 
 def _on_right_device(schema: Schema, device: str, position: int, node: DataNode) -> DataNode:
-    """An input, moved to where the operator wants it if it may be anywhere; RuntimeError on the wrong device otherwise."""
+    """An input on the device that the operator needs. It is moved there if the operator accepts either device; otherwise RuntimeError."""
     want = "gpu" if device == "gpu" and position not in schema.cpu_inputs else "cpu"
     if node.device == want or position in schema.metadata_inputs:
         return node
@@ -204,15 +208,15 @@ def _on_right_device(schema: Schema, device: str, position: int, node: DataNode)
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------- making it
+# --------------------------------------------------------------------------------------------------------------- making instances
 
 
 def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_name: str | None = None) -> Any:
-    """An operator call: checks everything that can be checked without running, adds the node to the current pipeline.
+    """An operator call: checks everything that can be checked without running, and adds the instance to the current pipeline.
 
-    `old_name` is the deprecated name it was called by: automatic instance names are made of it.
-    Returns the output DataNode, a list of them for several outputs, an empty list for none; with input sets (a list of nodes as an
-    input) lists of those, unless there is but one set.
+    `old_name` is the deprecated name of the call, from which automatic instance names are made. Returns the output DataNode; a list for
+    several outputs; an empty list for none. With input sets (a list of nodes as an input) it returns lists of these, unless there is only
+    one set.
     """
     if any(isinstance(item, list) and any(isinstance(x, DataNode) for x in item) for item in inputs):
         return _make_sets(schema, inputs, arguments, old_name)
@@ -228,7 +232,7 @@ def make(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any], old_n
 
 
 def _make_composed(schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> Any:
-    """The two operators of `Schema.composed_of`; the name, the device and the like are those of the first."""
+    """The two operators of `Schema.composed_of`. Name, device and similar arguments are those of the first."""
     constants, nodes = split_arguments(schema, arguments)
     _check_required(schema, constants, nodes)
     first, second = (REGISTRY[name].schema for name in schema.composed_of)
@@ -289,22 +293,22 @@ def _make_one(
     _check_required(schema, constants, nodes)
     if eager is None:
         _refuse_data(schema, (*checked, *nodes.values()))
-    pipeline = context.current()
-    scopes = None if pipeline is None else pipeline._definition.scopes
+    definition = context.definition()
+    scopes = None if definition is None else definition.scopes
     if scopes is not None:
         checked, nodes = scopes.entered(schema, checked, nodes)
     name = constants.pop("name", None)
     explicit = name is not None
     if set_index:
-        name, explicit = None, False  # a name given to input sets is that of the first
+        name, explicit = None, False  # a name given with input sets belongs to the first set
     instance = OperatorInstance(
-        schema, name or _automatic_name(old_name or schema.name, pipeline), device, checked, nodes, constants,
-        explicit_name=explicit, pipeline=pipeline, twin_of=twin_of,
+        schema, name or _automatic_name(old_name or schema.name, definition), device, checked, nodes, constants,
+        explicit_name=explicit, definition=definition, twin_of=twin_of,
     )  # fmt: skip
     if scopes is not None:
         scopes.made(instance)
-    if pipeline is not None:
-        pipeline._definition.add(instance)
+    if definition is not None:
+        definition.add(instance)
     elif instance.preserve:
         raise OperatorError(
             f"Current Pipeline not set! {_public(schema)} has side effects and can only be made inside a pipeline definition: "
@@ -319,9 +323,9 @@ _MOST_OUTPUTS = 1 << 16
 def check_restored(
     schema: Schema, device: str, inputs: Sequence[DataNode], arguments: dict[str, DataNode], constants: dict[str, Any]
 ) -> dict[str, Any]:
-    """The constants of an operator that was stored, in their declared types; kernels rely on what is checked here.
+    """The constants of a stored operator, in their declared types. Kernels rely on these checks.
 
-    Raises what a call of the operator raises: KeyError, TypeError, ValueError or RuntimeError.
+    Raises the errors of an operator call: KeyError, TypeError, ValueError or RuntimeError.
     """
     fewest, most = schema.inputs
     if not fewest <= len(inputs) <= most:
@@ -343,10 +347,10 @@ def check_restored(
     return checked
 
 
-def eager_definition() -> Any:
+def eager_definition() -> Definition | None:
     """The definition of the current pipeline if it is in debug mode: operators run when they are called."""
-    pipeline = context.current()
-    return pipeline._definition if pipeline is not None and pipeline._definition.eager else None
+    definition = context.definition()
+    return definition if definition is not None and definition.eager else None
 
 
 def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
@@ -358,11 +362,11 @@ def _refuse_data(schema: Schema, nodes: Sequence[DataNode]) -> None:
             )
 
 
-def _automatic_name(called: str, pipeline: Any) -> str:
+def _automatic_name(called: str, definition: Definition | None) -> str:
     class_name = camel_case(called.rpartition(".")[2])
-    if pipeline is None:
+    if definition is None:
         return f"__{class_name}_detached_{next(_detached_ids)}"
-    return f"__{class_name}_{pipeline._definition.next_id()}"
+    return f"__{class_name}_{definition.next_id()}"
 
 
 def _check_required(schema: Schema, constants: dict[str, Any], nodes: dict[str, DataNode]) -> None:
@@ -389,15 +393,17 @@ def _as_node(schema: Schema, device: str, position: int, item: Any) -> DataNode:
 
 
 class Definition:
-    """The operators made under one pipeline, in order."""
+    """The operators of one pipeline, in order."""
 
     eager = False
     """Whether operators run when they are added (debug mode)."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: PipelineOptions) -> None:
+        self.options = options
+        """Those of the pipeline."""
         self.instances: list[OperatorInstance] = []
-        self.scopes: Any = None
-        """With conditional execution, while the graph is defined: ``conditionals.Conditionals``."""
+        self.scopes: Conditionals | None = None
+        """With conditional execution, while the graph is defined: which part of the batch is being traced."""
         self._ids = itertools.count()
 
     def next_id(self) -> int:
@@ -407,5 +413,10 @@ class Definition:
         self.instances.append(instance)
 
     def with_data(self, schema: Schema, inputs: Sequence[Any], arguments: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Inputs and arguments with nodes in the place of data, where operators run at once."""
+        """Inputs and arguments with nodes instead of data, for definitions whose operators run at once."""
         return inputs, arguments
+
+    def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
+        """The nodes of a call of `external_source`, which `define` makes: a list if `listed`, else the only one."""
+        made = define()
+        return made if listed else made[0]

@@ -1,7 +1,7 @@
-"""From nodes to a Plan: traversal, seeds, merging of equal operators, transfers, segments.
+"""Makes a Plan from nodes: traversal, seeds, merging of equal operators, transfers, segments.
 
-The order of operators is DALI's, because automatic seeds are handed out in it: depth first from the outputs, an operator's
-positional inputs first, then its argument inputs sorted by argument name, then itself.
+Operators have DALI's order, because automatic seeds are assigned in this order: depth first from the outputs; an operator's positional
+inputs first, then its argument inputs sorted by argument name, then the operator.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from ..data_node import DataNode
 from ..operators.base import REGISTRY, Operator, Role, Schema, Spec
 from .fusion import fuse_expressions, mark_early
-from .node import OperatorInstance
+from .node import Definition, OperatorInstance
 
 SEED_TABLE_SIZE = 1024
 
 
 @dataclass
 class PlannedOperator:
-    """One operator of the plan: its spec, and the edges (numbers) it reads and writes."""
+    """One operator of the plan: its spec, and the numbers of the edges that it reads and writes."""
 
     spec: Spec
     kind: type[Operator]
@@ -34,9 +34,9 @@ class PlannedOperator:
     attachment: Any = None
     """See ``OperatorInstance.attachment``."""
     eager: bool = False
-    """Its outputs have their contents after planning."""
+    """Whether its outputs have their contents after planning."""
     early: bool = False
-    """They have them although its kind need not (see ``fusion.mark_early``)."""
+    """Whether they have them although the operator does not require it (see ``fusion.mark_early``)."""
 
     @property
     def backend(self) -> str:
@@ -44,11 +44,11 @@ class PlannedOperator:
 
     @property
     def is_transfer(self) -> bool:
-        """Whether it only moves its input between CPU and GPU: the graph made it, not the user."""
+        """Whether it only moves its input between CPU and GPU. The graph made it, not the user."""
         return self.spec.schema.role is Role.TRANSFER
 
     def reads_contents(self, on_cuda: bool = False) -> list[int]:
-        """Edges whose contents this operator looks at before its compiled steps (`on_cuda`: its launches) run."""
+        """Edges whose contents this operator reads before its compiled steps (`on_cuda`: its launches) run."""
         if self.kind.barrier or self.early:
             return [*self.inputs, *self.arguments.values()]
         reads = self.kind.inputs_read(self.spec, on_cuda)
@@ -57,7 +57,7 @@ class PlannedOperator:
 
 @dataclass
 class Segment:
-    """Operators that run together on one backend: planned as one, their compiled steps run sample by sample as one."""
+    """Operators of one backend that are planned together; their compiled steps run sample by sample as one."""
 
     index: int
     backend: str
@@ -67,14 +67,14 @@ class Segment:
     consumed_outside: set[int] = field(default_factory=set)
     """Edges of this segment that another segment or the user reads."""
     returned: set[int] = field(default_factory=set)
-    """Those that the user gets."""
+    """Edges of this segment that the user gets."""
     in_engines: bool = False
-    """Whether other processes run it (docs/engines.md)."""
+    """Whether engines run it (docs/engines.md)."""
 
 
 @dataclass
 class Plan:
-    """What the executor runs: segments in topological order, and the edges that are the pipeline's outputs."""
+    """The executor's program: segments in topological order, and the edges of the pipeline's outputs."""
 
     operators: list[PlannedOperator]
     segments: list[Segment]
@@ -90,7 +90,7 @@ class _Builder:
         self.seen: dict[int, OperatorInstance] = {}
 
     def visit(self, instance: OperatorInstance) -> None:
-        """Depth-first without recursion: graphs can be deeper than Python's stack."""
+        """Depth first without recursion, because graphs can be deeper than Python's stack."""
         stack: list[tuple[OperatorInstance, list[OperatorInstance]]] = []
 
         def enter(item: OperatorInstance) -> None:
@@ -112,9 +112,9 @@ class _Builder:
                     enter(source)
 
     def seed_of(self, instance: OperatorInstance, assigned: dict[int, int]) -> int | None:
-        """Seed of one instance; takes an entry of the table unless it was given.
+        """The seed of one instance. It takes an entry of the table unless a seed was given.
 
-        Every instance of one call with input sets takes an entry, and all use that of the first one met.
+        Every instance of a call with input sets takes an entry, but all of them use the entry of the first one.
         """
         if not instance.schema.seeded:
             return None
@@ -126,7 +126,7 @@ class _Builder:
 
 
 def reachable(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seeds: Callable[[int], int] = lambda k: 0) -> _Builder:
-    """All operators that will run, in build order: those the outputs need, and those with side effects."""
+    """All operators that will run, in build order: those that the outputs need, and those with side effects."""
     builder = _Builder(seeds)
     for node in outputs:
         builder.visit(node.source)
@@ -136,20 +136,20 @@ def reachable(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
     return builder
 
 
-def check_names(order: Sequence[OperatorInstance], pipeline: Any) -> None:
+def check_names(order: Sequence[OperatorInstance], definition: Definition | None) -> None:
     """RuntimeError when two operators share a name."""
     names: dict[str, OperatorInstance] = {}
     for instance in order:
         other = names.setdefault(instance.name, instance)
         if other is not instance:
             hint = ""
-            if instance.pipeline() is not pipeline or other.pipeline() is not pipeline:
+            if instance.definition() is not definition or other.definition() is not definition:
                 hint = " At least one of them was defined under another pipeline."
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.{hint}")
 
 
 def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[int], arguments: dict[str, int], schema: Schema) -> Any:
-    """Equal keys mean equal results; None: never merged."""
+    """A key for merging: equal keys mean equal results. None: never merged."""
     if instance.explicit_name or instance.preserve or schema.role is Role.INPUT:
         return None
     constants = []
@@ -164,13 +164,13 @@ def _merge_key(instance: OperatorInstance, seed: int | None, inputs: Sequence[in
 def build_plan(
     outputs: Sequence[DataNode],
     instances: Sequence[OperatorInstance],
-    pipeline: Any,
+    definition: Definition | None,
     seeds: Callable[[int], int],
     fuse_device: bool = False,
 ) -> Plan:
-    """The plan of a pipeline; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes."""
+    """The plan of the pipeline that `definition` belongs to; `fuse_device` as in :func:`cut_segments`. RuntimeError on name clashes."""
     builder = reachable(outputs, instances, seeds)
-    check_names(builder.order, pipeline)
+    check_names(builder.order, definition)
     edges: dict[tuple[int, int, str], int] = {}
     merged: dict[Any, PlannedOperator] = {}
     operators: list[PlannedOperator] = []
@@ -221,7 +221,7 @@ def _planned(
 
 
 def cut_for_gpu(plan: Plan) -> None:
-    """Cut a plan for a GPU: mixed and gpu operators apart."""
+    """Cut a plan for a GPU: mixed and gpu operators are separate."""
     for planned in plan.operators:
         planned.stage = 0
     plan.segments = cut_segments(plan.operators, plan.outputs, on_cuda=True)
@@ -232,10 +232,10 @@ def cut_segments(
 ) -> list[Segment]:
     """Group operators into segments.
 
-    An operator joins the segment of its backend at the earliest stage where everything it needs is there: after a producer
-    on another backend, after a producer whose *contents* it reads while planning (unless those are ready after planning, too),
-    and alone if it is a barrier. With `fuse_device` mixed and gpu count as one backend: a device whose kernels run sample by sample
-    (the host device) then works on a decoded image while it is in cache. `on_cuda`: all but the CPU's run on a GPU.
+    An operator joins the segment of its backend at the earliest possible stage. That stage is after all producers on other backends, and
+    after all producers whose *contents* it reads while planning (unless these are ready after planning). A barrier is alone in its segment.
+    With `fuse_device` mixed and gpu count as one backend: on the host device, whose kernels run sample by sample, a decoded image is then
+    still in the cache. `on_cuda`: all operators except the CPU's run on a GPU.
     """
 
     def place(planned: PlannedOperator) -> str:

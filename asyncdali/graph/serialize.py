@@ -1,4 +1,4 @@
-"""A pipeline's graph as JSON, and back; nothing executable is written or read."""
+"""A pipeline's graph as JSON, and back. It contains no executable code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import types
 from ..data_node import DataNode
 from ..operators import extensions
 from ..operators.base import STORABLE
-from .node import OperatorInstance, check_restored
+from .node import Definition, OperatorInstance, check_restored
 from .plan import reachable
 
 FORMAT = "asyncdali pipeline"
@@ -24,7 +24,7 @@ _ENUM_NAMES = {kind.__name__: kind for kind in _ENUMS}
 
 
 def encode_value(value: Any) -> Any:
-    """A constant as JSON data; what JSON lacks is a tagged object. TypeError for Python objects that are not storable."""
+    """A constant as JSON data. Values without a JSON form become tagged objects. TypeError for Python objects that are not storable."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, _ENUMS):
@@ -50,7 +50,7 @@ def encode_value(value: Any) -> Any:
 
 
 def decode_value(data: Any) -> Any:
-    """What :func:`encode_value` stored."""
+    """The value that :func:`encode_value` stored."""
     if isinstance(data, list):
         return [decode_value(item) for item in data]
     if not isinstance(data, dict):
@@ -70,7 +70,7 @@ def decode_value(data: Any) -> Any:
 
 
 def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], options: dict[str, Any]) -> bytes:
-    """The reachable operators and the `options` of a pipeline; RuntimeError names an operator that holds Python objects."""
+    """The reachable operators and the `options` of a pipeline. RuntimeError names an operator that holds Python objects."""
     order = reachable(outputs, instances).order
     number = {id(instance): k for k, instance in enumerate(order)}
 
@@ -101,7 +101,7 @@ def serialize(outputs: Sequence[DataNode], instances: Sequence[OperatorInstance]
 
 
 def parse(data: Any) -> dict[str, Any]:
-    """The checked outer structure; TypeError for what is not bytes or text, RuntimeError for what is no pipeline."""
+    """The checked outer structure. TypeError unless it is bytes or text; RuntimeError if it is no pipeline."""
     if not isinstance(data, (bytes, bytearray, str)):
         raise TypeError(f"a serialized pipeline is bytes (what Pipeline.serialize() returned), got {type(data).__name__}")
     try:
@@ -129,8 +129,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], list[OperatorInstance]]:
-    """Output nodes and operator instances of a parsed document, defined in `pipeline`."""
+def rebuild(document: dict[str, Any], definition: Definition) -> tuple[list[DataNode], list[OperatorInstance]]:
+    """Output nodes and operator instances of a parsed document, defined in `definition`."""
     made: list[OperatorInstance] = []
 
     def node(reference: Any) -> DataNode:
@@ -156,7 +156,7 @@ def rebuild(document: dict[str, Any], pipeline: Any) -> tuple[list[DataNode], li
             made.append(
                 OperatorInstance(
                     kind.schema, _text(entry["name"]), entry["device"], inputs, arguments, constants,
-                    explicit_name=bool(entry.get("named")), pipeline=pipeline, twin_of=None if twin is None else made[twin],
+                    explicit_name=bool(entry.get("named")), definition=definition, twin_of=None if twin is None else made[twin],
                 )
             )  # fmt: skip
         return [node(item) for item in document["outputs"]], made

@@ -1,4 +1,4 @@
-"""``node[...]``: integers, slices, nodes in their places, and new axes."""
+"""``node[...]``: integers, slices, nodes as indices, and new axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode, NewAxis
+from ..errors import OperatorError, OperatorKeyError, OperatorTypeError, OperatorValueError
 from ..operators.expressions.subscript import MAX_SUBSCRIPTS, TensorSubscript
 from ..types import DALIDataType, ScalarConstant
 from .node import make
@@ -21,8 +22,8 @@ _LIMIT = 2**63 - 1
 def subscript(node: DataNode, selection: Any) -> DataNode:
     """The node of ``node[selection]``.
 
-    Raises TypeError for an index that is no integer, slice, node or `newaxis`, NotImplementedError for an ellipsis, ValueError for a node
-    on the GPU and for axes of which only some are named, RuntimeError for what is known to be out of range.
+    Raises TypeError for an index that is no integer, slice, node or `newaxis`; NotImplementedError for an ellipsis; ValueError for a node
+    on the GPU, and if only some axes are named; RuntimeError for an index that is known to be out of range.
     """
     items = selection if isinstance(selection, tuple) else (selection,)
     if not items:
@@ -40,9 +41,9 @@ def subscript(node: DataNode, selection: Any) -> DataNode:
         surviving += kept
         count += 1
     if count > MAX_SUBSCRIPTS:
-        raise ValueError(f"at most {MAX_SUBSCRIPTS} indices are possible, got {count}")
+        raise OperatorKeyError(f"at most {MAX_SUBSCRIPTS} indices are possible, got {count}")
     if node.ndim is not None and count > node.ndim:
-        raise RuntimeError(f"Too many indices ({count}) for a {node.ndim}-D tensor")
+        raise OperatorError(f"Too many indices ({count}) for a {node.ndim}-D tensor")
     result: DataNode = make(_SCHEMA, [node], {"count": count, **arguments, **_new_axes(places, axes)})
     result.dtype = node.dtype
     result.ndim = None if node.ndim is None else node.ndim - (count - surviving) + len(axes)
@@ -54,12 +55,12 @@ def _new_axes(places: Sequence[int], axes: Sequence[NewAxis]) -> dict[str, Any]:
         return {}
     named = [axis.name for axis in axes if axis.name is not None]
     if named and len(named) < len(axes):
-        raise ValueError("New axis names must be specified for all new axes or none of them")
+        raise OperatorValueError("New axis names must be specified for all new axes or none of them")
     return {"new_axes": list(places), "new_axis_names": "".join(named) or None}
 
 
 def _one(arguments: dict[str, Any], axis: int, item: Any) -> bool:
-    """Enter the arguments of one index; returns whether the axis stays."""
+    """Add the arguments of one index. Returns whether the axis remains."""
     if item is None:
         return True
     if item is Ellipsis:
@@ -71,17 +72,17 @@ def _one(arguments: dict[str, Any], axis: int, item: Any) -> bool:
         if bound is not None:
             arguments[f"{name}_{axis}"] = _bound(bound, f"the {['start', 'stop', 'step'][['lo', 'hi', 'step'].index(name)]} of a slice")
     if isinstance(arguments.get(f"step_{axis}"), int) and arguments[f"step_{axis}"] == 0:
-        raise RuntimeError(f"Step cannot be zero: {item} at axis {axis}")
+        raise OperatorError(f"Step cannot be zero: {item} at axis {axis}")
     return True
 
 
 def _bound(value: Any, what: str, clip: bool = True) -> Any:
-    """A node, or an integer; slices may be clipped to 64 bits."""
+    """A node or an integer. Bounds of slices are clipped to 64 bits."""
     if isinstance(value, DataNode):
         if value.dtype is not None and value.dtype not in _INTEGERS:
-            raise RuntimeError(f"{what} must be of integral type, got a node of {value.dtype.name}")
+            raise OperatorError(f"{what} must be of integral type, got a node of {value.dtype.name}")
         if value.ndim:
-            raise RuntimeError(f"{what} must be scalar (0D), got a {value.ndim}-D node")
+            raise OperatorError(f"{what} must be scalar (0D), got a {value.ndim}-D node")
         return value
     if isinstance(value, ScalarConstant):
         value = value.value
@@ -90,7 +91,7 @@ def _bound(value: Any, what: str, clip: bool = True) -> Any:
     try:
         number = operator.index(int(value) if isinstance(value, np.bool_) else value)
     except TypeError:
-        raise TypeError(
+        raise OperatorTypeError(
             f"{what} is {value!r} of type {type(value).__name__}; it must be an integer, a slice of integers, a DataNode of integers, "
             "None or newaxis"
         ) from None

@@ -180,8 +180,6 @@ class _Splitting(_Dividing):
 
 @register
 class Split(_Splitting):
-    """See the schema."""
-
     schema = Schema(
         name="_conditional.split",
         doc="Splits a batch by a condition: the samples for which it is true, and the others.",
@@ -197,8 +195,6 @@ class Split(_Splitting):
 
 @register
 class SplitByIndex(_DividingByIndex, _Splitting):
-    """See the schema."""
-
     schema = Schema(
         name="_conditional.split_by_index",
         doc="Splits a batch by a number: the samples for which it is 0, those for which it is 1, and so on.",
@@ -260,8 +256,6 @@ class _Merging(_Dividing):
 
 @register
 class Merge(_Merging):
-    """See the schema."""
-
     schema = Schema(
         name="_conditional.merge",
         doc="Puts the parts of a batch together again, in the order of the condition.",
@@ -276,8 +270,6 @@ class Merge(_Merging):
 
 @register
 class MergeByIndex(_DividingByIndex, _Merging):
-    """See the schema."""
-
     schema = Schema(
         name="_conditional.merge_by_index",
         doc="Puts the parts of a batch together again, in the order of the numbers it was split by.",
@@ -361,8 +353,6 @@ _LOGICAL = Schema(
 
 @register
 class Not(Operator):
-    """See the schema."""
-
     schema = _LOGICAL
     reads = (0,)
     eager = True
@@ -378,8 +368,6 @@ class Not(Operator):
 
 @register
 class ValidateLogical(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="_conditional.validate_logical",
         doc="Passes on what is a BOOL scalar per sample: what `and` and `or` accept.",

@@ -13,8 +13,6 @@ from .base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, Pl
 
 @register
 class ExpandDims(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="expand_dims",
@@ -64,8 +62,6 @@ class ExpandDims(Operator):
 
 @register
 class Squeeze(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="squeeze",

@@ -12,8 +12,6 @@ from .base import Arg, Arguments, Environment, Iteration, Operator, Planned, Pre
 
 @register
 class DumpImage(Operator):
-    """See the schema."""
-
     reads = (0,)
     passes_on = True
     only_compiles = False

@@ -20,8 +20,6 @@ _SMALLEST = 16  # OpenCV's search needs that many rows and columns; smaller fram
 
 @register
 class OpticalFlow(OpenCVOperator):
-    """See the schema."""
-
     schema = Schema(
         name="optical_flow",
         doc="""Estimates how far the parts of a picture move from one frame to the next.

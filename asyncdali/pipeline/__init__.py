@@ -1,4 +1,4 @@
-"""Pipeline and pipeline_def: the front door."""
+"""The public class Pipeline and the decorator pipeline_def."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Pipeline.current()` is in Python functions that a running pipeline calls: its options can be read, nothing else can be done."""
+"""The result of `Pipeline.current()` in Python functions that a running pipeline calls: read-only access to its options."""
 
 from __future__ import annotations
 
@@ -9,44 +9,50 @@ from typing import Any, NoReturn
 
 from ..graph import context
 from ..graph.node import Definition, OperatorInstance
+from ..options import PipelineOptions
+from .core import Core
 from .pipeline import Pipeline
 
 _FORBIDDEN = "is forbidden in a Python function that the pipeline calls: it is running. Read its properties here; do the rest outside."
 
 
-class CalledPipeline(Pipeline):
-    """Stands for a pipeline in the functions that it calls: has its properties. What builds, runs or changes it raises RuntimeError.
+class _CalledCore(Core):
+    """The core of the stand-in: options, and nothing to be run or closed."""
 
-    It does not refer to the pipeline: its operators hold this object.
-    """
+    is_built = True
 
-    def __init__(self, pipeline: Pipeline, seed: int | None):
-        self.__dict__.update({name: value for name, value in vars(pipeline).items() if not name.startswith("_")})
-        self._options = pipeline._options
-        self._reported = pipeline._reported
-        self._drawn_seed = seed
-        self._session = None
-        self._closed = True  # there is nothing to be closed
-        self._definition = _NoDefinition()
+    def __init__(self, pipeline: CalledPipeline, options: PipelineOptions, seed: int | None, reported: dict[str, Any]):
+        super().__init__(pipeline, options, _NoDefinition(options))
+        self._seed = seed
+        self.reported = reported
+        self.closed = True
 
     @property
     def seed(self) -> int | None:
-        return self._drawn_seed
+        return self._seed
 
-    @property
-    def _is_built(self) -> bool:
-        return True
-
-    @property
-    def is_restored_from_checkpoint(self) -> bool:
-        return self._options.checkpoint is not None
-
-    def _built_session(self) -> NoReturn:
+    def built(self) -> NoReturn:
         raise RuntimeError(f"this {_FORBIDDEN}")
 
 
+class CalledPipeline(Pipeline):
+    """Represents a pipeline in the functions that it calls, with the pipeline's properties. Building, running or changing it is a
+    RuntimeError.
+
+    It does not refer to the pipeline, because the pipeline's operators hold this object.
+    """
+
+    def __init__(self, options: PipelineOptions, seed: int | None, reported: dict[str, Any], attributes: dict[str, Any]):
+        self.__dict__.update(attributes)
+        self._core = _CalledCore(self, options, seed, reported)
+
+    @property
+    def is_restored_from_checkpoint(self) -> bool:
+        return self._core.options.checkpoint is not None
+
+
 class _NoDefinition(Definition):
-    """Takes no operators."""
+    """Accepts no operators."""
 
     def add(self, instance: OperatorInstance) -> None:
         raise RuntimeError(
@@ -72,15 +78,24 @@ for _name in (
     setattr(CalledPipeline, _name, _forbidden(_name))
 
 
-def calling(pipeline: Pipeline, seed: int | None) -> Callable[[], AbstractContextManager[None]]:
-    """A context manager for calls of the user's functions, one at a time, in which `pipeline` is current; `seed` is the one it uses."""
-    called = CalledPipeline(pipeline, seed)
+def calling(
+    options: PipelineOptions, seed: int | None, reported: dict[str, Any], attributes: dict[str, Any]
+) -> Callable[[], AbstractContextManager[None]]:
+    """A context manager for calls of the user's functions, one at a time, in which a stand-in for their pipeline is current.
+
+    Args:
+        options: those of the pipeline.
+        seed: the one that the pipeline uses.
+        reported: see :class:`~asyncdali.pipeline.core.Core`.
+        attributes: what the pipeline's class or the program has set on it.
+    """
+    called = CalledPipeline(options, seed, reported, attributes)
     one_at_a_time = threading.Lock()  # segments of the CPU and of GPU streams have threads of their own
 
     @contextmanager
     def within() -> Iterator[None]:
         with one_at_a_time:
-            context.push(called)
+            context.push(called, called._core.definition)
             try:
                 yield
             finally:

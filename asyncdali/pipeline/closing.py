@@ -1,4 +1,4 @@
-"""Pipelines that are open are closed before the interpreter ends: threads and worker processes end first."""
+"""Closes open pipelines before the interpreter exits, so that threads and worker processes end first."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .pipeline import Pipeline
+    from .core import Core
 
-_open: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+_open: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-def close_at_exit(pipeline: Pipeline) -> None:
-    """Close `pipeline` at the interpreter's exit, if it still is open then."""
+def close_at_exit(core: Core) -> None:
+    """Close a pipeline at the interpreter's exit, if it still is open then."""
     if not _open:
         atexit.unregister(_close_all)
         atexit.register(_close_all)
-    _open.add(pipeline)
+    _open.add(core)
 
 
 def _close_all() -> None:
-    for pipeline in list(_open):
-        pipeline._close()
+    for core in list(_open):
+        core.close()

@@ -1,4 +1,4 @@
-"""Names with an underscore that programs written for DALI read, set or call on a pipeline, although DALI does not document them."""
+"""Underscore names that programs for DALI read, set or call on a pipeline, although DALI does not document them."""
 
 from __future__ import annotations
 
@@ -6,43 +6,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .front import Front
+
 if TYPE_CHECKING:
-    from ..graph.node import Definition
-    from ..options import PipelineOptions
-    from ..runtime.session import Session
-    from ..sources.parallel import Parallel
     from ..types import PipelineAPIType
 
 
 def _option(name: str) -> Any:
-    return property(lambda self: getattr(self._options, name), doc=f"The option `{name}`.")
+    return property(lambda self: getattr(self._core.options, name), doc=f"The option `{name}`.")
 
 
 def _settable_option(name: str) -> Any:
-    """Setting acts before :meth:`Pipeline.build`; of a built pipeline only what it reports changes, as in DALI."""
+    """Setting takes effect before :meth:`Pipeline.build`. On a built pipeline only the reported value changes, as in DALI."""
 
     def get(self: DaliNames) -> Any:
-        return self._reported.get(name, getattr(self._options, name))
+        return self._core.reported.get(name, getattr(self._core.options, name))
 
     def set_(self: DaliNames, value: Any) -> None:
         if self._is_built:
-            self._reported[name] = value
+            self._core.reported[name] = value
         else:
-            setattr(self._options, name, value)  # `build` checks it
+            setattr(self._core.options, name, value)  # `build` checks it
 
     return property(get, set_, doc=f"The option `{name}`; see the module.")
 
 
-class DaliNames:
+class DaliNames(Front):
     """Base of :class:`asyncdali.Pipeline`."""
-
-    _options: PipelineOptions
-    _session: Session | None
-    _parallel: Parallel | None = None
-    _definition: Definition
-    _reported: dict[str, Any]
-    """Options set after `build`."""
-    _api_check: bool
 
     _max_batch_size = _settable_option("batch_size")
     _num_threads = _settable_option("num_threads")
@@ -65,84 +55,79 @@ class DaliNames:
 
     @property
     def _is_built(self) -> bool:
-        return self._session is not None
+        return self._core.is_built
 
+    _api_type = property(lambda self: self._core.api_type, doc="With which kind of calls the pipeline was used; None before.")
     _built = property(lambda self: self._is_built, doc="Whether the pipeline was built.")
     _py_graph_built = property(lambda self: self._is_built, doc="Whether the pipeline was built.")
-    _pipe = property(lambda self: self._session, doc="The engine; None before `build`. It has none of the methods of DALI's.")
+    _pipe = property(lambda self: self._core.session, doc="The engine; None before `build`. It has none of the methods of DALI's.")
 
     @property
     def _py_pool(self) -> Any:
         """The worker processes of parallel sources; None without any."""
-        return None if self._parallel is None else self._parallel.pool
+        parallel = self._core.processes.parallel
+        return None if parallel is None else parallel.pool
 
     @property
     def _ops(self) -> list[Any] | None:
         """The operators of the graph; None before `build`."""
         from ..graph.plan import reachable
 
-        return None if self._session is None else list(reachable(self._output_nodes(), self._definition.instances).order)
+        return None if self._core.session is None else list(reachable(self._core.output_nodes(), self._core.definition.instances).order)
 
     @property
     def _names_and_devices(self) -> list[tuple[str, str]] | None:
         """(name, device) of each output; None before `build`."""
-        return None if self._session is None else [(node.name, node.device) for node in self._output_nodes()]
+        return None if self._core.session is None else [(node.name, node.device) for node in self._core.output_nodes()]
 
     @property
     def _num_outputs(self) -> int | None:
         """None before `build`."""
-        return None if self._session is None else len(self._session.plan.outputs)
+        return None if self._core.session is None else len(self._core.session.plan.outputs)
 
     @property
     def _consumer_iter(self) -> int:
         """Iterations of this epoch of the sources that were returned."""
-        return 0 if self._session is None else self._session.iteration
+        return 0 if self._core.session is None else self._core.session.iteration
 
     @property
     def _consumer_epoch_idx(self) -> int:
         """The epoch of the sources that the next batch to be returned belongs to."""
-        return 0 if self._session is None else self._session.producer.place()[0]
+        return 0 if self._core.session is None else self._core.session.producer.place()[0]
 
     @property
     def _epoch_idx(self) -> int:
         """The epoch of the sources that is being queued."""
-        return 0 if self._session is None else self._session.producer.sources.epoch
+        return 0 if self._core.session is None else self._core.session.producer.sources.epoch
 
     @property
     def _first_iter(self) -> bool:
         """Whether nothing of this epoch was queued yet."""
-        return self._session is None or not self._session.producer.started
+        return self._core.session is None or not self._core.session.producer.started
 
     @property
     def _last_iter(self) -> bool:
         """Whether a source has met the end of its data."""
-        return self._session is not None and self._session.producer.ended
+        return self._core.session is not None and self._core.session.producer.ended
 
     def _prefetch(self) -> None:
         """Queue as many iterations as the queue is deep (builds)."""
-        session = self._built_session()
+        session = self._core.built()
         before = session.producer.launched
         while True:
             launched = session.producer.launched
-            self._launch(session)
+            self._core.schedule(session)
             queued = session.producer.launched - before
-            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more
+            if queued >= session.depth or session.producer.launched == launched:  # full, or the sources have no more data
                 return
 
     @contextmanager
     def _check_api_type_scope(self, kind: PipelineAPIType) -> Iterator[None]:
         """For the block, calls count as those of `kind` (iterators that programs wrote themselves use it). RuntimeError for another kind
         than the pipeline was used with."""
-        self._use_api(kind)
-        before, self._api_check = self._api_check, False
+        self._core.use_api(kind)
+        before, self._core.api_check = self._core.api_check, False
         try:
             yield
         finally:
-            self._api_check = before
-
-    if TYPE_CHECKING:
-
-        def _built_session(self) -> Session: ...
-        def _launch(self, session: Session) -> None: ...
-        def _use_api(self, kind: PipelineAPIType) -> None: ...
-        def _output_nodes(self) -> list[Any]: ...
+            self._core.api_check = before

@@ -1,22 +1,24 @@
-"""DebugPipeline: the pipeline function is executed again in every run, operator by operator."""
+"""DebugPipeline: runs the pipeline function in every iteration, operator by operator."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ..data_node import DataNode
-from ..errors import PipelineClosed
+from ..errors import OperatorError, OperatorTypeError
 from ..graph import context
 from ..graph.constants import output_constant
+from ..options import PipelineOptions
 from ..runtime.immediate import Engine, repeated
 from ..tensors import TensorListCPU, TensorListGPU
 from .closing import close_at_exit
 from .conversion import check_convertible, trace
+from .core import Core
 from .eager import DataNodeDebug, EagerDefinition
 from .pipeline import Pipeline
 
@@ -26,13 +28,67 @@ if TYPE_CHECKING:
 _WITHOUT = "is not available in debug mode (debug=True)"
 
 
-class DebugPipeline(Pipeline):
-    """A pipeline with ``debug=True``: made by :func:`pipeline_def`.
+class DebugCore(Core):
+    """The core of a pipeline in debug mode: a definition whose operators run, and no session.
 
-    Every :meth:`run` executes the pipeline function; operators compute their results when they are called and return
-    :class:`DataNodeDebug` nodes, whose data can be looked at with ``.get()`` and printed. There is no graph: what is about graphs raises
-    RuntimeError. With conditional execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
+    Attributes:
+        eager: the definition.
+        engine: memory and threads of the operators; None before :meth:`build`.
+        runner: the thread that is in :meth:`DebugPipeline.run`.
     """
+
+    def __init__(self, pipeline: Pipeline, options: PipelineOptions):
+        self.eager = EagerDefinition(options)
+        super().__init__(pipeline, options, self.eager)
+        self.engine: Engine | None = None
+        self.runner: int | None = None
+
+    @property
+    def is_built(self) -> bool:
+        return self.engine is not None
+
+    @property
+    def seed(self) -> int | None:
+        return self.options.seed if self.engine is None or self.options.seed is not None else self.engine.seed
+
+    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
+        self.check_open()
+        with self.building:
+            if self.engine is not None:
+                return
+            self.options.check_for_build()
+            if self.options.checkpoint is not None:
+                raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
+            self.engine = Engine(self.options, f"asyncdali-{id(self.pipeline):x}", self.calling)
+            self.eager.start(self.engine, int(self.options.batch_size))
+            close_at_exit(self)
+
+    def built(self) -> NoReturn:
+        raise RuntimeError(f"this {_WITHOUT}: there is no graph, the pipeline function is executed in every run")
+
+    def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        if self.runner == threading.get_ident():
+            raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if self.engine is not None:
+            self.eager.close()
+            self.engine.close()
+
+
+class DebugPipeline(Pipeline):
+    """A pipeline with ``debug=True``, made by :func:`pipeline_def`.
+
+    Every :meth:`run` executes the pipeline function. Operators compute their results when they are called and return :class:`DataNodeDebug`
+    nodes; ``.get()`` and printing show their data. There is no graph, so methods that need one raise RuntimeError. With conditional
+    execution (`rewrites`) both branches of an `if` on a node are executed, each with its samples.
+    """
+
+    _core: DebugCore
+    _core_class = DebugCore
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], rewrites: bool = False, **options: Any):
         if rewrites:
@@ -46,50 +102,24 @@ class DebugPipeline(Pipeline):
         self._rewrites = rewrites
         self._function = function
         self._arguments = (args, kwargs)
-        self._eager = self._definition = EagerDefinition()
-        self._engine: Engine | None = None
         self._running = threading.Lock()
-        self._runner: int | None = None
-
-    @property
-    def _is_built(self) -> bool:
-        return self._engine is not None
-
-    @property
-    def seed(self) -> int | None:
-        """The seed of the operators' streams; where none was given, the one drawn in :meth:`build`."""
-        return self._options.seed if self._engine is None or self._options.seed is not None else self._engine.seed
 
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
         """Check the options. The pipeline function is not called. Idempotent."""
         if define_graph is not None:
             raise RuntimeError(f"define_graph {_WITHOUT}: the pipeline function is executed in every run")
-        if self._closed:
-            raise PipelineClosed("the pipeline was closed")
-        with self._building:
-            if self._engine is not None:
-                return
-            self._options.check_for_build()
-            if self._options.checkpoint is not None:
-                raise RuntimeError(f"restoring a checkpoint {_WITHOUT}")
-            self._engine = Engine(self._options, f"asyncdali-{id(self):x}", self._calling)
-            self._eager.start(self._engine, int(self._options.batch_size))
-            close_at_exit(self)
+        self._core.build()
 
     def start_py_workers(self) -> None:
         """Does nothing: parallel sources are asked in this process."""
-        if self._closed:
-            raise PipelineClosed("the pipeline was closed")
-
-    def _built_session(self) -> Any:
-        raise RuntimeError(f"this {_WITHOUT}: there is no graph, the pipeline function is executed in every run")
+        self._core.check_open()
 
     # --- running
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
         """Execute the pipeline function and return its outputs.
 
-        Raises an operator's error from the line that called it, StopIteration at the end of the data, RuntimeError for a stream and for
+        Raises an operator's error at the line that called it, StopIteration at the end of the data, and RuntimeError for a stream and for
         `inputs`.
         """
         if cuda_stream is not None:
@@ -97,21 +127,22 @@ class DebugPipeline(Pipeline):
         if inputs:
             raise RuntimeError(f"run() with inputs {_WITHOUT}: use feed_input()")
         self.build()
-        self._refuse_in_callbacks("run()")
+        self._core.refuse_in_callbacks("run()")
         with self._running:
-            self._runner = threading.get_ident()
+            self._core.runner = threading.get_ident()
             began = perf_counter_ns()
             outputs: tuple[Any, ...] | None = None
             try:
-                outputs = self._eager.run(self._iterate)
+                outputs = self._core.eager.run(self._iterate)
                 return outputs
             finally:
-                self._runner = None
-                if self._engine is not None and self._engine.counters is not None:
-                    self._engine.counters.ran(began, outputs)
+                self._core.runner = None
+                engine = self._core.engine
+                if engine is not None and engine.counters is not None:
+                    engine.counters.ran(began, outputs)
 
     async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """As :meth:`run`, which it calls: nothing else happens meanwhile. The end of the data is StopAsyncIteration."""
+        """Like :meth:`run`, which it calls; nothing else runs in the meantime. The end of the data is StopAsyncIteration."""
         try:
             return self.run(stream)
         except StopIteration:
@@ -119,17 +150,17 @@ class DebugPipeline(Pipeline):
 
     def _iterate(self) -> tuple[Any, ...]:
         args, kwargs = self._arguments
-        context.push(self)
+        context.push(self, self._core.definition)
         try:
-            returned = trace(self, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
+            returned = trace(self._core.definition, self._function, args, kwargs) if self._rewrites else self._function(*args, **kwargs)
             return self._delivered(returned)
         finally:
             context.pop()
 
     def _delivered(self, returned: Any) -> tuple[Any, ...]:
-        """What the function returned, as tensor lists."""
+        """The function's results as tensor lists."""
         if returned is None:
-            self.define_graph()  # says that there are no outputs
+            self.define_graph()  # raises the error for missing outputs
         if isinstance(returned, dict):
             self.output_names, returned = tuple(returned), tuple(returned.values())
         several = isinstance(returned, tuple) or (
@@ -140,7 +171,7 @@ class DebugPipeline(Pipeline):
         return outputs
 
     def _output(self, value: Any, index: int) -> TensorListCPU | TensorListGPU:
-        """One output; what is no batch is repeated for every sample."""
+        """One output. A value that is no batch is repeated for every sample."""
         if isinstance(value, DataNodeDebug):
             return value.get()
         if isinstance(value, DataNode):
@@ -148,31 +179,27 @@ class DebugPipeline(Pipeline):
         if isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
         array, dtype = output_constant(value, index)
-        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._eager.size()))
+        return TensorListCPU._from_batch(repeated(np.asarray(array), dtype, "", "cpu", self._core.eager.size()))
 
     def _check(self, outputs: tuple[Any, ...]) -> None:
-        """RuntimeError for outputs that are not what was declared."""
+        """Raise RuntimeError if outputs differ from the declaration."""
         count = len(outputs)
-        expected = zip(*(self._options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
+        expected = zip(*(self._core.options.expected(f"output_{what}", count) for what in ("dtype", "ndim", "layout")), strict=True)
         for index, (output, (dtype, ndim, layout)) in enumerate(zip(outputs, expected, strict=True)):
             if dtype is not None and output.dtype != dtype:
-                raise RuntimeError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
+                raise OperatorError(f"Output {index} has an unexpected type: expected {dtype}, got {output.dtype!s}")
             if ndim is not None and output.ndim() != ndim:
-                raise RuntimeError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
+                raise OperatorError(f"Output {index} has an unexpected number of dimensions: expected {ndim}, got {output.ndim()}")
             if layout is not None and output.layout() != layout:
-                raise RuntimeError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
-
-    def _refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
-        if self._runner == threading.get_ident():
-            raise RuntimeError(f"{name} was called from the function of this very pipeline, or from one that it calls")
+                raise OperatorError(f"Output {index} has an unexpected layout: expected {layout!r}, got {output.layout()!r}")
 
     def reset(self) -> None:
         """After the end of the data: start the next epoch. Does nothing otherwise."""
-        self._refuse_in_callbacks("reset()")
-        self._eager.reset()
+        self._core.refuse_in_callbacks("reset()")
+        self._core.eager.reset()
 
     def empty(self) -> bool:
-        """True: nothing is ever computed ahead."""
+        """True, because nothing is computed ahead."""
         return True
 
     # --- data from Python
@@ -180,35 +207,36 @@ class DebugPipeline(Pipeline):
     def feed_input(
         self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Queue a batch for an external input without a source; each run takes one.
+        """Queue a batch for an external input without a source. Each run takes one.
 
-        Before the first run no input is known yet: the data is kept for the one that will have that name. Errors as in a graph.
+        Before the first run no input is known, so the data is kept for the future input of that name. Errors are those of a graph.
         """
         if not isinstance(data_node, (str, DataNode)):
-            raise TypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
+            raise OperatorTypeError(f"an external input is given by its name or node, got {type(data_node).__name__}")
         self.build()
-        self._eager.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
+        self._core.eager.feed(data_node if isinstance(data_node, str) else data_node.name, data, layout)
 
     def input_feed_count(self, input_name: str) -> int:
         """1: a run takes one batch of each input."""
         return 1
 
     def statistics(self) -> Statistics:
-        """As for other pipelines; everything is done in the call of :meth:`run`, so all of it is a wait of the consumer."""
+        """Like that of other pipelines. All work happens inside :meth:`run`, so all of it counts as waiting of the consumer."""
         self.build()
-        assert self._engine is not None
-        return self._engine.statistics()
+        engine = self._core.engine
+        assert engine is not None
+        return engine.statistics()
 
     # --- the rest
 
     def add_sink(self, edge: DataNode) -> None:
-        """Does nothing: every operator that is called runs."""
+        """Does nothing, because every called operator runs."""
         if not isinstance(edge, DataNode):
             raise TypeError(f"add_sink expects a DataNode, got {type(edge).__name__}")
 
     def __str__(self) -> str:
         options = f"batch_size={self.max_batch_size}, num_threads={self.num_threads}, device_id={self.device_id}"
-        return f"{type(self).__name__}({options}), debug mode: {len(self._eager)} operators were called so far"
+        return f"{type(self).__name__}({options}), debug mode: {len(self._core.eager)} operators were called so far"
 
     def __enter__(self) -> Pipeline:
         raise RuntimeError(f"`with pipeline:` {_WITHOUT}")
@@ -219,14 +247,6 @@ class DebugPipeline(Pipeline):
 
     def __aiter__(self) -> AsyncIterator[Any]:
         raise RuntimeError(f"`async for` {_WITHOUT}: await run_async()")
-
-    def _close(self) -> None:
-        if self._closed:
-            return
-        super()._close()
-        if self._engine is not None:
-            self._eager.close()
-            self._engine.close()
 
 
 def _unavailable(name: str, what: str) -> Callable[..., Any]:

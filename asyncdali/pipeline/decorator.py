@@ -1,4 +1,4 @@
-"""pipeline_def: graph functions become pipelines."""
+"""pipeline_def: turns graph functions into pipelines."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 from ..data_node import DataNode
 from ..options import option_names, unknown_option
+from .front import core_of
 from .pipeline import Pipeline
 
 
 def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: Any) -> Any:
     """Turn a graph function into a function that returns a Pipeline.
 
-    Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline (the call wins), others to the
-    function, whose body runs once, when it is called (with ``debug=True`` in every `run`, operator by operator). A returned tuple (or list
-    of nodes) gives several outputs, a dict {name: node} named ones (:attr:`Pipeline.output_names`).
+    Keyword arguments of the decorator and of the call that name Pipeline arguments go to the Pipeline; the call has priority. Others go to
+    the function, whose body runs once, at the call (with ``debug=True`` in every `run`, operator by operator). A returned tuple (or list of
+    nodes) gives several outputs, a dict {name: node} named outputs (:attr:`Pipeline.output_names`).
 
     Raises TypeError for unknown arguments and for functions with ``**kwargs``.
     """
@@ -41,7 +42,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
             if rewrites:
                 from .conversion import trace
 
-                outputs = trace(pipeline, function, args, function_arguments)
+                outputs = trace(core_of(pipeline).definition, function, args, function_arguments)
             else:
                 outputs = function(*args, **function_arguments)
         if isinstance(outputs, dict):
@@ -57,7 +58,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, /, **pipeline_arguments: 
 
 
 def _named(pipeline: Pipeline, function: Callable[..., Any], outputs: dict[str, Any]) -> tuple[Any, ...]:
-    """The outputs of a graph function that returned {name: output}; the pipeline remembers the names."""
+    """The outputs of a graph function that returned {name: output}. The pipeline stores the names."""
     if not outputs or not all(isinstance(name, str) for name in outputs):
         raise TypeError(f"{function.__name__} returned a dict with the keys {list(outputs)}: expected names (str) of one or more outputs")
     pipeline.output_names = tuple(outputs)
@@ -65,7 +66,7 @@ def _named(pipeline: Pipeline, function: Callable[..., Any], outputs: dict[str, 
 
 
 def _route(function: Callable[..., Any], kwargs: dict[str, Any], defaults: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a call's keyword arguments between the graph function and the Pipeline."""
+    """Divide a call's keyword arguments between the graph function and the Pipeline."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise TypeError(f"{function.__name__}: a pipeline function cannot have a variadic keyword argument (**{list(parameters)[-1].name})")

@@ -1,7 +1,7 @@
-"""Debug mode, inside the pipeline function: operators run when they are called, and nodes hold data.
+"""Debug mode inside the pipeline function: operators run when they are called, and nodes hold data.
 
-Every call is matched to that of earlier iterations by its place in the user's program (the lines on the way to it, and how many calls came
-from there before): that is how readers and random operators go on where they were.
+Every call is matched to a call of earlier iterations by its place in the user's program: the lines that lead to it, and the number of
+earlier calls from there. So readers and random operators continue at their positions.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..data_node import DataNode
+from ..errors import OperatorKeyError, refused
 from ..graph import context
 from ..graph.conditionals import where_tests_work
 from ..graph.node import Definition, OperatorInstance
 from ..operators.base import Role
+from ..options import PipelineOptions
 from ..runtime.immediate import Engine, Immediate, repeated, stand_in
 from ..sources.operator import ExternalInput
 from ..sources.sources import Fed, Sources, batch_size_of
@@ -30,10 +32,10 @@ _SEEDS = 2**31 - 1
 
 
 class DataNodeDebug(DataNode):
-    """A node with its data, in debug mode; what is made of it is computed at once.
+    """A node with its data, in debug mode. Operations on it are computed at once.
 
-    Its `source` is a copy of that of the first iteration and knows no outputs: they would keep data alive. Of a branch that no sample
-    takes nothing is known.
+    Its `source` is a copy of the first iteration's and knows no outputs, which would keep data alive. Nothing is known about the node of a
+    branch without samples.
     """
 
     __slots__ = ("_batch", "_home")
@@ -53,7 +55,7 @@ class DataNodeDebug(DataNode):
         return self._home.engine.tensors(self._batch)
 
     def shape(self, *, dtype: DALIDataType | None = None, device: str | None = None) -> Any:
-        """The shape of every sample: a list of tuples; where `dtype` or `device` is given, a node as in a graph."""
+        """The shape of every sample: a list of tuples. If `dtype` or `device` is given, a node as in a graph."""
         if dtype is None and device is None:
             return self.get().shape()
         return super().shape(dtype=dtype, device=device or "cpu")
@@ -68,7 +70,7 @@ class DataNodeDebug(DataNode):
         return self if self.device == device else self._home.transferred(self, device)
 
     def cpu(self) -> DataNode:
-        """The same data on the CPU (itself if it is there)."""
+        """The same data on the CPU (the node itself if it is there)."""
         return self._on("cpu")
 
     def __bool__(self) -> Any:
@@ -82,7 +84,7 @@ class DataNodeDebug(DataNode):
 
 
 def _takes_data(name: str) -> None:
-    """Let a binary operator of nodes take tensor lists and lists of arrays."""
+    """Make a binary operator of nodes accept tensor lists and lists of arrays."""
     plain: Callable[[DataNode, Any], DataNode] = getattr(DataNode, name)
 
     def operate(self: DataNodeDebug, other: Any) -> DataNode:
@@ -101,25 +103,25 @@ DataNodeDebug.__hash__ = None  # type: ignore[assignment]
 
 
 class _Call:
-    """A place in the user's program; `number` is its place in the order of the first iteration."""
+    """A place in the user's program. `number` is its position in the order of the first iteration."""
 
     def __init__(self, number: int):
         self.number = number
 
     def skip(self, batch_size: int, index: int) -> None:
-        """The iteration is lost before it came to this call: move on as if it had been made."""
+        """The iteration failed before this call: move on as if the call had been made."""
         raise TypeError("abstract")
 
     def take_back(self) -> None:
         """The iteration will be repeated."""
 
     def names(self) -> list[str]:
-        """What the user calls it."""
+        """Its name in the user's program."""
         raise TypeError("abstract")
 
 
 class _OperatorCall(_Call):
-    """A call of an operator: the operator, built, and what it was called with."""
+    """A call of an operator: the built operator, and its arguments."""
 
     def __init__(self, number: int, instance: OperatorInstance, seed: int, engine: Engine):
         super().__init__(number)
@@ -142,7 +144,7 @@ class _OperatorCall(_Call):
         return [] if self.name is None else [self.name]
 
     def check(self, instance: OperatorInstance) -> None:
-        """RuntimeError unless it is called as the first time."""
+        """Raise RuntimeError unless the call is equal to the first one."""
         if instance.schema is not self._schema:
             raise _order_error(instance.schema.name, f"In the first iteration it was `asyncdali.fn.{self._schema.name}`.")
         if len(instance.inputs) != self._inputs or instance.device != self._device:
@@ -158,7 +160,7 @@ class _OperatorCall(_Call):
                 )
             replaced = replaced or not _interchangeable(old, new)
         if replaced and not self._operator.stateful:
-            # The function was made again by the same `def` or `lambda`; it may refer to other data now.
+            # The same `def` or `lambda` made the function again; the new function may refer to other data.
             self._operator.close()
             self._build(instance)
 
@@ -173,12 +175,12 @@ class _OperatorCall(_Call):
         self._operator.take_back()
 
     def close(self) -> None:
-        """Release what the operator holds."""
+        """Release the operator's resources."""
         self._operator.close()
 
 
 class _SourceCall(_Call):
-    """A call of `external_source`. Asked twice in an iteration it gives the same batch."""
+    """A call of `external_source`. A second request in the same iteration returns the same batch."""
 
     def __init__(self, number: int, instances: Sequence[OperatorInstance], listed: bool, engine: Engine):
         super().__init__(number)
@@ -193,7 +195,7 @@ class _SourceCall(_Call):
         return [instance.name for instance in self.instances if instance.explicit_name]
 
     def fed(self, index: int, wait: Callable[[Sources], None]) -> Fed:
-        """The batch for iteration `index`; whatever the source raises."""
+        """The batch for iteration `index`. Raises the source's errors."""
         if self._fed_for != index:
             pulled = self.sources.pull(index)
             wait(self.sources)
@@ -201,11 +203,11 @@ class _SourceCall(_Call):
         return self._fed
 
     def run(self, fed: Fed, size: int, index: int) -> list[Any]:
-        """The output batches; raises the error of what was fed."""
+        """The output batches. Raises errors of fed data."""
         return self._operator.run(fed, size, index)
 
     def drop(self) -> None:
-        """A source has ended: what was got for this iteration is not wanted (what was fed is)."""
+        """A source has ended: drop the batches that sources returned for this iteration (fed batches are kept)."""
         if not self.sources.pushed:
             self.sources.drop()
             self._fed, self._fed_for = {}, -1
@@ -214,24 +216,24 @@ class _SourceCall(_Call):
         self.fed(index, _do_not_wait)
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """No more requests will come."""
         self.sources.close()
 
 
 class EagerDefinition(Definition):
-    """Takes the place of a pipeline's definition: what is added to it runs."""
+    """Replaces a pipeline's definition: operators that are added to it run at once."""
 
     eager = True
     engine: Engine
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, options: PipelineOptions) -> None:
+        super().__init__(options)
         self.ended = False
         self._batch_size: int | None = None
         self._index = 0
         self._calls: dict[Any, _OperatorCall | _SourceCall] = {}
         self._complete = False
-        """An iteration came to its end: all calls are known."""
+        """The first iteration has ended, so all calls are known."""
         self._inputs: dict[str, _SourceCall] = {}
         self._early: dict[str, list[tuple[TensorListCPU, str | None]]] = {}
         self._feeding = threading.Condition()
@@ -257,8 +259,8 @@ class EagerDefinition(Definition):
     def run(self, body: Callable[[], Any]) -> Any:
         """One iteration.
 
-        At the end of the data, and after an error of a source or an interrupt, all is as it was before; an iteration that fails in
-        another way is lost, as in a graph: the next one gets the next batch.
+        At the end of the data, after an error of a source and after an interrupt, all positions are restored. After any other error the
+        iteration is lost, as in a graph: the next iteration gets the next batch.
         """
         if self.ended:
             raise StopIteration
@@ -270,13 +272,13 @@ class EagerDefinition(Definition):
             self._take_back()
             self._end_of_data()
             raise
-        except Exception:  # raised again: a source's error keeps the iteration, an operator's has used it up
+        except Exception:  # raised again; after a source's error the iteration is repeated, after an operator's it is lost
             if self._repeat:
                 self._take_back()
             else:
                 self._lost()
             raise
-        except BaseException:  # an interrupt: the iteration is asked for again
+        except BaseException:  # an interrupt: the iteration is repeated
             self._take_back()
             raise
         self._index += 1
@@ -287,21 +289,24 @@ class EagerDefinition(Definition):
         with self._feeding:
             unknown, self._early = self._early, {}
         if unknown:
-            raise KeyError(f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name")
+            raise refused(
+                OperatorKeyError, "external_source", "name",
+                f"data was fed for {', '.join(map(repr, unknown))}, but the pipeline has no external input of that name",
+            )
 
     def _take_back(self) -> None:
         for call in self._made:
             call.take_back()
 
     def _end_of_data(self) -> None:
-        """One source has ended: the others are asked, too, so that all stay in step, as in a graph."""
+        """One source has ended: ask the others too, so that all stay in step, as in a graph."""
         self.ended = True
         for call in self._source_calls():
             try:
                 if call not in self._asked:
                     call.fed(self._index, _do_not_wait)
             except Exception:
-                pass  # it ended as well; what else is wrong will be seen when it is asked again
+                pass  # it has also ended; other errors show when it is asked again
             call.drop()
 
     def _lost(self) -> None:
@@ -316,13 +321,13 @@ class EagerDefinition(Definition):
         except StopIteration:
             self.ended = True
         except Exception:
-            pass  # a source that fails stays where it is
+            pass  # a source that fails keeps its position
 
     def _source_calls(self) -> list[_SourceCall]:
         return [call for call in self._calls.values() if isinstance(call, _SourceCall)]
 
     def reset(self) -> None:
-        """After the end of the data: the next epoch."""
+        """Start the next epoch after the end of the data."""
         if self.ended:
             self.ended = False
             for call in self._source_calls():
@@ -333,14 +338,14 @@ class EagerDefinition(Definition):
         return len(self._calls)
 
     def close(self) -> None:
-        """Release what the operators and sources hold."""
+        """Release the resources of operators and sources."""
         for call in (*self._calls.values(), *self._splits_and_merges.values()):
             call.close()
 
     # --- batch sizes
 
     def size(self) -> int:
-        """Samples of this iteration: as many as the first batch of it had."""
+        """Number of samples of this iteration: that of its first batch."""
         if self._size is None:
             assert self._batch_size is not None
             self._size = int(self._batch_size)
@@ -358,7 +363,7 @@ class EagerDefinition(Definition):
     # --- data as nodes
 
     def as_node(self, value: Any) -> Any:
-        """The node of a batch (a tensor list, a list of arrays); anything else as it is."""
+        """The node of a batch (a tensor list or a list of arrays). Other objects are returned unchanged."""
         is_list = isinstance(value, (list, tuple)) and bool(value) and all(map(_is_array, value))
         if not is_list and not isinstance(value, (TensorListCPU, TensorListGPU)):
             return value
@@ -383,9 +388,9 @@ class EagerDefinition(Definition):
     # --- operators
 
     def add(self, instance: OperatorInstance) -> None:
-        """Run an operator: its outputs get data."""
+        """Run an operator and give its outputs data."""
         if instance.schema is ExternalInput.schema:
-            return  # `source` does it, for all outputs of a call together
+            return  # `source` runs it for all outputs of a call together
         if instance.schema.role is Role.CONSTANT:
             source, batches = _without_outputs(instance), [self._constant(instance)]
         else:
@@ -396,7 +401,7 @@ class EagerDefinition(Definition):
         ]
 
     def _constant(self, instance: OperatorInstance) -> Any:
-        """Arrays given as inputs are data and may change; they are no operator to be matched."""
+        """Arrays given as inputs are data and may change, so they are not matched as operators."""
         given = instance.constants
         return repeated(given["value"], given["dtype"], given.get("layout") or "", instance.outputs[0].device, self.size())
 
@@ -414,7 +419,7 @@ class EagerDefinition(Definition):
     def _called(self, instance: OperatorInstance) -> _OperatorCall:
         """The call that made an operator."""
         if instance.schema.role.is_branching:
-            # Made where a node is used in a branch for the first time, which may be elsewhere in another iteration: not matched by order.
+            # Made at the first use of a node in a branch, which may be elsewhere in another iteration, so it is not matched by order.
             key = (instance.schema.name, instance.device, instance.trace, len(instance.inputs), *sorted(instance.constants.items()))
             call = self._splits_and_merges.get(key)
             if call is None:
@@ -432,15 +437,15 @@ class EagerDefinition(Definition):
         if instance.explicit_name and any(instance.name == other for other in self._names()):
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instance.name}' is used twice.")
         twin = instance.twin_of
-        seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets: one for all, as in DALI
+        seed = int(self._seeds.integers(_SEEDS)) if twin is None else twin.attachment.seed  # input sets share one seed, as in DALI
         return _OperatorCall(number, instance, seed, self.engine)
 
     def _names(self) -> list[str]:
-        """What the user has named so far."""
+        """The names that the user has given so far."""
         return [name for call in self._calls.values() for name in call.names()]
 
     def _match(self, trace: Any, operator: str, make: Callable[[int], Any]) -> Any:
-        """The call made from `trace`: known, or new in the first iteration. RuntimeError when the order of calls has changed."""
+        """The call made from `trace`: known, or new in the first iteration. RuntimeError if the order of calls has changed."""
         ordinal = self._ordinals.get(trace, 0)
         self._ordinals[trace] = ordinal + 1
         call = self._calls.get((trace, ordinal))
@@ -449,7 +454,7 @@ class EagerDefinition(Definition):
                 raise _order_error(operator, "It was not called in the first iteration.")
             call = make(len(self._calls))
             self._calls[trace, ordinal] = call
-            for index in range(self._index):  # iterations that were lost before they came here
+            for index in range(self._index):  # earlier iterations that failed before this call
                 self._skip(call, index)
         if self._made and call.number <= self._made[-1].number:
             raise _order_error(operator, "It was called earlier in the first iteration.")
@@ -458,7 +463,7 @@ class EagerDefinition(Definition):
     # --- external sources
 
     def source(self, define: Callable[[], list[DataNode]], listed: bool) -> Any:
-        """The data of a call of `external_source`. `define` makes its nodes; it is called the first time only: a source is entered once."""
+        """The data of a call of `external_source`. `define` makes its nodes. It is called once, because a source is entered once."""
         call = self._match(context.user_trace(), "external_source", lambda number: self._new_source(number, define, listed))
         if not isinstance(call, _SourceCall):
             raise _order_error("external_source")
@@ -490,7 +495,7 @@ class EagerDefinition(Definition):
         names = self._names()
         instances = [node.source for node in define()]
         for instance in instances:
-            instance.homes = None  # those of the nodes change from iteration to iteration
+            instance.homes = None  # the nodes' homes change from iteration to iteration
         if any(instance.explicit_name and instance.name in names for instance in instances):
             raise RuntimeError(f"pipeline has operators with non-unique names: '{instances[0].name}' is used twice.")
         call = _SourceCall(number, instances, listed, self.engine)
@@ -506,13 +511,16 @@ class EagerDefinition(Definition):
             self._feeding.wait_for(lambda: not sources.waits())
 
     def feed(self, name: str, data: Any, layout: str | None) -> None:
-        """A batch for the external input `name`; before the first iteration it is kept for the input that will have that name."""
+        """A batch for the external input `name`. Before the first iteration it is kept for the future input of that name."""
         with self._feeding:
             call = self._inputs.get(name)
             if call is not None:
                 call.sources.port(name).feed(data, layout)
             elif self._complete:
-                raise KeyError(f"the pipeline has no external input named {name!r} (it has {', '.join(map(repr, self._inputs)) or 'none'})")
+                known = ", ".join(map(repr, self._inputs)) or "none"
+                raise refused(
+                    OperatorKeyError, "external_source", "name", f"the pipeline has no external input named {name!r} (it has {known})"
+                )
             else:
                 self._early.setdefault(name, []).append((self.engine.copied(data), layout))
             self._feeding.notify_all()
@@ -545,7 +553,7 @@ def _without_outputs(instance: OperatorInstance) -> OperatorInstance:
 
 
 def _samples(batch: Any) -> int:
-    """Samples of the iteration; `batch` may be those of a branch."""
+    """Number of samples of the iteration. `batch` may be a branch's."""
     return len(batch) if batch.rows is None else len(batch.rows)
 
 
@@ -554,7 +562,7 @@ def _nodes(instance: OperatorInstance) -> list[DataNode]:
 
 
 class _Data:
-    """Stands for an argument given as a node."""
+    """Represents an argument that was given as a node."""
 
     def __repr__(self) -> str:
         return "a DataNode"
@@ -575,9 +583,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _code(value: Any) -> Any:
-    """What something of the user's that is called was made from; None for other values.
+    """The definition of a callable of the user; None for other values.
 
-    Of a function (also one compiled by Numba) or method its code, of a partial one what is called, of another object that of its class.
+    A function (also compiled by Numba) or method has its code, a partial the code of its callable, another object the code of its class.
     """
     if isinstance(value, functools.partial):
         return _code(value.func) or value.func
@@ -588,14 +596,14 @@ def _code(value: Any) -> Any:
 
 
 def _interchangeable(old: Any, new: Any) -> bool:
-    """Whether one of two equal arguments may stand for the other: not functions that refer to different things."""
+    """Whether equal arguments may replace each other: not functions that refer to different objects."""
     if old is new or _code(new) is None:
         return True
     return _refers_to(old) == _refers_to(new)
 
 
 def _refers_to(function: Any) -> list[int]:
-    """Identities of what a function has besides its code: `self`, closure, defaults."""
+    """Identities of a function's parts besides its code: `self`, closure, defaults."""
     if isinstance(function, functools.partial):
         return [*_refers_to(function.func), *map(id, (*function.args, *function.keywords, *function.keywords.values()))]
     inner = getattr(function, "py_func", function)
@@ -609,12 +617,12 @@ def _refers_to(function: Any) -> list[int]:
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # an empty one
+    except ValueError:  # an empty cell
         return None
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Whether an argument has the same value; functions made by the same `def` or `lambda` are the same."""
+    """Whether an argument has the same value. Functions made by the same `def` or `lambda` are equal."""
     if old is new:
         return True
     if _code(old) is not None:

@@ -1,4 +1,4 @@
-"""Where DALI has its `pipeline_def` with `debug`: the same as that of ``asyncdali``."""
+"""DALI's module for `pipeline_def` with `debug`. The function is that of ``asyncdali``."""
 
 from __future__ import annotations
 

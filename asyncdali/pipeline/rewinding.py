@@ -1,38 +1,44 @@
-"""A built pipeline goes to another place of its stream: to that of a checkpoint, or to an iteration counted from the beginning."""
+"""Moves a built pipeline to another position: that of a checkpoint, or an iteration counted from the beginning."""
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .. import checkpoint as checkpoints
+from ..errors import CheckpointError
 from ..operators.base import Role
+from .front import core_of
 
 if TYPE_CHECKING:
     from ..options import PipelineOptions
+    from .core import Core
     from .pipeline import Pipeline
 
 
 def rewind(pipeline: Pipeline, checkpoint: bytes) -> None:
-    """Be what a pipeline built with `checkpoint` is. What is in flight is dropped; outputs that were returned stay valid.
+    """Restore `checkpoint` in a built pipeline. Iterations in flight are dropped; returned outputs stay valid.
 
-    Operators are made anew, and worker processes are started again. Raises CheckpointError if the checkpoint does not fit (the pipeline is
-    as it was then), RuntimeError if workers cannot be forked any more, or in debug mode.
+    Operators are made anew, and worker processes are restarted. Raises CheckpointError if the checkpoint does not fit (the pipeline is then
+    unchanged), and RuntimeError if workers cannot be forked any more, or in debug mode.
     """
-    options = _options(pipeline, checkpoint)
-    _check(pipeline, checkpoint)
-    _rebuild(pipeline, options)
+    core = core_of(pipeline)
+    options = _options(core, checkpoint)
+    _check(core, checkpoint)
+    core.rebuild(options)
 
 
 def seek(pipeline: Pipeline, iterations: int) -> None:
-    """Be where a fresh pipeline with this seed is after `iterations` runs. Positions are computed; only where conditionals decide how many
-    samples an operator gets, the iterations are run.
+    """Go to the position that a fresh pipeline with this seed has after `iterations` runs. Positions are computed. Only if conditionals
+    decide how many samples an operator gets, the iterations are run.
 
-    Raises RuntimeError for pipelines with sources that end epochs of their own: use their checkpoints.
+    RuntimeError for pipelines with sources that end epochs by themselves; use their checkpoints.
     """
-    if pipeline._built_session().producer.sources.ports:
+    core = core_of(pipeline)
+    if core.built().producer.sources.ports:
         raise RuntimeError("a pipeline with external sources cannot be sent to an iteration: use a checkpoint of that place")
-    _rebuild(pipeline, _options(pipeline, None))
-    session = pipeline._built_session()
+    core.rebuild(_options(core, None))
+    session = core.built()
     if any(operator.spec.schema.role is Role.SPLIT for operator in session.plan.operators):
         for _ in range(iterations):
             session.producer.schedule(pipeline.iter_setup)
@@ -43,37 +49,21 @@ def seek(pipeline: Pipeline, iterations: int) -> None:
 
 def restart(pipeline: Pipeline) -> None:
     """Be as after :meth:`Pipeline.build`: sources without a state go on where they are."""
-    _rebuild(pipeline, _options(pipeline, pipeline._options.checkpoint))
+    core = core_of(pipeline)
+    core.rebuild(_options(core, core.options.checkpoint))
 
 
-def _options(pipeline: Pipeline, checkpoint: bytes | None) -> PipelineOptions:
+def _options(core: Core, checkpoint: bytes | None) -> PipelineOptions:
     """The pipeline's options with another checkpoint; a seed that was drawn is kept."""
-    options = copy.copy(pipeline._options)
+    options = copy.copy(core.options)
     options.checkpoint = checkpoint
     if options.seed is None:
-        options.seed = pipeline._built_session().seed
+        options.seed = core.built().seed
     return options
 
 
-def _check(pipeline: Pipeline, checkpoint: bytes) -> None:
+def _check(core: Core, checkpoint: bytes) -> None:
     """Refuse what does not fit before anything is torn down."""
-    from .. import checkpoint as checkpoints
-
-    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), pipeline._built_session()._describe())
-    if found and pipeline._options.strict:
-        raise checkpoints.CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))
-
-
-def _rebuild(pipeline: Pipeline, options: Any) -> None:
-    old = pipeline._built_session()
-    with pipeline._building:
-        old.close()
-        for puller in old.producer.sources.pullers:
-            puller.group.start_over()
-        own, pipeline._options = pipeline._options, options
-        pipeline._session = pipeline._parallel = pipeline._engines = None
-        pipeline._shared.clear()
-        try:
-            pipeline._build(None)
-        finally:
-            pipeline._options = own
+    found = checkpoints.differences(checkpoints.decode(checkpoint).get("graph", {}), core.built().describe())
+    if found and core.options.strict:
+        raise CheckpointError("The checkpoint does not fit this pipeline:\n  " + "\n  ".join(found))

@@ -1,4 +1,4 @@
-"""Which options a serialized pipeline keeps, and how they may be spelt when it is read."""
+"""Options of a serialized pipeline: which are stored, and how they may be spelt when they are read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ..options import PipelineOptions, option_names
 
 _NOT_STORED = (
     "checkpoint", "strict", "py_callback_pickler", "max_streams", "default_cuda_stream_priority", "experimental_exec_dynamic",
-    "engines", "engine_start_method", "engine_timeout", "engine_cut",  # where a pipeline runs is no part of it
+    "engines", "engine_start_method", "engine_timeout", "engine_cut",  # the place where a pipeline runs is not stored
 )  # fmt: skip
 
 
 def stored_options(options: PipelineOptions) -> dict[str, Any]:
-    """The options to store: those that are not what they would be anyway."""
+    """The options to store: those that differ from their defaults."""
     defaults = PipelineOptions()
     values = {name: getattr(options, name) for name in option_names() if name not in _NOT_STORED}
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}
 
 
 def own_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that bytes name. RuntimeError for what :func:`stored_options` never stores: others made these bytes."""
+    """The options named by the bytes. RuntimeError for options that :func:`stored_options` never stores, because others made the bytes."""
     for name in options:
         if name in _NOT_STORED or name not in option_names():
             raise RuntimeError(f"Error parsing serialized pipeline: {name!r} is not an option that is stored")

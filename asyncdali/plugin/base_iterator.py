@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._notices import warn
 from .._version import __version__
-from ..checkpoint import CheckpointError
-from ..errors import set_aside
+from ..errors import CheckpointError, set_aside
+from ..pipeline.front import core_of
 from ..types import PipelineAPIType
 from .dali_names import DaliNames
 from .epochs import CountedEpochs, LastBatchPolicy, OpenEpochs, ReaderEpochs, epoch_of, shard_sizes
@@ -62,7 +62,8 @@ class BaseIterator(DaliNames):
         self._policy = _checked_policy(last_batch_policy, fill_last_batch)
         _check_size(size, reader_name, last_batch_padded, len(self._pipes))
         self.batch_size = _shared(self._pipes, "max_batch_size", "batch size")
-        self._checkpointing = _shared([pipe._options for pipe in self._pipes], "enable_checkpointing", "value for `enable_checkpointing`")
+        options = [core_of(pipe).options for pipe in self._pipes]
+        self._checkpointing = _shared(options, "enable_checkpointing", "value for `enable_checkpointing`")
         self.output_map = _checked_names(self._pipes, output_map)
         for pipe in self._pipes:  # processes are forked before anything else happens
             pipe.start_py_workers()
@@ -413,6 +414,7 @@ class _Feed:
         from ..pipeline.debug import DebugPipeline
 
         self._pipe = pipe
+        self._core = core_of(pipe)
         self._stream = stream
         self._debug = isinstance(pipe, DebugPipeline)
         self._result: Any = None
@@ -421,7 +423,7 @@ class _Feed:
 
     @property
     def session(self) -> Session:
-        return self._pipe._built_session()
+        return self._core.built()
 
     def _consumer(self, session: Session) -> int | None:
         """The stream that outputs are ordered on; None: they are to be complete."""
@@ -443,13 +445,13 @@ class _Feed:
         if self._debug:
             self._result = self._pipe.run()
             return
-        self._pipe._refuse_in_callbacks("next() of an iterator")
-        self._pipe._use_api(PipelineAPIType.ITERATOR)
+        self._core.refuse_in_callbacks("next() of an iterator")
+        self._core.use_api(PipelineAPIType.ITERATOR)
         session = self.session
         if not session.in_flight and session.producer.failure is None:
-            self._pipe._launch(session)
+            self._core.schedule(session)
         record = session.in_flight[0] if session.in_flight else None
-        if self._pipe._options.enable_checkpointing:
+        if self._core.options.enable_checkpointing:
             self._before = session.mark(queues_after=True)
         try:
             self._result = session.fetch(self._consumer(session))
@@ -459,7 +461,7 @@ class _Feed:
             if record is None or (session.in_flight and session.in_flight[0] is record):
                 raise
             self._result = error.with_traceback(None)  # what it keeps must not hold the frame that keeps it
-        self._pipe._launch(session)
+        self._core.schedule(session)
         session.producer.wait_without_frames()
 
     def clear(self) -> Any:
@@ -478,8 +480,8 @@ class _Feed:
     def start(self) -> None:
         """Fill the queue, if nothing is in it."""
         if not self._debug and not self.session.in_flight:
-            self._pipe._use_api(PipelineAPIType.ITERATOR)
-            self._pipe._launch(self.session)
+            self._core.use_api(PipelineAPIType.ITERATOR)
+            self._core.schedule(self.session)
             self.session.producer.wait_without_frames()
 
     def mark(self) -> Mark:

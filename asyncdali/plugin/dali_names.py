@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from ..pipeline.front import core_of
 from .epochs import LastBatchPolicy, ReaderEpochs
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class DaliNames:
     @property
     def _ever_scheduled(self) -> bool:
         """Whether the pipelines were started."""
-        return any(pipe._session is not None and pipe._session.producer.launched > 0 for pipe in self._pipes)
+        sessions = [core_of(pipe).session for pipe in self._pipes]
+        return any(session is not None and session.producer.launched > 0 for session in sessions)
 
     @property
     def _first_batch(self) -> Any:
@@ -181,8 +183,9 @@ class DaliNames:
         """Queue iterations where nothing is queued; the pipelines queue the next one when outputs are taken. Outputs stay valid as long as
         they are referenced, also with `release_outputs`."""
         for pipe in self._pipes:
-            if pipe._session is not None and not pipe._session.in_flight:
-                pipe._launch(pipe._session)
+            core = core_of(pipe)
+            if core.session is not None and not core.session.in_flight:
+                core.schedule(core.session)
 
     def _advance_and_check_drop_last(self, dry_run: bool = False, end_iteration: bool = True) -> bool:
         """Count the batch that `_get_outputs` returned. With `dry_run` nothing is counted.

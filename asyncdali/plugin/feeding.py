@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..pipeline.front import core_of
+
 if TYPE_CHECKING:
     from ..pipeline import Pipeline
     from ..runtime.executor import Record
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 def fed_inputs(pipeline: Pipeline) -> list[str]:
     """Names of the external inputs without a source (builds)."""
-    return [port.name for port in pipeline._built_session().producer.sources.pushed]
+    return [port.name for port in core_of(pipeline).built().producer.sources.pushed]
 
 
 def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mapping[str, str | None] | None = None) -> Record | None:
@@ -21,10 +23,11 @@ def feed_and_launch(pipeline: Pipeline, data: Mapping[str, Any], layouts: Mappin
     Returns the iteration; None if there is none, for a source of the pipeline's own has ended or failed: a fetch behind the iterations in
     flight tells. Errors as `feed_input`; no input is fed then.
     """
-    pipeline._refuse_in_callbacks("feeding a batch")
-    producer = pipeline._built_session().producer
+    core = core_of(pipeline)
+    core.refuse_in_callbacks("feeding a batch")
+    producer = core.built().producer
     ports = {name: producer.sources.port(name) for name in data}
-    batches = {name: port.take_in(port.converted(data[name], True), (layouts or {}).get(name)) for name, port in ports.items()}
+    batches = {name: port.accepted(data[name], (layouts or {}).get(name)) for name, port in ports.items()}
     for name, port in ports.items():
         port.drop()  # what a call left that was interrupted
         port.queue(batches[name])

@@ -1,4 +1,4 @@
-"""Readers: operators that read a data set's files, and what they share.
+"""Readers: operators that read the files of a data set, and their shared modules.
 
     base.py, order.py         a reader's arguments, position, shards and shuffling
     listing.py, listed.py, files.py, contents.py    data sets of files
@@ -6,7 +6,7 @@
     batch_files.py            files that Python reads (fits, nemo_asr, sequence, video)
     remote.py, requests.py, ahead.py                URLs
     entries.py, digest.py     which files an index may name; whether they are those of a checkpoint
-    file.py, tfrecord.py, ... one module per reader; `*_kernels.py` is its compiled part, `*_tables.py` that part's tables
+    file.py, tfrecord.py, ... one module per reader; `*_kernels.py` has its compiled part, `*_tables.py` the tables of that part
 
 May import: operators' base, random streams and file formats, batches, compiled code, types and errors.
 """

@@ -1,4 +1,4 @@
-"""Remote batches: fetched on threads that end with the pipeline, and asked for before they are needed."""
+"""Remote batches are fetched before they are needed, on threads that end with the pipeline."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .order import OrderPosition, SampleOrder
 from .requests import Requests
 
 _PATIENCE = 0.9
-"""Seconds that closing may take; nothing but a file system that is not asynchronous needs them."""
+"""Most seconds that closing may take. Only file systems that are not asynchronous need this time."""
 
 
 class Fetches:
-    """Calls that wait for remote files, each on a thread of its own: whoever waits for one can be told at once that it is given up."""
+    """Calls that wait for remote files, each on its own thread. Stopping wakes their waiting callers at once."""
 
     def __init__(self, redirects: bool = False) -> None:
-        """`redirects`: web servers may send these requests to other hosts."""
+        """`redirects`: web servers may redirect these requests to other hosts."""
         self._requests = Requests(redirects)
         self._lock = threading.Lock()
         self._running: dict[Future[Any], threading.Thread] = {}
@@ -37,7 +37,7 @@ class Fetches:
             try:
                 with self._requests.governed():
                     found = call()
-            except BaseException as error:  # raised where the result is asked for
+            except BaseException as error:  # raised where the result is requested
                 _settle(future, None, error)
             else:
                 _settle(future, found, None)
@@ -53,11 +53,11 @@ class Fetches:
         return future
 
     def on_this_thread(self) -> AbstractContextManager[None]:
-        """Remote files that the calling thread waits for meanwhile are given up, too."""
+        """While the block runs, :meth:`stop` also cancels the remote requests of the calling thread."""
         return self._requests.governed()
 
     def stop(self) -> None:
-        """Give up what runs: its requests end, and those who wait get PipelineClosed."""
+        """Cancel the running calls: their requests end, and waiting callers get PipelineClosed."""
         self._requests.give_up()
         with self._lock:
             running = list(self._running)
@@ -65,7 +65,7 @@ class Fetches:
             _settle(future, None, PipelineClosed("the pipeline was closed while it waited for remote files"))
 
     def close(self) -> None:
-        """Stop, and wait for the threads; those in a call of a file system that is not asynchronous end with it."""
+        """Stop, and wait for the threads. Threads inside a synchronous file system are not waited for; they end with its answer."""
         self.stop()
         deadline = time.monotonic() + _PATIENCE
         with self._lock:
@@ -81,24 +81,24 @@ def _settle(future: Future[Any], found: Any, error: BaseException | None) -> Non
             future.set_result(found)
         else:
             future.set_exception(error)
-    except InvalidStateError:  # it was given up meanwhile
+    except InvalidStateError:  # it was cancelled in the meantime
         pass
 
 
 class BatchesAhead:
-    """What `fetch` gives for the batches of `order`, `depth` of which are fetched at a time.
+    """The results of `fetch` for the batches of `order`, `depth` of which are fetched at a time.
 
-    The order tells which batches will follow (None for a depth of 1). They are a guess: a batch of other indices (the batch size
-    changed, a checkpoint was restored) is fetched when it is asked for, and the guesses start anew behind it.
+    The order predicts the following batches (None for a depth of 1). If a batch has other indices (another batch size, a restored
+    checkpoint), it is fetched when it is requested, and prediction starts again behind it.
     """
 
     def __init__(self, order: SampleOrder | None, depth: int, fetch: Callable[[np.ndarray], Any], fetches: Fetches):
         self._order, self._depth, self._fetch, self._fetches = order, depth, fetch, fetches
         self._ahead: deque[tuple[np.ndarray, Future[Any]]] = deque()
-        self._next: OrderPosition | None = None  # behind the batches asked for
+        self._next: OrderPosition | None = None  # behind the requested batches
 
     def get(self, indices: np.ndarray, behind: OrderPosition) -> Any:
-        """``fetch(indices)``, or the error that it raises; `behind` is the position behind this batch."""
+        """``fetch(indices)``; raises its error. `behind` is the position behind this batch."""
         guessed = bool(self._ahead) and np.array_equal(self._ahead[0][0], indices)
         found = self._ahead.popleft()[1] if guessed else self._begin(indices)
         if self._order is not None:

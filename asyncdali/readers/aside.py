@@ -1,4 +1,4 @@
-"""Memory set aside for the files of a batch before their sizes are known, so that each can be read when it has been opened."""
+"""Memory that is reserved for the files of a batch before their sizes are known, so each file is read as soon as it is open."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ALIGNMENT = 64
 class Aside(NamedTuple):
     """Memory for a batch.
 
-    start, capacity  its address, a multiple of ALIGNMENT, and its bytes
-    expected         the files' size where all are expected to be equal, else 0: samples are in order then, without gaps
+    start, capacity  its address, a multiple of ALIGNMENT, and its size in bytes
+    expected         the size of each file if all are expected to be equal, else 0. Equal files are stored in order, without gaps
     block            the array that keeps the memory alive
     """
 
@@ -31,11 +31,11 @@ class Aside(NamedTuple):
 
     @property
     def in_order(self) -> bool:
-        """Whether samples are in order in the memory, without gaps."""
+        """Whether samples are stored in order, without gaps."""
         return self.expected != 0
 
     def place_rest(self, batch: Batch, left: np.ndarray, allocate: Callable[[int], np.ndarray]) -> None:
-        """Memory for those samples that are `left` (bool[samples]); the others lie in the block."""
+        """Memory for the samples that are `left` (bool[samples]). The other samples are in the block."""
         if left.all():
             place_aligned(batch, allocate)
             return
@@ -49,9 +49,9 @@ NOTHING_ASIDE = Aside(0, 0, 0, None)
 
 
 class ExpectedSizes:
-    """How much memory the files of a batch will take: the most that those of the last batches took per file, slowly forgotten.
+    """Predicts the memory for the files of a batch: the largest recent size per file, which decays slowly.
 
-    Where all files of the last batch were equal, the next ones are expected to be, and get their places in order: one dense array.
+    If all files of the last batch were equal, the next files are expected to be equal, and are stored in order as one dense array.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ExpectedSizes:
         self._equal = 0
 
     def aside(self, count: int, allocate: Callable[[int], np.ndarray]) -> Aside:
-        """Memory for `count` files; none before anything is known."""
+        """Memory for `count` files; none before the first batch."""
         if self._equal:
             block = allocate(self._equal * count)
             return Aside(address_of(block), len(block), self._equal, block)
@@ -71,7 +71,7 @@ class ExpectedSizes:
         return Aside(start + skipped, len(block) - skipped, 0, block)
 
     def learn(self, count: int, taken: int, equal: int) -> None:
-        """A batch of `count` files was read that took so many bytes; `equal`: the size of each, or 0."""
+        """A batch of `count` files has been read; it took `taken` bytes. `equal`: the size of each file, or 0."""
         if count:
             self._equal = equal
             self._per_sample = max(taken / count, self._per_sample * _FORGETTING)

@@ -1,4 +1,4 @@
-"""What all readers share: arguments, the order of samples, its position, metadata."""
+"""The base of all readers: arguments, the order of samples, its position, metadata."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ READER_ARGS = (
 
 
 def reader_args(skip_cached_images: str) -> tuple[Arg, ...]:
-    """READER_ARGS with another documentation of `skip_cached_images`, where that is not without effect."""
+    """READER_ARGS with another text for `skip_cached_images`, for readers where this argument acts."""
     other = Arg("skip_cached_images", "bool", False, skip_cached_images)
     return tuple(other if arg.name == other.name else arg for arg in READER_ARGS)
 
@@ -47,12 +47,12 @@ SHUFFLE_AFTER_EPOCH_ARGS = (
 
 
 def may_redirect(spec: Spec, environment: Environment) -> bool:
-    """Whether web servers may send requests elsewhere. Never for a graph that may not read everything."""
+    """Whether web servers may redirect requests. Never for a graph with limited access."""
     return bool(spec.constant("allow_redirects")) and not environment.access.limited
 
 
 def reserve(environment: Environment, size: int, name: str) -> None:
-    """Have a buffer for a batch of samples of `size` bytes in the pool. MemoryError that names the argument."""
+    """Reserve a pool buffer for a batch of samples of `size` bytes. The MemoryError names the argument."""
     if size < 0:
         raise ValueError(f"`{name}` must not be negative, got {size}")
     try:
@@ -62,9 +62,9 @@ def reserve(environment: Environment, size: int, name: str) -> None:
 
 
 def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
-    """Memory for a batch that the system will fill: every sample begins on a multiple of 64.
+    """Memory for a batch that the system will fill. Every sample begins on a multiple of 64.
 
-    The kernel copies to such addresses in two thirds of the time. Equal samples lie close together, so that they are one dense array.
+    The kernel copies to such addresses in two thirds of the time. Equal samples have no gaps, so they are one dense array.
     """
     from .record_kernels import lay_out
 
@@ -77,7 +77,7 @@ def place_aligned(batch: Batch, allocate: Callable[[int], np.ndarray]) -> None:
 
 
 class Draw(NamedTuple):
-    """The samples of one iteration: their indices, int64[samples], and the positions before and behind them."""
+    """The samples of one iteration: their indices, int64[samples], and the positions before and after them."""
 
     begin: OrderPosition
     indices: np.ndarray
@@ -85,23 +85,24 @@ class Draw(NamedTuple):
 
 
 Reading: TypeAlias = Generator[PythonJob | CompiledJob, None, list[Batch]]
-"""Jobs that read samples; the generator returns the outputs."""
+"""Jobs that read samples. The generator returns the outputs."""
 
 
 class ReaderOperator(Operator):
-    """Base of all readers: a sample order over a data set of known size."""
+    """Base class of all readers: a sample order over a data set of known size."""
 
     eager = True
     only_compiles = False
     stateful = True
     pre_permute: ClassVar[bool] = True
-    """Whether `random_shuffle` permutes the whole list once, besides mixing it with its buffer."""
+    """Whether `random_shuffle` also permutes the whole list once, before mixing it with its buffer."""
 
     def __init__(self, spec: Spec, environment: Environment):
         super().__init__(spec, environment)
         self.containers: Sequence[int] | None = None
         self._order: SampleOrder | None = None
-        self._hinted: tuple[OrderPosition, OrderPosition] | None = None  # behind the batch hinted for, and behind the batches hinted of
+        # Behind the hinted batch, and behind the batches of which hints were given.
+        self._hinted: tuple[OrderPosition, OrderPosition] | None = None
         self._remote_ahead: BatchesAhead | None = None
         self._fetches = Fetches(may_redirect(spec, environment))
         self._lock = threading.Lock()
@@ -116,29 +117,29 @@ class ReaderOperator(Operator):
             self.order  # noqa: B018  discover the data set now
 
     def _optional(self, name: str, default: Any = False) -> Any:
-        """An argument that not every reader has."""
+        """An argument that not every reader has; None if this reader has none."""
         return self.spec.constant(name) if name in self.schema.by_name else default
 
-    # --- to be written by each reader
+    # --- implemented by each reader
 
     def discover(self) -> int:
-        """Find the data set; returns its number of samples.
+        """Find the data set. Returns its number of samples.
 
-        A reader whose records stay together when files are shuffled sets ``self.containers`` to the records of each file.
+        A reader whose records stay together when files are shuffled sets ``self.containers`` to the number of records of each file.
         """
         raise TypeError("abstract")
 
     def identity(self) -> Iterable[bytes | np.ndarray]:
-        """What tells this data set from others: names of the samples in their order; empty: nothing does."""
+        """What identifies this data set: names of the samples in their order. Empty: it cannot be identified."""
         return ()
 
     # --- order and position
 
     @property
     def order(self) -> SampleOrder:
-        """The index stream; made at first use."""
+        """The index stream, made at first use."""
         if self._order is None:
-            with self._lock:  # the user's thread may ask for metadata while a stage thread discovers
+            with self._lock:  # the user's thread may ask for metadata while a stage thread discovers the data set
                 if self._order is None:
                     with self._fetches.on_this_thread():
                         self._order = self._new_order(self.discover())
@@ -154,9 +155,9 @@ class ReaderOperator(Operator):
         )  # fmt: skip
 
     def ahead(self, draw: Draw) -> np.ndarray | None:
-        """The indices to tell the system of, `prefetch_queue_depth` - 1 batches ahead of `draw`; None without such a queue.
+        """The indices for which the system gets hints, `prefetch_queue_depth` - 1 batches ahead of `draw`. None without such a queue.
 
-        A hint: after a change of batch size it may be off. What was told for the batch before is not told again.
+        After a change of batch size a hint may be wrong, which is harmless. Hints of the previous batch are not repeated.
         """
         depth, samples = self.spec.constant("prefetch_queue_depth"), len(draw.indices)
         if depth == 1:
@@ -171,9 +172,9 @@ class ReaderOperator(Operator):
         return np.concatenate(drawn)
 
     def fetched(self, draw: Draw, fetch: Callable[[np.ndarray], Any]) -> Any:
-        """``fetch(indices)`` of a remote data set, for the batch just drawn; `prefetch_queue_depth` batches are asked for at a time.
+        """``fetch(indices)`` of a remote data set for the current batch. `prefetch_queue_depth` batches are fetched at a time.
 
-        `fetch` is always the same function, of nothing but the indices; it runs on threads of its own.
+        `fetch` must always be the same pure function of the indices. It runs on its own threads.
         """
         if self._remote_ahead is None:
             depth = self.spec.constant("prefetch_queue_depth")
@@ -181,7 +182,7 @@ class ReaderOperator(Operator):
         return self._remote_ahead.get(draw.indices, draw.behind)
 
     def _compile(self) -> None:
-        """Bring in the kernels of hints and of shuffling now, on the building thread."""
+        """Import the kernels of hints and of shuffling now, on the building thread."""
         if self.spec.constant("prefetch_queue_depth") > 1 or self.spec.constant("read_ahead"):
             from .file_kernels import advise_step
 
@@ -200,7 +201,7 @@ class ReaderOperator(Operator):
         return OrderPosition(engine_from_seed(self.spec.seed or 0), 0, 0)
 
     def draw(self, iteration: Iteration, samples: int) -> Draw:
-        """The samples of this iteration."""
+        """Return the samples of this iteration."""
         return Draw(iteration.position, *self.order.take(iteration.position, samples))
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
@@ -215,7 +216,7 @@ class ReaderOperator(Operator):
         return self.order.checked(data)
 
     def digest(self) -> str | None:
-        """Of the names of the samples in their order: files renamed, replaced or sorted in another way change it."""
+        """A digest of the names of the samples in their order. It changes if files are renamed, replaced or reordered."""
         self.order  # noqa: B018  the data set is found now, if it was not
         parts = list(self.identity())
         return digest(parts) if parts else None

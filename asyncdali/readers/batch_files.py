@@ -1,4 +1,4 @@
-"""The files of a batch for readers that open them from Python: the remote ones are fetched together."""
+"""Files of a batch for readers that open them from Python. Remote files of a batch are fetched together."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .remote import Opener, RemoteError, is_remote, open_file, read_files
 
 
 class BatchFiles:
-    """The files that samples of `reader` are made of.
+    """The files from which samples of `reader` are made.
 
     Args:
         table: all files.
-        files: gives the numbers of the files of some samples, int64[samples * n]: n for each, one sample after another.
-        recent: so many remote files are kept for batches to come, which may need them again.
+        files: function that maps samples to the numbers of their files, int64[samples * n]: n per sample, one sample after another.
+        recent: number of remote files that are kept for later batches, which may need them again.
     """
 
     def __init__(self, reader: ReaderOperator, table: FileTable, files: Callable[[np.ndarray], np.ndarray], recent: int = 0):
@@ -31,7 +31,8 @@ class BatchFiles:
         self._recent = SharedFiles(recent)
 
     def hints(self, draw: Draw) -> Iterable[CompiledJob]:
-        """What the system is told before local files are read: this batch's with `read_ahead`, later ones' with `prefetch_queue_depth`."""
+        """Hints for the system before local files are read: for this batch with `read_ahead`, for later ones with
+        `prefetch_queue_depth`."""
         if self._table.remote:
             return
         reader = self._reader
@@ -41,7 +42,7 @@ class BatchFiles:
             yield from advise(self._table, np.unique(self._files(np.concatenate(wanted))))
 
     def opener(self, draw: Draw) -> Opener:
-        """What opens the files of these samples by their paths, once all remote ones are there. SampleError for one that can't be had."""
+        """A function that opens the files of these samples by path, when all remote ones have arrived. SampleError for a missing file."""
         if not self._table.remote:
             return open_file
         contents = self._reader.fetched(draw, self._fetch)
@@ -57,15 +58,15 @@ class BatchFiles:
 
 
 class SharedFiles:
-    """Whole remote files by path: each is fetched once for the batches in flight, and the last `keep` stay for later ones."""
+    """Whole remote files by path. Each is fetched once for the batches in flight; the last `keep` files stay for later batches."""
 
     def __init__(self, keep: int):
         self._keep = keep
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Future[bytes]] = OrderedDict()  # the longest unused first
+        self._known: OrderedDict[str, Future[bytes]] = OrderedDict()  # least recently used first
 
     def read(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """The contents of files, all different, asked for together. RemoteError for one that cannot be read."""
+        """The contents of distinct files, requested together. RemoteError for a file that cannot be read."""
         with self._lock:
             missing = [path for path in paths if path not in self._known]
             self._known.update((path, Future()) for path in missing)
@@ -78,7 +79,7 @@ class SharedFiles:
         for path, future in futures.items():
             try:
                 found[path] = future.result()
-            except Exception:  # of another batch's thread, perhaps about another file
+            except Exception:  # raised by another batch's thread, perhaps for another file
                 again.append(path)
         return {**found, **self.read(again)} if again else found
 

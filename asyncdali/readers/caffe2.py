@@ -42,8 +42,6 @@ def _outputs(constants: dict[str, Any]) -> int:
 
 @register
 class Caffe2Reader(LmdbReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.caffe2",
         doc="""Reads images and labels from LMDB databases of Caffe2 ``TensorProtos`` records, in the order of their keys.
@@ -200,7 +198,7 @@ class Caffe2Reader(LmdbReader):
     # --- checks
 
     def _one_type(self, indices: np.ndarray, found: np.ndarray, allowed: tuple[int, ...], what: str) -> int:
-        """The type of this tensor in all samples."""
+        """The type that this tensor has in all samples."""
         kinds = found[:, word.type]
         self._check(
             indices, ~np.isin(kinds, allowed),

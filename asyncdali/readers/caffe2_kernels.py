@@ -1,4 +1,4 @@
-"""Caffe2 ``TensorProtos`` messages without the interpreter: find the tensors of a record, write their numbers."""
+"""Parses Caffe2 ``TensorProtos`` messages without the interpreter: finds the tensors of a record and writes their numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .caffe2_tables import AXES, PARSE_TENSORS, TENSOR, WRITE_TENSORS
 from .wire_kernels import BYTES, FIXED32, VARINT, count_varints, field, varint
 
 BROKEN, COUNT = (1 << 20) + 1, (1 << 20) + 2
-"""Statuses: not a TensorProtos; another number of tensors than expected."""
+"""Statuses: the record is no TensorProtos; it has another number of tensors than expected."""
 
 FLOAT, INT32, BYTE, STRING, INT64 = 1, 2, 3, 4, 10
 """Element types of a TensorProto."""
@@ -18,7 +18,7 @@ tensor, parse, write = TENSOR.at, PARSE_TENSORS.at, WRITE_TENSORS.at
 
 @inlined
 def _dimensions(kind, value, length, out):
-    """One dimension, or several packed ones."""
+    """One dimension, or several packed dimensions."""
     end = value + length
     more = True
     while more:
@@ -39,7 +39,7 @@ def _dimensions(kind, value, length, out):
 
 @inlined
 def _holds(number, kind, length, value, wanted):
-    """How many numbers of type `wanted` are in this field; -1 when it is broken."""
+    """How many numbers of type `wanted` this field has; -1 if the field is malformed."""
     if wanted == FLOAT and number == 3:
         if kind == BYTES:
             return length >> 2 if length & 3 == 0 else -1
@@ -53,7 +53,7 @@ def _holds(number, kind, length, value, wanted):
 
 @inlined
 def _measure(at, end, out):
-    """The fields of the TENSOR at `out` behind the message's place, from one TensorProto; -1 when it is broken."""
+    """Fill the TENSOR at `out` (after its first field) from one TensorProto; -1 if the message is malformed."""
     start = at
     wanted = FLOAT
     while at < end:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..compiled.tables import Field, Table
 
 AXES = 3
-"""Dimensions of a tensor whose extents are kept."""
+"""Most dimensions of a tensor whose extents are stored."""
 
 TENSOR = Table(
     "TENSOR",
@@ -16,7 +16,7 @@ TENSOR = Table(
     Field("numbers", "int64", "numbers of the tensor's type, or strings"),
     Field("data", "uint8[length]", "bytes of the tensor, or the first string", ("address", "length")),
 )
-"""What is found of one tensor of a record."""
+"""The description of one tensor of a record."""
 
 PARSE_TENSORS = Table(
     "PARSE_TENSORS",

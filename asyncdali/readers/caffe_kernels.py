@@ -1,4 +1,4 @@
-"""Finding the parts of a Caffe ``Datum`` message without the interpreter."""
+"""Parses Caffe ``Datum`` messages without the interpreter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .caffe_tables import DATUM, PARSE_DATUM, SAID_ENCODED, SAID_RAW
 from .wire_kernels import BYTES, VARINT, field
 
 BROKEN = (1 << 20) + 1
-"""Status: not a Datum."""
+"""Status: the record is no Datum."""
 
 datum, parse = DATUM.at, PARSE_DATUM.at
 

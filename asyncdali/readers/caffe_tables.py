@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..compiled.tables import Field, Table
 
 SAID_ENCODED, SAID_RAW = 1, 2
-"""Values of DATUM's `encoding`; 0: the record does not say."""
+"""Values of DATUM's `encoding`; 0: the record has no such field."""
 
 DATUM = Table(
     "DATUM",
@@ -15,7 +15,7 @@ DATUM = Table(
     Field("has_label", "int64", "1: the record has a label"),
     Field("encoding", "int64", "whether the image is an encoded file: 0, SAID_ENCODED or SAID_RAW"),
 )
-"""What is found in a record."""
+"""The parts of a record."""
 
 PARSE_DATUM = Table(
     "PARSE_DATUM",

@@ -41,8 +41,6 @@ def _output_count(constants: dict[str, Any]) -> int:
 
 @register
 class COCOReader(FileContentsReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.coco",
         doc="""Reads encoded images and their annotations in the COCO format.
@@ -195,7 +193,7 @@ class COCOReader(FileContentsReader):
 
 
 def _rows(table: Ragged, indices: np.ndarray, in_coordinates: bool = False) -> Batch:
-    """A table's rows as an output; `in_coordinates`: columns of vertices count numbers instead."""
+    """A table's rows as an output. `in_coordinates`: columns of vertices count numbers instead of vertices."""
     rows, counts = table.gather(indices)
     if in_coordinates:
         rows = rows * np.array([1, 2, 2], np.int32)

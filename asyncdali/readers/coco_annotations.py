@@ -1,4 +1,4 @@
-"""COCO annotations as tables: from the JSON file, and to and from a folder of preprocessed arrays."""
+"""COCO annotations as tables: read from JSON files, and stored in folders of preprocessed arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .remote import exists
 
 _INT32 = 2**31
 _LARGEST_IMAGE = 1 << 28
-"""Pixels of the largest mask that is drawn."""
+"""Most pixels of a mask."""
 
 
 class Ragged:
@@ -31,13 +31,13 @@ class Ragged:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Any]], dtype: Any, width: int) -> Ragged:
-        """From a list of rows per image; `width` 0: rows are single numbers."""
+        """Make a table from a list of rows per image. `width` 0: rows are single numbers."""
         counts = np.array([len(rows) for rows in lists], np.int64)
         flat = [row for rows in lists for row in rows]
         return cls(np.array(flat, dtype).reshape(-1, width) if width else np.array(flat, dtype).reshape(-1), counts)
 
     def gather(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of these images one after another, how many each has)."""
+        """(rows of these images one after another, number of rows of each image)."""
         counts = self.counts[indices]
         shifts = self.starts[indices] - (np.cumsum(counts) - counts)
         return self.rows[np.arange(int(counts.sum())) + np.repeat(shifts, counts)], counts
@@ -50,10 +50,10 @@ class Ragged:
 
 @dataclass
 class Annotations:
-    """What is known about the images, in the order in which they are numbered.
+    """The annotations of all images, in the order of the images' numbers.
 
-    `polygons` has rows of (mask of the image, first vertex, past the last vertex), `rles` rows of (mask, height, width, first run, past the
-    last run) of `runs`. Masks are numbered as the image's boxes.
+    `polygons` has rows of (mask of the image, first vertex, end vertex), `rles` rows of (mask, height, width, first run, end run) of
+    `runs`. A mask has the number of its box in the image.
     """
 
     names: list[str]
@@ -70,7 +70,7 @@ class Annotations:
 
 @dataclass
 class Options:
-    """Which annotations are wanted, and how."""
+    """Options: which annotations are read, and how."""
 
     ltrb: bool = False
     ratio: bool = False
@@ -113,7 +113,7 @@ def _loaded(path: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _naming(path: str, kind: str, number: int):  # type: ignore[no-untyped-def]
-    """Errors within say where they are from."""
+    """Adds the place to errors raised inside."""
     try:
         yield
     except KeyError as error:
@@ -144,7 +144,7 @@ def _images(data: dict[str, Any], path: str) -> dict[int, _Image]:
 
 
 def _classes(data: dict[str, Any], path: str) -> dict[int, int]:
-    """Label of each category: its place in the list, from 1."""
+    """Label of each category: its index in the list, from 1."""
     labels: dict[int, int] = {}
     for number, entry in enumerate(data.get("categories", [])):
         if not isinstance(entry, dict) or "id" not in entry:
@@ -187,7 +187,7 @@ def _add_masks(segmentation: Any, mask: int, image: _Image, options: Options) ->
 
 
 def decode_runs(counts: Any) -> list[int]:
-    """Run lengths from a list, or from the compressed text of the COCO tools: 5 bits per character, differences to the last but one."""
+    """Run lengths from a list, or from the COCO tools' compressed text: 5 bits per character, differences to the run before the last."""
     if isinstance(counts, list):
         return [_integer(count) for count in counts]
     if not isinstance(counts, str):
@@ -213,7 +213,7 @@ def decode_runs(counts: Any) -> list[int]:
 
 
 def check_runs(runs: list[int], height: int, width: int) -> list[int]:
-    """`runs`, unless they do not fit their image: ValueError."""
+    """Return `runs`; ValueError if they do not fit their image."""
     if height < 0 or width < 0 or any(run < 0 for run in runs) or sum(runs) > height * width:
         raise ValueError(f"the runs of a mask do not fit its size of {height} x {width}")
     return runs
@@ -248,7 +248,7 @@ def _chosen(images: dict[int, _Image], options: Options) -> list[_Image]:
 
 
 def read_json(path: str, options: Options) -> Annotations:
-    """The annotations of a COCO file; RuntimeError that names the file and the entry that is not as it should be."""
+    """The annotations of a COCO file. RuntimeError names the file and the invalid entry."""
     data = _loaded(path)
     images = _images(data, path)
     _annotate(data, images, path, options)
@@ -277,7 +277,7 @@ def read_json(path: str, options: Options) -> Annotations:
 
 
 def save(annotations: Annotations, folder: str, polygons: bool, pixels: bool, ids: bool) -> None:
-    """Write the tables as DALI does: a count and the raw array, little-endian; empty arrays are not written."""
+    """Write the tables in DALI's format: a count and the raw array, little-endian. Empty arrays are not written."""
     if not os.path.isdir(folder):
         raise RuntimeError(f"the folder for preprocessed annotations does not exist: {folder}")
 
@@ -324,7 +324,7 @@ def _save_masks(annotations: Annotations, folder: str, write: Callable[..., None
 
 
 def load(folder: str, polygons: bool, pixels: bool, ids: bool) -> Annotations:
-    """What :func:`save` (or DALI) wrote; RuntimeError that names the file that is missing or does not fit."""
+    """Read the files of :func:`save` (or of DALI). RuntimeError names a missing or mismatched file."""
 
     def read(name: str, kind: str, width: int = 1, empty: bool = True) -> np.ndarray:
         path = os.path.join(folder, f"{name}.dat")
@@ -375,7 +375,7 @@ def _check_table(table: Ragged, images: int, path: str) -> None:
 
 
 def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """((height, width, first run, past the last run) of each mask, all runs)."""
+    """((height, width, first run, end run) of each mask, all runs)."""
     if not exists(path):
         return np.empty((0, 4), np.int64), np.empty(0, np.int64)
     data = read_bytes(path, "preprocessed annotations")
@@ -401,7 +401,7 @@ def _load_runs(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass
 class Drawings:
-    """What is drawn into each image's mask, in order: rows of DRAWING."""
+    """The shapes drawn into each image's mask, in order: rows of DRAWING."""
 
     steps: Ragged
     vertices: np.ndarray
@@ -409,9 +409,9 @@ class Drawings:
 
 
 def drawings(annotations: Annotations, source: str) -> Drawings:
-    """All shapes, by label, so that where classes overlap the larger label is on top; label 0 is not drawn.
+    """All shapes, sorted by label: where classes overlap, the larger label is on top. Label 0 is not drawn.
 
-    RuntimeError for masks that do not belong to a box, do not have their image's size, or are absurdly large.
+    RuntimeError for masks that belong to no box, do not have their image's size, or are absurdly large.
     """
     shapes, vertices, rles = annotations.polygons, annotations.vertices, annotations.rles
     assert shapes is not None and vertices is not None and rles is not None and annotations.runs is not None

@@ -1,4 +1,4 @@
-"""Drawing masks by the rules of the COCO tools: polygons on a grid five times as fine, columns first."""
+"""Draws masks by the rules of the COCO tools: polygons on a grid five times as fine, columns first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .coco_tables import DRAW_MASKS, DRAWING, LIMITS, POLYGON
 at, shape, limit, record = DRAW_MASKS.at, DRAWING.at, LIMITS.at, THREAD.at
 
 TOO_LONG = (1 << 20) + 1
-"""Status: a polygon whose outline is absurdly long."""
+"""Status: a polygon's outline is absurdly long."""
 
 _SCALE = 5.0
 _LONGEST = 1 << 26
@@ -23,13 +23,13 @@ _FARTHEST = 1 << 24
 
 @inlined
 def _fine(value):
-    """A coordinate on the fine grid; int() of a C compiler drops the fraction."""
+    """A coordinate on the fine grid. As int() of a C compiler, it drops the fraction."""
     return np.int64(_SCALE * np.float64(value) + 0.5)
 
 
 @inlined
 def _toggle(u, v, before_u, before_v, height, width, marks, limits):
-    """The outline passes from one fine column to another: mark the pixel from which on its column changes sides."""
+    """The outline moves to another fine column: mark the pixel at which its column changes between inside and outside."""
     x = (np.float64(min(u, before_u) if u < before_u else u - 1) + 0.5) / _SCALE - 0.5
     if math.floor(x) != x or x < 0 or x > width - 1:
         return
@@ -70,7 +70,7 @@ def _outline(points, count, height, width, marks, limits):
 
 @inlined
 def _too_long(points, count):
-    """Whether walking this outline would take for ever. (Coordinates far outside would overflow, too.)"""
+    """Whether the outline is too long to be traversed. (Coordinates far outside would also overflow.)"""
     total = 0.0
     for j in range(count):
         k = j + 1 if j + 1 < count else 0
@@ -82,7 +82,7 @@ def _too_long(points, count):
 
 @inlined
 def _paint(start, end, height, width, label, target):
-    """Pixels start..end-1, counted along columns, in a mask stored by rows."""
+    """Fill pixels start..end-1, counted along columns, in a mask stored by rows."""
     if start >= end:
         return
     x, y = start // height, start % height

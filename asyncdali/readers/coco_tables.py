@@ -33,4 +33,4 @@ LIMITS = Table(
     Field("low", "int64", "the first pixel that is marked, counted along columns"),
     Field("high", "int64", "the last pixel that is marked"),
 )
-"""Which part of the marks an outline has touched."""
+"""The part of the marks that an outline has touched."""

@@ -1,8 +1,8 @@
-"""Container files and where their records are: what tfrecord, LMDB, RecordIO and tar readers share.
+"""Container files and the places of their records, shared by the tfrecord, LMDB, RecordIO and tar readers.
 
-Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers. Local containers are mapped, and
-records stay where the page cache has them, if it has all of the batch. Other batches, small ones, remote files and those that must not
-be mapped are read into a block, with one ``pread`` per record.
+Records are found once, as arrays of offsets and sizes. An iteration then gathers 64 numbers. Local containers are mapped, and records are
+used in the page cache if it has all records of the batch. Other batches, small batches, remote files, and files that must not be mapped are
+read into a block, with one ``pread`` per record.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..batch import Batch, ReadOnlyMemory
 from ..compiled.memory import address_of
+from ..errors import explained
 from ..operators.base import (
     Arguments,
     CompiledJob,
@@ -40,19 +41,19 @@ from .record_tables import ADVISE_RECORDS, MAPPED_RECORDS, READ_RECORDS
 from .remote import Range, RemoteError, StandIns, file_size, is_remote, local_copy, read_ranges
 
 MAX_OPEN = 256
-"""Container files open at a time, unless a batch needs more; a process may commonly have 1024 open."""
+"""Container files that are open at a time, unless a batch needs more. A process may commonly have 1024 open files."""
 
 BLOCK = 4096
-"""Alignment that O_DIRECT asks of offsets, lengths and addresses."""
+"""Alignment that O_DIRECT requires of offsets, lengths and addresses."""
 
 WORTH_MAPPING = 64 * 1024
-"""Bytes of a batch below which its records are copied: together they are one block, which costs less than a page for each."""
+"""Smaller batches (bytes) are copied into one block, which costs less than one page per record."""
 
 _SLOT = 64
 
 
 class Containers:
-    """The container files of a reader, opened when a record of theirs is read; the longest unused are closed."""
+    """The container files of a reader. A file is opened for its first record; the least recently used files are closed."""
 
     def __init__(self, paths: Sequence[str], direct: bool = False, read_ahead: bool = False):
         self.paths = list(paths)
@@ -69,7 +70,7 @@ class Containers:
         self._finalizer = weakref.finalize(self, _close_all, self._open)
 
     def descriptors(self, files: np.ndarray) -> np.ndarray:
-        """Descriptors of the files with these numbers, int64; valid until the next call. SampleError for one that can't be opened."""
+        """Descriptors of the files with these numbers, int64, valid until the next call. SampleError for a file that cannot be opened."""
         found: np.ndarray = self._table[files]
         if self._few and found.min(initial=0) >= 0:  # all are open, and none will ever have to be closed
             return found
@@ -82,7 +83,7 @@ class Containers:
                 self._open.move_to_end(number)
             else:
                 missing.append(number)
-        while self._open and len(self._open) + len(missing) > max(MAX_OPEN, len(wanted)):  # before others are opened
+        while self._open and len(self._open) + len(missing) > max(MAX_OPEN, len(wanted)):  # before opening others
             number, descriptor = self._open.popitem(last=False)
             self._table[number] = -1
             self._maps.pop(number, None)
@@ -96,9 +97,9 @@ class Containers:
         return self._table[files]
 
     def mapped(self, files: np.ndarray) -> tuple[np.ndarray, ReadOnlyMemory]:
-        """Where these files, which are open, begin in memory (int64), and what keeps them there. OSError where they cannot be mapped.
+        """The addresses (int64) at which these open files are mapped, and the objects that keep the maps alive. OSError if mapping fails.
 
-        A map is as long as the file was when the reader was built, whatever its size now: no address is ever beyond it.
+        A map is as long as the file was when the reader was built, so no address is beyond the map.
         """
         numbers = set(files.tolist())
         for number in numbers - self._maps.keys():
@@ -110,7 +111,7 @@ class Containers:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         descriptor = -1
         if self.direct:
-            with contextlib.suppress(OSError):  # file systems without it refuse
+            with contextlib.suppress(OSError):  # some file systems do not support it
                 descriptor = os.open(path, flags | os.O_DIRECT)
         if descriptor < 0:
             descriptor = os.open(path, flags)
@@ -119,7 +120,7 @@ class Containers:
         return descriptor
 
     def fetch(self, files: np.ndarray, offsets: np.ndarray, sizes: np.ndarray) -> dict[int, list[tuple[int, bytes]]]:
-        """Those of these records that lie in remote containers, as (offset, bytes) by container; RemoteError tells which cannot be read."""
+        """The parts of these records in remote containers, as (offset, bytes) by container. RemoteError names what cannot be read."""
         places = np.flatnonzero(self.remote[files] & (sizes > 0)).tolist()
         try:
             found = read_ranges([Range(self.paths[files[k]], int(offsets[k]), int(offsets[k] + sizes[k])) for k in places])
@@ -132,7 +133,7 @@ class Containers:
 
     @contextlib.contextmanager
     def standing_in(self, pieces: dict[int, list[tuple[int, bytes]]]) -> Iterator[None]:
-        """Containers of which only these pieces are there have descriptors meanwhile."""
+        """While the block runs, containers with only these parts present have descriptors."""
         stand_ins = StandIns()
         try:
             for number, parts in pieces.items():
@@ -143,7 +144,7 @@ class Containers:
             stand_ins.close()
 
     def close(self) -> None:
-        """Close what is open; the files can be used again afterwards."""
+        """Close the open files. They can be used again afterwards."""
         self._table[:] = -1
         self._maps.clear()
         _close_all(self._open)
@@ -156,7 +157,7 @@ def _close_all(descriptors: OrderedDict[int, int]) -> None:
 
 @contextlib.contextmanager
 def open_descriptor(path: str) -> Iterator[tuple[int, int]]:
-    """(descriptor, size) of a whole container that is to be searched; a remote one is fetched for it. RuntimeError names the file."""
+    """(descriptor, size) of a whole container that is to be searched. A remote container is fetched. RuntimeError names the file."""
     with local_copy(path) as local:
         try:
             descriptor = os.open(local, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -184,7 +185,7 @@ def _file_size(path: str) -> int:
 
 @dataclass
 class Records:
-    """Where the records are: `counts[c]` of them in container `c`, one container after another; int64 arrays throughout."""
+    """The places of the records: container `c` has `counts[c]` of them, one container after another. All arrays are int64."""
 
     counts: np.ndarray
     offsets: np.ndarray
@@ -202,25 +203,25 @@ class Records:
 
     @classmethod
     def joined(cls, parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> Records:
-        """Of (offsets, sizes) per container."""
+        """Make an index from (offsets, sizes) per container."""
         parts = list(parts)
         offsets = np.concatenate([part[0] for part in parts] or [np.empty(0)]).astype(np.int64)
         sizes = np.concatenate([part[1] for part in parts] or [np.empty(0)]).astype(np.int64)
         return cls(np.array([len(part[0]) for part in parts], np.int64), offsets, sizes)
 
     def first_outside(self, limits: np.ndarray) -> int | None:
-        """The first record that does not lie within its container, whose size is `limits[c]`."""
+        """The first record that is not inside its container, whose size is `limits[c]`."""
         limit = np.repeat(limits, self.counts)
-        # Not `offset + size > limit`: a hostile index makes that overflow.
+        # `offset + size > limit` would overflow with a hostile index.
         wrong = (self.offsets < 0) | (self.sizes < 0) | (self.offsets > limit) | (self.sizes > limit - self.offsets)
         return int(np.argmax(wrong)) if wrong.any() else None
 
 
 @dataclass
 class Fetched:
-    """The records of one batch in memory: `addresses` and `sizes` int64[samples], in memory that `owner` keeps.
+    """The records of one batch in memory: `addresses` and `sizes`, int64[samples], in memory that `owner` keeps alive.
 
-    `in_place`: it is that of mapped files.
+    `in_place`: the memory is that of mapped files.
     """
 
     indices: np.ndarray
@@ -234,7 +235,7 @@ class Fetched:
 
 
 class RecordNames(Sequence):
-    """Origins of a batch's samples; text is made only for those asked for."""
+    """Origins of a batch's samples. Text is made on demand."""
 
     def __init__(self, name: Callable[[int], str], indices: np.ndarray):
         self._name = name
@@ -248,16 +249,16 @@ class RecordNames(Sequence):
 
 
 class ContainerReader(ReaderOperator):
-    """Base of readers whose samples are records in container files."""
+    """Base class of readers whose samples are records in container files."""
 
     pre_permute = False
     stays_together: ClassVar[bool] = True
-    """Whether `shuffle_after_epoch` permutes files rather than records (and `random_shuffle` may be combined with it)."""
+    """Whether `shuffle_after_epoch` permutes files and not records. It may then be combined with `random_shuffle`."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self._containers: Containers | None = None
         self._records: Records | None = None
-        self._touched: np.ndarray | None = None  # uint8[records]: those that have pages in the maps
+        self._touched: np.ndarray | None = None  # uint8[records]: records whose pages are already in the maps
         from ..compiled.step import compile_all
         from . import record_kernels
 
@@ -272,14 +273,14 @@ class ContainerReader(ReaderOperator):
     def _optional_of(spec: Spec, name: str) -> Any:
         return spec.constant(name) if name in spec.schema.by_name else False
 
-    # --- to be written by each reader
+    # --- implemented by each reader
 
     def locate(self, containers: Containers) -> Records:
         """Find the records of all containers."""
         raise TypeError("abstract")
 
     def origin(self, index: int) -> str:
-        """Where a record comes from, as the user sees it."""
+        """The origin of a record, for the user."""
         return f"{self.container_path(index)} at index {int(self.records.offsets[index])}"
 
     def container_paths(self) -> list[str]:
@@ -289,7 +290,7 @@ class ContainerReader(ReaderOperator):
     # --- discovery
 
     def identity(self) -> list[bytes | np.ndarray]:
-        # Not the offsets: a copy of a data base may have its pages elsewhere.
+        # Offsets are no part of it: a copy of a database may have its pages elsewhere.
         assert self._containers is not None
         return [names_of_paths(self._containers.paths), self.records.counts, self.records.sizes]
 
@@ -330,10 +331,10 @@ class ContainerReader(ReaderOperator):
         brief: bool = True,
         only: np.ndarray | None = None,
     ) -> tuple[Fetched, CompiledJob]:
-        """The records in memory once the job is done, which takes the steps `then` gives on each, while it is in the cache.
+        """The records in memory after the job, which also runs the steps of `then` on each record while it is in the cache.
 
-        They are read `in_place` where that can be done. Elsewhere they begin on multiples of 64, and there are `room` bytes behind each.
-        `brief`: the steps look at a few bytes of each record. `only`, bool[samples]: nothing of the others is read.
+        Records are used `in_place` if possible. Otherwise they begin on multiples of 64, with `room` bytes behind each. `brief`: the steps
+        look at a few bytes of each record. `only`, bool[samples]: other records are not read.
         """
         records, containers = self.records, self._containers
         assert containers is not None
@@ -354,16 +355,16 @@ class ContainerReader(ReaderOperator):
 
     @staticmethod
     def is_small(sizes: np.ndarray) -> bool:
-        """Whether records of these sizes are copied rather than mapped; see WORTH_MAPPING."""
+        """Whether records of these sizes are copied and not mapped; see WORTH_MAPPING."""
         return bool(sizes.sum() < WORTH_MAPPING)
 
     def mapped(
         self, indices: np.ndarray, files: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, ReadOnlyMemory] | None:
-        """(addresses, sizes, owner) of records of open files where these are mapped; None where records are to be copied.
+        """(addresses, sizes, owner) of records in mapped files; None if the records must be copied.
 
-        That is also where some are not in memory, or cut off: only reading waits for the disk on several threads with the system reading
-        ahead, and gives errors where touching a page would be a signal.
+        They must be copied, too, if some are not in memory or are cut off. Only reading waits for the disk on several threads with the
+        system's read-ahead, and gives an error where touching a page would be a signal.
         """
         containers = self._containers
         assert containers is not None
@@ -388,7 +389,7 @@ class ContainerReader(ReaderOperator):
     def _copied(
         self, indices: np.ndarray, descriptors: np.ndarray, offsets: np.ndarray, sizes: np.ndarray, room: np.ndarray | int
     ) -> tuple[Fetched, tuple[np.ndarray, list[Any]]]:
-        """A block for the records, and the table of the step that reads them into it, with what it keeps alive."""
+        """A block for the records, the table of the step that reads them into it, and the objects that the table needs."""
         assert self._containers is not None
         direct = self._containers.direct
         alignment = BLOCK if direct else _SLOT
@@ -405,7 +406,7 @@ class ContainerReader(ReaderOperator):
         return fetched, READ_RECORDS.make(descriptors=descriptors, offsets=starts, lengths=sizes, needed=sizes, addresses=addresses)
 
     def announce(self, draw: Draw) -> Iterable[PythonJob | CompiledJob]:
-        """Have the system read the records of coming batches into its cache, if `prefetch_queue_depth` asks for it."""
+        """Ask the system to read the records of later batches into its cache, if `prefetch_queue_depth` allows it."""
         ahead = self.ahead(draw)
         if ahead is not None and len(ahead):
             assert self._containers is not None
@@ -413,14 +414,14 @@ class ContainerReader(ReaderOperator):
             try:
                 descriptors = self._containers.descriptors(self.records.files(ahead))
             except SampleError:
-                return  # the batch that needs the file will tell
+                return  # the batch that needs the file reports the error
             context, keep = ADVISE_RECORDS.make(
                 descriptors=descriptors, offsets=self.records.offsets[ahead], sizes=self.records.sizes[ahead]
             )
             yield CompiledJob(len(ahead), [Step(self._reading.advise_record.address, context, no_explanation, keep=keep)])
 
     def view(self, fetched: Fetched, addresses: np.ndarray, shapes: np.ndarray, dtype: Any, info: Sequence[str] | None = None) -> Batch:
-        """An output that lies within the records' own memory."""
+        """An output that views the records' own memory."""
         return Batch(shapes, dtype, "", addresses, fetched.owner, source_info=info or self.names(fetched.indices))
 
     def names(self, indices: np.ndarray) -> RecordNames:
@@ -430,8 +431,10 @@ class ContainerReader(ReaderOperator):
     def _explain_read(self, indices: np.ndarray) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
             index = int(indices[sample])
-            reason = "the file ends before the record does" if code == self._reading.SHORT_READ else os.strerror(code)
-            return f"Error reading from a file {self.container_path(index)}: {self.origin(index)}: {reason}"
+            what = f"Error reading from a file {self.container_path(index)}: {self.origin(index)}"
+            if code == self._reading.SHORT_READ:
+                return f"{what}: the file ends before the record does"
+            return explained(code, f"{what}: {os.strerror(code)}")
 
         return explain
 
@@ -443,12 +446,12 @@ class ContainerReader(ReaderOperator):
         return outputs
 
     def parts(self, indices: np.ndarray) -> np.ndarray:
-        """The records that samples consist of, the same number for each."""
+        """The records of each sample; all samples have the same number of records."""
         return indices
 
     @contextlib.contextmanager
     def _at_hand(self, draw: Draw) -> Iterator[None]:
-        """Remote containers: what the samples consist of is fetched, all of it together."""
+        """Remote containers: fetch all parts of the samples together."""
         containers = self._containers
         if containers is None or not containers.any_remote:
             yield
@@ -457,7 +460,7 @@ class ContainerReader(ReaderOperator):
             yield
 
     def _pieces(self, indices: np.ndarray) -> dict[int, list[tuple[int, bytes]]]:
-        """What samples consist of, as far as it is remote; see :meth:`Containers.fetch`."""
+        """The remote parts of the samples; see :meth:`Containers.fetch`."""
         assert self._containers is not None
         parts, records = self.parts(indices), self.records
         try:
@@ -467,7 +470,7 @@ class ContainerReader(ReaderOperator):
             raise SampleError(sample, f"Error reading from a file: {self.origin(int(parts[error.index]))}: {error}") from error
 
     def read(self, indices: np.ndarray) -> Reading:
-        """Jobs that read these records; returns the outputs."""
+        """Jobs that read these records. Returns the outputs."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -1,4 +1,4 @@
-"""Reading the files of a batch whole, sizes first: what readers of one encoded file per sample share."""
+"""Reads the files of a batch whole. Shared by readers of one encoded file per sample."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from ..batch import Batch
 from ..compiled.memory import address_of
+from ..errors import explained
 from ..operators.base import CompiledJob, Environment, PythonJob, SampleError, Spec, Step, no_explanation
 from ..types import DALIDataType
 from .aside import ExpectedSizes
@@ -20,7 +21,7 @@ from .remote import RemoteError, read_files
 
 
 class SampleNames(Sequence):
-    """The listed paths of a batch's samples; text is made only for those asked for."""
+    """The listed paths of a batch's samples. Text is made on demand."""
 
     def __init__(self, table: FileTable, indices: np.ndarray):
         self._table = table
@@ -34,13 +35,13 @@ class SampleNames(Sequence):
 
 
 class StampedName(str):
-    """A path with the `stamp` of the file: what tells it from its earlier contents, for the cache of decoded pictures."""
+    """A path with the `stamp` of the file's contents, for the cache of decoded pictures."""
 
     stamp: tuple[int, ...]
 
 
 class StampedNames(SampleNames):
-    """As :class:`SampleNames`, with stamps."""
+    """Like :class:`SampleNames`, with stamps."""
 
     def __init__(self, table: FileTable, indices: np.ndarray, stamps: Sequence[tuple[int, ...]]):
         super().__init__(table, indices)
@@ -53,16 +54,16 @@ class StampedNames(SampleNames):
 
 
 def file_stamp(path: str) -> tuple[int, ...]:
-    """Device, inode, size and times of a file: other contents have another stamp, as make and rsync see it. () if it can't be told."""
+    """Device, inode, size and times of a file. As in make and rsync, other contents have another stamp. () if it is unknown."""
     try:
         found = os.stat(path)
     except OSError:
-        return ()  # to open the file says why
+        return ()  # opening the file will report the error
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -> Batch:
-    """Whole files as a batch of bytes, asked for together; SampleError names what cannot be read."""
+    """Whole files as a batch of bytes, requested together. SampleError names a file that cannot be read."""
     try:
         files = read_files(paths)
     except RemoteError as error:
@@ -75,7 +76,7 @@ def fetched_batch(paths: Sequence[str], allocate: Callable[[int], np.ndarray]) -
 
 
 def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
-    """The job that has the system read these files into its cache; errors are left to the real read, and remote files to the network."""
+    """The job that asks the system to read these files into its cache. Errors are left to the real read, remote files to the network."""
     from . import file_kernels
 
     if len(files) and not table.remote:
@@ -84,11 +85,11 @@ def advise(table: FileTable, files: np.ndarray) -> Iterable[CompiledJob]:
 
 
 MAX_OPEN = 256
-"""Files of a batch kept open between finding their sizes and reading them; a process may commonly have 1024 open."""
+"""Files of a batch that stay open between finding their sizes and reading them. A process may commonly have 1024 open files."""
 
 
 class FileContentsReader(ReaderOperator):
-    """Base of readers whose first output is the bytes of a file; `discover` fills ``_table``."""
+    """Base class of readers whose first output is the bytes of a file. `discover` sets ``_table``."""
 
     def __init__(self, spec: Spec, environment: Environment):
         self._table: FileTable | None = None
@@ -105,7 +106,7 @@ class FileContentsReader(ReaderOperator):
 
     @property
     def table(self) -> FileTable:
-        """The files, once they are found."""
+        """The files, after `discover`."""
         assert self._table is not None
         return self._table
 
@@ -113,10 +114,10 @@ class FileContentsReader(ReaderOperator):
         return [names_of(self.table)]
 
     def read_contents(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """Jobs that read these files; returns the output.
+        """Jobs that read these files. Returns the output.
 
-        Commonly one: what earlier batches took tells how much memory to set aside, and each file is read when it has been opened. Files
-        for which that does not suffice (all of the first batch) take a second job.
+        Usually one job is enough: memory is reserved by the sizes of earlier batches, and each file is read when it has been opened. Files
+        that do not fit (all files of the first batch) take a second job.
         """
         if self.table.remote:
             return self._fetched(draw)
@@ -125,9 +126,9 @@ class FileContentsReader(ReaderOperator):
         return (yield from self._read(draw.indices, self.ahead(draw)))
 
     def _read_new(self, draw: Draw) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """As :meth:`read_contents`, but samples are empty of whose file every image decoder of the pipeline has the picture.
+        """Like :meth:`read_contents`, but samples are empty if every image decoder of the pipeline has the picture of their file.
 
-        What a cache has stays there, so the decoders will find it.
+        Cached pictures are never removed, so the decoders will find them.
         """
         indices, caches = draw.indices, self.environment.pictures
         stamps = [file_stamp(self.table.path(int(index))) for index in indices]
@@ -144,7 +145,7 @@ class FileContentsReader(ReaderOperator):
         return Batch(sizes.reshape(-1, 1), DALIDataType.UINT8, "", addresses, owner, source_info=names)
 
     def _read(self, indices: np.ndarray, ahead: np.ndarray | None) -> Generator[PythonJob | CompiledJob, None, Batch]:
-        """Jobs that read local files; returns their contents. `ahead`: files that the system is told of."""
+        """Jobs that read local files. Returns their contents. `ahead`: files for which the system gets a hint."""
         count, table = len(indices), self.table
         files = np.zeros((4, count), np.int64)
         starts, descriptors, sizes, addresses = files
@@ -175,7 +176,7 @@ class FileContentsReader(ReaderOperator):
                 yield CompiledJob(count, [Step(self._kernels.read_step.address, context, explain, keep=[*keep, contents])])
             else:
                 contents.owner, contents.contiguous = memory.block, memory.in_order
-        except BaseException:  # after the last step none is open
+        except BaseException:  # after the last step no file is open
             self._kernels.close_all(descriptors_at, count)
             raise
         self._expected.learn(count, taken, equal)
@@ -184,7 +185,7 @@ class FileContentsReader(ReaderOperator):
         return contents
 
     def _fetched(self, draw: Draw) -> Batch:
-        """The contents of files some of which are remote; the worker threads are free meanwhile."""
+        """The contents of files, some of them remote. The worker threads are free in the meantime."""
         contents: Batch = self.fetched(draw, self._fetch)
         self._refuse_empty(contents.sizes(), draw.indices)
         contents.source_info = SampleNames(self.table, draw.indices)
@@ -207,6 +208,6 @@ class FileContentsReader(ReaderOperator):
             path = self.table.path(int(indices[sample]))
             if code == self._kernels.SHORT_READ:
                 return f"File mapping failed: {path}: it became shorter while it was read"
-            return f"File mapping failed: {path}: {os.strerror(code)}"
+            return explained(code, f"File mapping failed: {path}: {os.strerror(code)}")
 
         return explain

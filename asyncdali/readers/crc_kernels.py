@@ -41,7 +41,7 @@ _bytewise = inlined(_by_table)
 
 
 _LANE = 2048
-"""Bytes of each of three runs whose checksums are worked out side by side: the instruction's result comes only after three cycles."""
+"""Bytes of each of three runs whose checksums are computed in parallel, because the instruction has a latency of three cycles."""
 
 
 def _times_matrix(columns: list[int], vector: int) -> int:
@@ -53,9 +53,9 @@ def _times_matrix(columns: list[int], vector: int) -> int:
 
 
 def _lane_table() -> np.ndarray:
-    """What a checksum becomes when a lane of zeros follows: uint32[4, 256], by its bytes.
+    """The change of a checksum when a run of zeros follows: uint32[4, 256], by its bytes.
 
-    A zero byte is a linear map of the checksum's bits; squared eleven times it is the map of 2048 of them.
+    A zero byte is a linear map of the checksum's bits. Squared eleven times it is the map of 2048 zero bytes.
     """
     columns = [int(_TABLE[(1 << k) & 0xFF]) ^ ((1 << k) >> 8) for k in range(32)]
     for _ in range(_LANE.bit_length() - 1):

@@ -1,4 +1,4 @@
-"""A digest of the names of a data set, by which a checkpoint notices that it was made of another one."""
+"""A digest of the names of a data set. With it a checkpoint detects another data set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .files import FileTable
 
 
 def digest(parts: Iterable[bytes | np.ndarray]) -> str:
-    """Hexadecimal digest of `parts`, each of which counts with its length."""
+    """Hexadecimal digest of `parts`, each with its length."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = part if isinstance(part, bytes) else np.ascontiguousarray(part).view(np.uint8).data
@@ -22,7 +22,7 @@ def digest(parts: Iterable[bytes | np.ndarray]) -> str:
 
 
 def names_of(table: FileTable) -> bytes:
-    """The paths of a table in its order, without the folder that all of them have in common: a data set may be moved as a whole."""
+    """The paths of a table in order, without their common folder, because a data set may be moved as a whole."""
     if not len(table):
         return b""
     block = table.paths.tobytes()
@@ -33,12 +33,12 @@ def names_of(table: FileTable) -> bytes:
 
 
 def names_of_paths(paths: Sequence[str]) -> bytes:
-    """As :func:`names_of`."""
+    """Like :func:`names_of`."""
     return _without_folder(b"".join(os.fsencode(path) + b"\0" for path in paths), len(paths))
 
 
 def _without_folder(block: bytes, count: int) -> bytes:
-    """NUL-terminated paths without their common folder. Searches of the whole block: 10 ms each for a million paths of 40 bytes."""
+    """NUL-terminated paths without their common folder. It searches the whole block: 10 ms per search for a million paths of 40 bytes."""
     marked = b"\0" + block
     folder = block[: block.index(b"\0")]
     while (cut := folder.rfind(b"/")) >= 0:

@@ -1,9 +1,9 @@
-"""Bytes of remote files, read into memory only as far as there is memory for them.
+"""Bytes of remote files, read only as far as there is memory for them.
 
-A server says what it likes about the size of a file. A server also sends what it likes: more than it said, or a few bytes that unpack into
-many. So answers of web servers are read in blocks with a running sum, and the sum is compared with memory. Stores of objects (S3 and its
-relatives) and local file systems of fsspec keep to the range that is asked for, so a first piece of limited size is asked for. A file that
-ends within the first piece costs one request, as if it had been asked for whole; a larger one costs two more, for its size and its rest.
+The size that a server states may be wrong. A server may send more, or a few bytes that decompress into many. So answers of web servers are
+read in blocks, and the running sum is compared with the free memory. Object stores (S3 and others) and fsspec's local file systems respect
+the requested range, so a first piece of limited size is requested. A file that ends within the first piece costs one request; a larger file
+costs two more, for its size and its rest.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 from asyncdali_workers import limits
 
 BLOCK = 1 << 20
-"""Bytes of a web server's answer that are read at a time, at most."""
+"""Most bytes of a web server's answer that are read at a time."""
 
 FIRST_PIECE = 8 << 20
-"""Bytes that are asked for before the size of a file is known. Nearly all samples are smaller; a batch of 64 needs 512 MiB at most."""
+"""Bytes requested before the size of a file is known. Nearly all samples are smaller; a batch of 64 needs at most 512 MiB."""
 
 _AT_A_TIME = 512
-"""Requests of one call that are under way together; a process may commonly have 1024 connections open."""
+"""Concurrent requests of one call. A process may commonly have 1024 open connections."""
 
 
 class Budget:
-    """What the files of one call take.
+    """The memory that the files of one call take.
 
-    The sum is compared with the free memory whenever it has grown by another ``limits.CHECKED`` bytes. As much must be free *again*,
-    because what came is copied once more, into the batch or into a stand-in.
+    The sum is compared with the free memory whenever it has grown by another ``limits.CHECKED`` bytes. As much memory must be free *again*,
+    because the data will be copied once more, into the batch or into an anonymous file.
     """
 
     def __init__(self) -> None:
         self._taken, self._next_look, self._cap = 0, limits.CHECKED, limits.sample_cap()
 
     def take(self, more: int, size: int) -> None:
-        """TooLarge unless `more` bytes may be taken for a file that has `size` bytes as far as is known."""
+        """Raise TooLarge unless `more` bytes may be taken for a file of `size` known bytes."""
         if size > self._cap:
             raise limits.TooLarge(f"the file has {size:,} bytes or more; a file may have {self._cap:,} bytes ({limits.CAP_VARIABLE})")
         self._taken += more
@@ -45,9 +45,9 @@ class Budget:
 
 
 async def together(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
-    """Bytes or error of each range (all of the file where `stop` is None). fsspec's own way to ask for several leaves requests behind
+    """Bytes or error of each range (the whole file if `stop` is None). fsspec's own method for several ranges leaves requests behind
     when it is cancelled."""
-    import asyncio  # it takes its time
+    import asyncio  # a slow import
 
     room = asyncio.Semaphore(_AT_A_TIME)
     one = _streamed if _is_web(system) else _in_pieces
@@ -60,12 +60,12 @@ async def together(system: Any, paths: Sequence[str], starts: Sequence[int], sto
 
 
 def _is_web(system: Any) -> bool:
-    web = sys.modules.get("fsspec.implementations.http")  # whoever has such a system has loaded it
+    web = sys.modules.get("fsspec.implementations.http")  # a program with such a file system has already loaded the module
     return web is not None and isinstance(system, web.HTTPFileSystem)
 
 
 async def _streamed(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
-    """The same request as fsspec's ``_cat_file`` makes, but the answer is read in blocks."""
+    """The request of fsspec's ``_cat_file``, but the answer is read in blocks."""
     options = dict(system.kwargs)
     if stop is not None:
         if start >= stop:
@@ -83,7 +83,7 @@ async def _streamed(system: Any, path: str, start: int, stop: int | None, budget
 
 
 async def _all_of(answer: Any, budget: Budget) -> bytes:
-    """The contents of an answer, whatever the server said about its size. An answer that is compressed has more than it declares."""
+    """The contents of an answer, whatever size the server stated. A compressed answer contains more than it declares."""
     taken = answer.content_length or 0
     budget.take(taken, taken)
     blocks, size = [], 0
@@ -97,7 +97,7 @@ async def _all_of(answer: Any, budget: Budget) -> bytes:
 
 
 async def _part_of(answer: Any, skip: int, size: int) -> bytes:
-    """`size` bytes behind the first `skip`: servers may ignore ranges and send the whole file. Fewer, if there are fewer."""
+    """`size` bytes after the first `skip`, or fewer if there are fewer. Servers may ignore ranges and send the whole file."""
     blocks = []
     while (skip or size) and (block := await answer.content.read(min(BLOCK, skip + size))):
         skipped = min(skip, len(block))
@@ -108,7 +108,7 @@ async def _part_of(answer: Any, skip: int, size: int) -> bytes:
 
 
 async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budget: Budget) -> bytes:
-    """A range, or a whole file in one piece or two."""
+    """A range; or a whole file, in one piece or two."""
     if stop is not None:
         budget.take(stop - start, stop - start)
         return bytes(await system._cat_file(path, start=start, end=stop))
@@ -116,7 +116,7 @@ async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budge
         first: bytes = await system._cat_file(path, start=0, end=FIRST_PIECE)
     except FileNotFoundError:
         raise
-    except Exception as error:  # stores of objects refuse any range of an empty object
+    except Exception as error:  # object stores refuse any range of an empty object
         if not await _is_empty(system, path):
             raise error from None
         return b""
@@ -130,12 +130,12 @@ async def _in_pieces(system: Any, path: str, start: int, stop: int | None, budge
 async def _is_empty(system: Any, path: str) -> bool:
     try:
         return (await system._info(path))["size"] == 0
-    except Exception:  # what the caller has met tells more
+    except Exception:  # the caller's own error says more
         return False
 
 
 def one_by_one(system: Any, paths: Sequence[str], starts: Sequence[int], stops: Sequence[int | None], budget: Budget) -> list[Any]:
-    """The same for a file system that is not asynchronous. Some of them (caches) ask for several files at a time in ``cat_ranges``."""
+    """The same for a synchronous file system. Some of them (caches) request several files at a time in ``cat_ranges``."""
     for start, stop in zip(starts, stops, strict=True):
         if stop is not None:
             budget.take(stop - start, stop - start)
@@ -148,7 +148,7 @@ def one_by_one(system: Any, paths: Sequence[str], starts: Sequence[int], stops: 
 
 
 def _completed(system: Any, path: str, first: bytes, budget: Budget) -> bytes | Exception:
-    """A whole file, of which the first piece is known, or the error that the rest of it gives."""
+    """A whole file whose first piece is known, or the error of reading its rest."""
     try:
         budget.take(len(first), len(first))
         rest = _rest_of(system.info(path), len(first), budget) if len(first) >= FIRST_PIECE else 0
@@ -158,7 +158,7 @@ def _completed(system: Any, path: str, first: bytes, budget: Budget) -> bytes | 
 
 
 def _rest_of(info: dict[str, Any], known: int, budget: Budget) -> int:
-    """Bytes of a file behind its first `known`, by what its file system says about it."""
+    """Bytes of a file after its first `known` bytes, with the size that its file system states."""
     if info["size"] is None:
         raise ValueError("the server does not tell its size")
     size = int(info["size"])

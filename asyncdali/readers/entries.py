@@ -1,8 +1,8 @@
-"""Names of files that data chooses: entries of lists, manifests and annotations, and which of them a reader opens.
+"""File names that come from data: entries of lists, manifests and annotations, and which of them a reader may open.
 
-The program is trusted, its data is not. A path that the program gives may lie anywhere and may be a URL. An entry is a name that stands
-in a data file, so an entry stays below the root that the program gave, and never chooses a scheme. The checks look at names only: a
-symbolic link inside the root is the business of whoever owns the root, which is why ``..`` is refused even where it would come back.
+The program is trusted, its data is not. A path given by the program may be anywhere and may be a URL. An entry is a name in a data file. It
+must stay below the root that the program gave, and must not choose a scheme. Only names are checked. Symbolic links inside the root belong
+to the root's owner. Therefore ``..`` is refused even if the path would return to the root.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LOCAL_SCHEMES = ("file", "local")
 
 @dataclass(frozen=True)
 class EntryRules:
-    """Which entries of one data file are opened.
+    """Which entries of one data file may be opened.
 
     Args:
-        root: what relative entries are joined to; "" is the working directory. Entries stay below it.
-        source: the data file, as the user knows it.
+        root: the folder of relative entries; "" is the working directory. Entries stay below it.
+        source: the data file, for messages.
         anywhere: absolute local paths are allowed, because the program gave no root.
         outside: `allow_outside_root`.
         remote: `allow_remote_entries`.
-        below: further place that URLs may lie below: the folder of a list that is itself remote.
-        access: what the whole pipeline may open.
+        below: another folder below which URLs are allowed: that of a remote list.
+        access: limits of the whole pipeline.
     """
 
     root: str
@@ -53,7 +53,7 @@ class EntryRules:
 
     @classmethod
     def of(cls, spec: Spec, access: Access, source: str, root: str | None, folder: str) -> EntryRules:
-        """The rules of a reader with :data:`ENTRY_ARGS`; without a `root`, relative entries belong to `folder`."""
+        """The rules of a reader with :data:`ENTRY_ARGS`. Without a `root`, relative entries are below `folder`."""
         outside, remote = spec.constant("allow_outside_root"), spec.constant("allow_remote_entries")
         home = folder_of(source) if is_remote(source) else ""
         if root:
@@ -61,10 +61,10 @@ class EntryRules:
         return cls(folder, source, not is_remote(folder), outside, remote, home, access)
 
     def check(self, names: Sequence[str]) -> None:
-        """RuntimeError for the first entry that must not be opened."""
+        """Raise RuntimeError for the first entry that must not be opened."""
         remote = is_remote(self.root)
         doubtful = _BELOW_A_URL if remote else _CLIMBING if self.anywhere or self.outside else _ABSOLUTE
-        # One search in all names together: lists may have millions, and most of them need no second look.
+        # One search over all names together: a list may have millions, and most of them need no closer check.
         if doubtful.search(b"\0".join(map(os.fsencode, names))):
             roots = self._roots()
             for number, name in enumerate(names):
@@ -75,25 +75,25 @@ class EntryRules:
             self._check_access(names)
 
     def _check_access(self, names: Sequence[str]) -> None:
-        """The same for a graph that may not read everything. Plain names below a root that may be read need no look of their own."""
+        """The same for a graph with limited access. Plain names below a readable root need no check of their own."""
         root = self.access.may_read(self.root or ".")
         for name in names:
             if not root or os.path.isabs(name) or ".." in name or ":" in name or "%" in name:
                 self.access.check_read(self.joined(name), f"an entry of {self.source}")
 
     def joined(self, name: str) -> str:
-        """The path that is opened for an entry."""
+        """The path to open for an entry."""
         return name if is_remote(name) or not self.root else os.path.join(self.root, name)
 
     def _roots(self) -> tuple[str, ...]:
-        """What an absolute entry may begin with; the root may be named through a link, or by where the link leads."""
+        """Allowed beginnings of an absolute entry. The root may be named through a link, or by the link's target."""
         given = [self.root, self.below]
         if not is_remote(self.root):
             given += [os.path.abspath(self.root), os.path.realpath(self.root)]
         return tuple({path.rstrip("/") + "/" for path in given if path})
 
     def _refused(self, name: str, roots: tuple[str, ...], remote: bool) -> tuple[str, str] | None:
-        """Why an entry is not opened, and the argument that would allow it; None if it is opened. `remote`: the root is."""
+        """Why an entry is refused, with the argument that would allow it; None if it is allowed. `remote`: whether the root is a URL."""
         url = is_remote(name) or (remote and "::" in name)
         if (".." in name or "%" in name) and climbs(name, url or remote) and not self.outside:
             return "it has `..` in it", "allow_outside_root"
@@ -123,6 +123,6 @@ class EntryRules:
 
 
 def _reaches_files(name: str) -> bool:
-    """Whether a URL or chain of them can end at a local file."""
+    """Whether a URL or a chain of URLs can end at a local file."""
     parts = name.split("::")
     return len(parts) > 1 or parts[0].partition("://")[0].lower() in _LOCAL_SCHEMES

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OperatorTypeError, OperatorValueError
 from ..operators.base import storable
 
 int64, string, float32 = 0, 1, 2
@@ -31,7 +32,7 @@ class Feature:
 
     @property
     def fixed(self) -> bool:
-        """Whether its shape is that of the declaration."""
+        """Whether its output has the declared shape."""
         return self.shape is not None
 
     @property
@@ -41,24 +42,24 @@ class Feature:
 
     @property
     def volume(self) -> int:
-        """Elements of a fixed shape, or of one slice of a partial shape."""
+        """Number of elements of a fixed shape, or of one slice of a partial shape."""
         return math.prod(self.partial if self.shape is None else self.shape)
 
     def filling(self) -> np.ndarray:
-        """The default: what a missing value becomes (a scalar, or uint8 text)."""
+        """The value of missing elements (a scalar, or uint8 text)."""
         if self.kind == string:
             text = b"" if self.default is None else self.default
-            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # not a number
+            return np.frombuffer(text.encode() if isinstance(text, str) else bytes(memoryview(text)), np.uint8)  # text
         nothing = self.default is None or (isinstance(self.default, str) and not self.default)
         return np.asarray(0 if nothing else self.default).astype(self.numpy)
 
     def stored(self) -> dict[str, Any]:
-        """Its fields."""
+        """Its fields as JSON data."""
         return {"shape": self.shape, "kind": self.kind, "default": self.default, "partial": self.partial}
 
     @classmethod
     def restored(cls, fields: dict[str, Any]) -> Feature:
-        """The feature of such fields; TypeError, ValueError or KeyError if there is none."""
+        """The feature with these fields. TypeError, ValueError or KeyError for invalid fields."""
         if fields["shape"] is None:
             return VarLenFeature(fields["partial"], fields["kind"], fields["default"])
         return FixedLenFeature(fields["shape"], fields["kind"], fields["default"])
@@ -74,14 +75,14 @@ class Feature:
 def _kind(value: Any) -> int:
     kind = operator.index(value)
     if kind not in _NAMES:
-        raise ValueError(f"the kind of a feature is {value!r}; it must be tfrecord.int64, tfrecord.float32 or tfrecord.string")
+        raise OperatorValueError(f"the kind of a feature is {value!r}; it must be tfrecord.int64, tfrecord.float32 or tfrecord.string")
     return kind
 
 
 def _shape(value: Sequence[int]) -> tuple[int, ...]:
     extents = tuple(operator.index(extent) for extent in value)
     if any(extent < 0 for extent in extents) or math.prod(extents) >= 2**40:
-        raise ValueError(f"{list(extents)} is not the shape of a feature")
+        raise OperatorValueError(f"{list(extents)} is not the shape of a feature")
     return extents
 
 
@@ -99,9 +100,11 @@ def VarLenFeature(*arguments: Any) -> Feature:
     elif len(arguments) == 3:
         feature = Feature(None, _kind(arguments[1]), arguments[2], _shape(arguments[0]))
     else:
-        raise TypeError(f"VarLenFeature takes dtype and default, or partial shape, dtype and default; got {len(arguments)} arguments")
+        raise OperatorTypeError(
+            f"VarLenFeature takes dtype and default, or partial shape, dtype and default; got {len(arguments)} arguments"
+        )
     if feature.partial and feature.volume == 0:
-        raise ValueError(f"the partial shape {list(feature.partial)} has no elements")
+        raise OperatorValueError(f"the partial shape {list(feature.partial)} has no elements")
     _check_default(feature)
     return feature
 
@@ -112,4 +115,4 @@ def _check_default(feature: Feature) -> None:
         if feature.kind != string and filling.shape not in ((), feature.shape):
             raise ValueError(f"its shape is {filling.shape}")
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error
+        raise OperatorTypeError(f"{feature.default!r} is not a default for a feature of {_NAMES[feature.kind]}: {error}") from error

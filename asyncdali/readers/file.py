@@ -19,8 +19,6 @@ _FILTERS = [
 
 @register
 class FileReader(FileContentsReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.file",
         doc="""Reads (contents, label) pairs from files.

@@ -1,5 +1,7 @@
-"""Reading whole files without the interpreter: a step that opens them and reads those that fit into memory set aside for the batch, and
-one that reads the others once their sizes are known."""
+"""Reads whole files without the interpreter.
+
+One step opens the files and reads those that fit into the memory reserved for the batch. Another step reads the others when their sizes
+are known."""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SHORT_READ = 1 << 20
 
 
 DONE = -2
-"""In place of a descriptor: the file has been read, and closed."""
+"""Instead of a descriptor: the file has been read and closed."""
 
 
 @inlined
@@ -45,7 +47,7 @@ def _read_whole(fd, size, target):
 
 @inlined
 def _room(context, sample, size):
-    """Where in the memory set aside a file of this size goes; 0 if it does not fit."""
+    """The address in the reserved memory for a file of this size; 0 if the file does not fit."""
     block, capacity = load_i64(context + opening.block), load_i64(context + opening.capacity)
     expected = load_i64(context + opening.expected)
     if expected != 0:
@@ -58,13 +60,13 @@ def _room(context, sample, size):
 
 @step
 def open_step(context, sample, thread):
-    """Open each file, find its size and read it if there is room. Status: errno, or SHORT_READ."""
+    """Open each file, find its size, and read it if there is room. Status: errno, or SHORT_READ."""
     path = load_i64(context + opening.paths) + load_i64(load_i64(context + opening.starts) + 8 * sample)
     descriptors = load_i64(context + opening.descriptors)
     fd = _open(path, _OPEN_FLAGS)
     if fd < 0:
         return load_i32(_errno())
-    size = _pread(fd, path, 0, 0)  # reads nothing; refused for a directory, whose size would mean nothing
+    size = _pread(fd, path, 0, 0)  # reads nothing; it fails for a directory, whose size is meaningless
     if size == 0:
         size = _lseek(fd, 0, _SEEK_END)
     if size < 0:
@@ -90,7 +92,7 @@ def open_step(context, sample, thread):
 
 @compiled(2, brief=True)
 def look_back(context, count):
-    """What `open_step` found, when it gave no errors: fills the table's field `found`."""
+    """Fill the table's field `found` with the results of `open_step`, if it had no errors."""
     descriptors, sizes = load_i64(context + opening.descriptors), load_i64(context + opening.sizes)
     left = empty = total = 0
     equal = load_i64(sizes) if count > 0 else 0
@@ -109,7 +111,7 @@ def look_back(context, count):
 
 @step
 def read_step(context, sample, thread):
-    """Read each file that is not done into its place, opening it again if it is not open. Status: errno, or SHORT_READ."""
+    """Read each unfinished file into its place; open it again if it is not open. Status: errno, or SHORT_READ."""
     descriptors = load_i64(context + reading.descriptors)
     fd = load_i64(descriptors + 8 * sample)
     if fd == DONE:
@@ -127,7 +129,7 @@ def read_step(context, sample, thread):
 
 @compiled(2)
 def close_all(descriptors, count):
-    """Close those of `count` descriptors that are open (not negative), also after an error."""
+    """Close the open (not negative) ones of `count` descriptors. Also called after an error."""
     for k in range(count):
         fd = load_i64(descriptors + 8 * k)
         if fd >= 0:
@@ -137,7 +139,7 @@ def close_all(descriptors, count):
 
 @step
 def advise_step(context, sample, thread):
-    """Ask the system to read a file into its cache; errors are left to the real read."""
+    """Ask the system to read a file into its cache. Errors are left to the real read."""
     path = load_i64(context + advising.paths) + load_i64(load_i64(context + advising.starts) + 8 * sample)
     fd = _open(path, _OPEN_FLAGS)
     if fd >= 0:
@@ -148,7 +150,7 @@ def advise_step(context, sample, thread):
 
 @step
 def copy_path(context, sample, thread):
-    """A path from a sample, NUL-terminated."""
+    """The NUL-terminated path of a sample."""
     at = 8 * sample
     length, target = load_i64(load_i64(context + copying.lengths) + at), load_i64(load_i64(context + copying.targets) + at)
     copy_bytes(target, load_i64(load_i64(context + copying.texts) + at), length)
@@ -158,7 +160,7 @@ def copy_path(context, sample, thread):
 
 @step
 def read_direct_step(context, sample, thread):
-    """Read each file past the system's cache. Status: errno, or SHORT_READ."""
+    """Read each file without the system's cache. Status: errno, or SHORT_READ."""
     at = 8 * sample
     fd = open_file(load_i64(context + direct.paths) + load_i64(load_i64(context + direct.starts) + at), 1)
     if fd < 0:

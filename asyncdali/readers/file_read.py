@@ -1,4 +1,4 @@
-"""io.file.read: the files that the pipeline's own data names."""
+"""io.file.read: files that the pipeline's own data names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..batch import Batch
+from ..errors import explained
 from ..operators.accepts import ANY_RANK, Input, Output
 from ..operators.base import (
     Arg,
@@ -37,7 +38,7 @@ from .remote import is_remote
 
 
 class _Names(Sequence):
-    """Paths of a batch, as text when asked for."""
+    """Paths of a batch. Text is made on demand."""
 
     def __init__(self, block: np.ndarray, starts: np.ndarray):
         self._block, self._starts = block, starts
@@ -53,8 +54,6 @@ class _Names(Sequence):
 
 @register
 class FileRead(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="io.file.read",
         doc="""Reads whole files whose paths come from the pipeline (1-D UINT8 or INT8 texts); output 1-D UINT8.
@@ -133,7 +132,7 @@ class FileRead(Operator):
                     raise SampleError(sample, str(error)) from None
 
     def _refuse_remote(self, names: _Names) -> None:
-        """SampleError for the first URL that the data may not choose."""
+        """Raise SampleError for the first URL that the data may not choose."""
         if self._remote:
             return
         sample, name = next((sample, name) for sample, name in enumerate(names) if is_remote(name))
@@ -169,8 +168,9 @@ class FileRead(Operator):
 
     def _explain(self, names: _Names) -> Callable[[int, str, int], str]:
         def explain(code: int, text: str, sample: int) -> str:
-            reason = "it became shorter while it was read" if code == self._kernels.SHORT_READ else os.strerror(code)
-            return f"File mapping failed: {names[sample]}: {reason}"
+            if code == self._kernels.SHORT_READ:
+                return f"File mapping failed: {names[sample]}: it became shorter while it was read"
+            return explained(code, f"File mapping failed: {names[sample]}: {os.strerror(code)}")
 
         return explain
 

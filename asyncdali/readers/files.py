@@ -1,4 +1,4 @@
-"""Finding the samples of file-based readers: directories with one class each, lists of files."""
+"""Finds the samples of file-based readers: directories with one class each, and lists of files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .remote import Entry, entries, is_remote, read_whole
 
 
 class FileTable:
-    """Paths and labels of a data set, compactly: one block of bytes instead of millions of Python strings.
+    """Paths and labels of a data set in compact form: one block of bytes instead of millions of Python strings.
 
     ``paths`` uint8, NUL-terminated full paths one after another; ``paths_at`` their address; ``starts`` int64[count]; ``labels``
     int32[count]. ``name(i)`` is the path as listed. ``remote``: some of the paths are URLs.
     """
 
     def __init__(self, paths: np.ndarray, starts: np.ndarray, labels: np.ndarray, listed: FileTable | None = None, skip: int = 0):
-        """`listed`: the names, where they are not the paths without their first `skip` bytes."""
+        """`listed`: the names, if they are not the paths without their first `skip` bytes."""
         self.paths, self.starts, self.labels = paths, starts, labels
         self.paths_at = paths.ctypes.data
         self._listed, self._skip = listed, skip
@@ -29,7 +29,7 @@ class FileTable:
 
     @classmethod
     def of(cls, names: Sequence[str], labels: Sequence[int] | np.ndarray, root: str = "") -> FileTable:
-        """The files `names`, which are relative to `root` if that is given. ValueError for names that no file can have."""
+        """Make a table of the files `names`, relative to `root` if it is given. ValueError for impossible file names."""
         encoded = [os.fsencode(name) for name in names]
         broken = next((k for k, name in enumerate(encoded) if b"\0" in name), None)
         if broken is not None:
@@ -38,14 +38,14 @@ class FileTable:
         if not root:
             return cls(*_block(encoded), kinds)
         prefix = os.path.join(os.fsencode(root), b"")
-        plain = is_remote(root)  # there "." is a name like any other
+        plain = is_remote(root)  # in URLs "." is an ordinary name
         full = [_joined(prefix, _without_dots(name) if plain else name) for name in encoded]
         if all(len(path) == len(prefix) + len(name) for path, name in zip(full, encoded, strict=True)):
             return cls(*_block(full), kinds, skip=len(prefix))
         return cls(*_block(full), kinds, cls(*_block(encoded), kinds))
 
     def chosen(self, indices: np.ndarray) -> FileTable:
-        """Only these files; the paths of all stay in memory."""
+        """A table of only these files. The paths of all files stay in memory."""
         listed = None if self._listed is None else self._listed.chosen(indices)
         return FileTable(self.paths, self.starts[indices], self.labels[indices], listed, self._skip)
 
@@ -62,13 +62,13 @@ class FileTable:
 
 
 def _block(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """NUL-terminated texts one after another, and where they start."""
+    """NUL-terminated texts one after another, and their start offsets."""
     lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
     return np.frombuffer(b"\0".join(texts) + b"\0", np.uint8), np.cumsum(lengths) - lengths
 
 
 def _without_dots(name: bytes) -> bytes:
-    """``.//a`` is ``a``. Only ``./`` taken away would leave ``/a``, an absolute path of this machine."""
+    """``.//a`` becomes ``a``. Removing only ``./`` would leave ``/a``, an absolute path of this machine."""
     while name.startswith(b"./"):
         name = name[2:].lstrip(b"/")
     return name
@@ -79,7 +79,7 @@ def _joined(prefix: bytes, name: bytes) -> bytes:
 
 
 def _has_urls(paths: np.ndarray) -> bool:
-    """Whether some of these NUL-terminated texts are URLs; most data sets have no colon anywhere, which is seen at once."""
+    """Whether some of these NUL-terminated texts are URLs. Most data sets contain no colon, which one search shows."""
     if not (paths == ord(":")).any():
         return False
     texts = paths.tobytes().split(b"\0")
@@ -94,13 +94,13 @@ def _text(block: np.ndarray, start: int) -> str:
 
 
 def _python_pattern(pattern: str) -> str:
-    """A shell pattern in Python's dialect, which has no escapes and no ``[^...]``."""
+    """A shell pattern as Python's fnmatch pattern, which has no escapes and no ``[^...]``."""
     escaped = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], pattern)
     return escaped.replace("[^", "[!") if "\\" not in pattern else escaped
 
 
 def matcher(patterns: Iterable[str], case_sensitive: bool) -> re.Pattern[str]:
-    """One regular expression for shell patterns, any of which suffices."""
+    """One regular expression that matches any of several shell patterns."""
     joined = "|".join(f"(?:{fnmatch.translate(_python_pattern(pattern))})" for pattern in patterns)
     return re.compile(joined, 0 if case_sensitive else re.IGNORECASE)
 
@@ -139,7 +139,7 @@ def scan_classes(root: str, file_filters: Sequence[str], dir_filters: Sequence[s
 
 
 def _suffixes(patterns: Sequence[str], case_sensitive: bool) -> list[str] | None:
-    """What matching names end in, if the patterns say no more than that; else None."""
+    """The suffixes of matching names, if the patterns are pure suffixes; else None."""
     endings = [pattern[1:] for pattern in patterns]
     plain = all(
         pattern.startswith("*") and not set("*?[\\") & set(ending) and (case_sensitive or ending.isascii())
@@ -154,7 +154,7 @@ _INT32_MAX = 2**31 - 1
 
 
 def parse_file_list(path: str) -> tuple[list[str], list[int]]:
-    """A text file of lines ``name label``, read from the right: names may contain blanks.
+    """A text file of lines ``name label``. Lines are split from the right, because names may contain blanks.
 
     RuntimeError for an unreadable file or a line without a non-negative label (the message gives path and line number).
     """

@@ -16,8 +16,6 @@ from .listed import ListedReader, listing_args
 
 @register
 class FitsReader(ListedReader):
-    """See the schema."""
-
     schema = Schema(
         name="experimental.readers.fits",
         doc="""Reads images from FITS files.

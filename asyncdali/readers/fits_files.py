@@ -21,14 +21,14 @@ _NUMBER = re.compile(r"\s*([+-]?[0-9.]+(?:[EDed][+-]?[0-9]+)?)")
 
 @dataclass
 class Unit:
-    """One header and data unit: the header's cards as text, where its data is, and how much of it."""
+    """One header and data unit: the header's cards as text, and the offset and size of its data."""
 
     cards: dict[str, str]
     offset: int
     size: int
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A number of the header; ValueError if it is missing (without a default) or none."""
+        """A number of the header. ValueError if it is missing (without a default) or no number."""
         if name not in self.cards:
             if default is None:
                 raise ValueError(f"the header has no {name}")
@@ -47,7 +47,7 @@ class Unit:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As numpy has it: the first axis of the file is the last."""
+        """The shape in numpy's order: the first axis of the file is the last."""
         count = self.whole("NAXIS")
         if not 0 <= count <= 32:
             raise ValueError(f"NAXIS is {count}")
@@ -55,7 +55,7 @@ class Unit:
 
 
 def _header(file: BinaryIO, start: int, end: int) -> tuple[dict[str, str], int]:
-    """Cards by keyword (the first of each), and where the header ends."""
+    """Cards by keyword (the first of each), and the offset of the header's end."""
     cards: dict[str, str] = {}
     for number in range(_MOST_BLOCKS):
         at = start + number * _BLOCK

@@ -36,6 +36,6 @@ def _frame(path: str, image_type: DALIImageType, open_file: Opener) -> np.ndarra
 def _jpeg(data: np.ndarray, image_type: DALIImageType) -> np.ndarray:
     import cv2
 
-    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills what is missing with grey
+    if b"\xff\xd9" not in data[-64:].tobytes():  # OpenCV fills missing data with grey
         raise ValueError("Premature end of JPEG data: the file is truncated")
     return decode_opencv(data, "JPEG", cv2.IMREAD_GRAYSCALE if image_type == DALIImageType.GRAY else cv2.IMREAD_COLOR)

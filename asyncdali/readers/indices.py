@@ -1,4 +1,4 @@
-"""Index files beside containers: whole numbers in text, written so that a crash leaves the old file or the new one."""
+"""Index files beside containers: whole numbers as text. A crash while writing leaves the old file or the new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 19
 
 
 def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> bytes:
-    """The whole file; RuntimeError that names it when it cannot be read."""
+    """The whole file. RuntimeError names a file that cannot be read."""
     try:
         return read_whole(path, open_file)
     except OSError as error:
@@ -20,11 +20,11 @@ def read_bytes(path: str, what: str = "file", open_file: Opener = open_file) -> 
 
 
 def parse_numbers(data: bytes, columns: int, path: str) -> np.ndarray:
-    """Non-negative numbers in rows of `columns`, int64[rows, columns]; RuntimeError with the line of what is not a number."""
+    """Non-negative numbers in rows of `columns`, int64[rows, columns]. RuntimeError gives the line of an invalid number."""
     tokens = data.split()
     if not tokens:
         raise RuntimeError(f"Content of index files should not be empty: {path}")
-    # One very long token would make numpy's table of them huge, so its length is looked at first.
+    # One very long token would make numpy's table of tokens huge, so the length is checked first.
     if max(map(len, tokens)) <= _LONGEST and b"".join(tokens).isdigit() and len(tokens) % columns == 0:
         try:
             return np.array(tokens).astype(np.int64).reshape(-1, columns)
@@ -44,5 +44,5 @@ def _first_wrong(data: bytes, columns: int, path: str) -> str:
 
 
 def write_text(path: str, text: str) -> None:
-    """Replace the file at once."""
+    """Replace the file atomically."""
     replace_file(path, text.encode("utf-8", "surrogateescape"))

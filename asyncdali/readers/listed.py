@@ -1,4 +1,4 @@
-"""Readers of one file per sample without labels: which files, by directory, list or name."""
+"""Readers of one file per sample without labels: the files come from a directory, a list or names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def listing_args(file_filter: str) -> tuple[Arg, ...]:
 
 
 def scan_tree(root: str, pattern: str) -> list[str]:
-    """Files of `root` itself, then those one level below, in byte order; names relative to it."""
+    """Files of `root` itself, then files one level below, in byte order. Names are relative to `root`."""
     matches = matcher([pattern], True).match
     top = sorted_entries(root)
     names = [f"./{entry.name}" for entry in top if matches(entry.name) and not entry.is_dir()]
@@ -48,12 +48,12 @@ def scan_tree(root: str, pattern: str) -> list[str]:
 
 
 def read_name_list(path: str) -> list[str]:
-    """One name per line, nothing stripped; empty lines are left out."""
+    """One name per line, not stripped. Empty lines are skipped."""
     return [os.fsdecode(line) for line in read_bytes(path, "file list").split(b"\n") if line]
 
 
 class ListedReader(ReaderOperator):
-    """Base of readers whose samples are files named by :func:`listing_args`."""
+    """Base class of readers whose samples are files named by :func:`listing_args`."""
 
     pre_permute = True
 
@@ -91,7 +91,7 @@ class ListedReader(ReaderOperator):
 
     @contextmanager
     def local_paths(self, draw: Draw) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Paths that the system can open, as (block of NUL-terminated paths, their starts): remote files are fetched together."""
+        """Paths that the system can open, as (block of NUL-terminated paths, their starts). Remote files are fetched together."""
         table, indices = self.table, draw.indices
         if not table.remote:
             yield table.paths, np.ascontiguousarray(table.starts[indices])
@@ -120,7 +120,7 @@ class ListedReader(ReaderOperator):
         return (yield from self.read(self.draw(iteration, arguments.count), arguments))
 
     def read(self, draw: Draw, arguments: Arguments) -> Reading:
-        """Jobs that read these files; returns the outputs."""
+        """Jobs that read these files. Returns the outputs."""
         raise TypeError("abstract")
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:

@@ -1,4 +1,4 @@
-"""The files of many directories as one compact table, listed by compiled code on several threads."""
+"""The files of many directories as one compact table. Compiled code lists the directories on several threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ word = LISTING.word
 
 _MOST_THREADS = 8
 _FOLDERS = 64
-"""Directories that a thread takes at a time."""
+"""Number of directories that a thread takes at a time."""
 _ENTRIES, _BYTES = 1 << 16, 1 << 22
 
 
@@ -41,7 +41,7 @@ class Listing:
 
 
 class _Room:
-    """Memory for what one call of the kernel finds."""
+    """Memory for the results of one call of the kernel."""
 
     def __init__(self, entries: int, size: int):
         self.entries, self.size = entries, size
@@ -51,10 +51,10 @@ class _Room:
 
 
 def list_files(folders: Sequence[str], suffixes: Sequence[str], fold: bool) -> Listing:
-    """The files in these directories (links followed, sub-directories left out), in byte order within each.
+    """The files in these directories, in byte order within each. Links are followed, sub-directories are skipped.
 
-    `suffixes`: names end in one of these; without any all files count. `fold`: ASCII letters of either case are equal. RuntimeError names
-    a directory that cannot be read.
+    `suffixes`: names must end in one of them; without any, all files count. `fold`: ASCII letters of either case are equal. RuntimeError
+    names a directory that cannot be read.
     """
     from . import listing_kernels
 
@@ -91,6 +91,7 @@ def _some(folders: Sequence[str], fixed: dict[str, Any], first: int, stop: int) 
         if status == kernels.GROW:
             room = _Room(room.entries * 4, room.size * 4)
         elif status:
-            raise RuntimeError(f"Failed to open {folders[first]}: {os.strerror(status)}")
+            error = OSError(status, os.strerror(status), str(folders[first]))
+            raise RuntimeError(f"Failed to open {folders[first]}: {error.strerror}") from error
         if written:
             yield Listing(room.paths[:used].copy(), room.starts[:written].copy(), room.folders[:written].copy())

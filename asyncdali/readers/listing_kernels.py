@@ -1,4 +1,4 @@
-"""Listing directories without the interpreter: names filtered, sorted and put together to paths."""
+"""Lists directories without the interpreter: filters and sorts names, and joins them to paths."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _DENIED = 13
 
 at, ending = LISTING.at, SUFFIX.at
 GROW = -1
-"""Result: one directory does not fit into the room there is."""
+"""Result: one directory does not fit into the given memory."""
 
 
 @inlined
 def _ends_with(name, length, suffix, count, fold):
-    """Whether a name ends in `count` bytes; `fold`: ASCII letters of either case are equal (the suffix is in lower case then)."""
+    """Whether a name ends in `count` bytes. `fold`: ASCII letters of either case are equal; the suffix is then in lower case."""
     if length < count:
         return False
     for k in range(count):
@@ -54,7 +54,7 @@ def _matches(table, name, length):
 
 @inlined
 def _is_directory(folder, folder_length, name, length, scratch):
-    """Whether a link (or what the file system tells no type of) is a directory: then it has a "." in it."""
+    """Whether a link, or an entry of unknown type, is a directory: a directory contains "."."""
     copy_bytes(scratch, folder, folder_length)
     store_u8(scratch + folder_length, 47)
     copy_bytes(scratch + folder_length + 1, name, length)
@@ -67,7 +67,7 @@ def _is_directory(folder, folder_length, name, length, scratch):
 
 @inlined
 def _sort(order, other, count):
-    """Addresses of texts in byte order, by merging; returns where the result is."""
+    """Sort addresses of texts in byte order, by merging. Returns the address of the result."""
     width = 1
     while width < count:
         start = 0
@@ -91,7 +91,7 @@ def _sort(order, other, count):
 
 @inlined
 def _read_names(table, folder, folder_length):
-    """Names of the files in a directory that match, into scratch memory: how many, GROW, or -2 - errno."""
+    """Names of the matching files in a directory, into scratch memory. Returns their number, GROW, or -2 - errno."""
     directory = _opendir(folder)
     if directory == 0:
         return -2 - load_i32(_errno())
@@ -131,9 +131,9 @@ def _read_names(table, folder, folder_length):
 
 @compiled(1)
 def list_folders(table):
-    """Paths of the files of some directories, each directory's in byte order, until the room is used up.
+    """Paths of the files of some directories, each directory's in byte order, until the memory is full.
 
-    The table is LISTING. Status: 0, GROW, or the errno of the folder that could not be read.
+    The table is LISTING. Status: 0, GROW, or the errno of the directory that could not be read.
     """
     paths, room = load_i64(table + at.paths), load_i64(table + at.paths_bytes)
     written, used = 0, 0

@@ -1,8 +1,8 @@
-"""LMDB databases as containers: where each value lies in the file.
+"""LMDB databases as containers: finds the place of each value in the file.
 
-The file is read by its format and not through LMDB's library: that library trusts what the pages say, so that a damaged file can crash the
-process, and it has no way to tell where a value is, without which reading takes Python per sample. The state read is that of the last
-commit before `build()`; nobody should write to the database meanwhile.
+The file format is parsed here, without LMDB's library, for two reasons. The library trusts the pages, so a damaged file can crash the
+process. And it cannot tell the file offset of a value, so reading would take Python per sample. The state read is that of the last commit
+before `build()`. Nobody should write to the database while it is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAGE_SIZES = {1 << k for k in range(8, 17)}
 
 
 class Database(NamedTuple):
-    """What the newest of a file's two meta pages says."""
+    """The contents of the newest of a file's two meta pages."""
 
     page_size: int
     pages: int
@@ -51,7 +51,7 @@ def _meta(file_path: str, data: bytes, size: int) -> Database | None:
 
 
 def read_meta(file_path: str, name: str = "") -> Database:
-    """The last committed state; RuntimeError (which calls the file `name`) if the file is not an LMDB database."""
+    """The last committed state. RuntimeError (which calls the file `name`) if the file is no LMDB database."""
     name = name or file_path
     try:
         with open(file_path, "rb") as file:
@@ -70,7 +70,7 @@ def read_meta(file_path: str, name: str = "") -> Database:
 
 
 def explain(code: int) -> str:
-    """What a status of the walk means."""
+    """The message for a status of the walk."""
     from . import lmdb_kernels as kernels
     from .record_kernels import SHORT_READ
 
@@ -86,9 +86,9 @@ def explain(code: int) -> str:
 
 
 def locate(file_path: str, name: str = "") -> np.ndarray:
-    """All records of the main database in key order, an ENTRY each.
+    """All records of the main database in key order, one ENTRY each.
 
-    `name` is what messages call the file, if not by its path.
+    `name` is the file's name in messages, if it is not the path.
     """
     from . import lmdb_kernels as kernels
 
@@ -96,7 +96,7 @@ def locate(file_path: str, name: str = "") -> np.ndarray:
     database = read_meta(file_path, name)
     if database.root == _EMPTY or database.entries == 0:
         return ENTRY.zeros(0)
-    if database.entries > database.pages * database.page_size // 10:  # a record takes 10 bytes at least
+    if database.entries > database.pages * database.page_size // 10:  # a record takes at least 10 bytes
         raise RuntimeError(f"LMDB Error: {name} is damaged: it cannot hold the {database.entries} records it speaks of")
     table = np.empty((database.entries, ENTRY.words), np.int64)
     descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -118,7 +118,7 @@ def _located(path: str) -> np.ndarray:
 
 
 class LmdbReader(ContainerReader):
-    """Base of readers whose samples are the values of LMDB databases, in the order of their keys."""
+    """Base class of readers whose samples are the values of LMDB databases, in key order."""
 
     stays_together = False
 

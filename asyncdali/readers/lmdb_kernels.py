@@ -1,4 +1,4 @@
-"""Walking an LMDB file: every page pointer, count and size is checked, so that a damaged file ends in a status."""
+"""Walks an LMDB file. Every page pointer, count and size is checked, so a damaged file gives a status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _u16(at):
 
 @inlined
 def _node(page, page_size, index):
-    """Address of a node of the page, or 0 if it is not within it."""
+    """Address of a node of the page; 0 if it is outside the page."""
     offset = _u16(page + HEADER + 2 * index)
     return page + offset if offset >= HEADER and offset + 8 <= page_size else 0
 
@@ -48,7 +48,7 @@ def _read_page(descriptor, number, page_size, pages, page):
 
 @inlined
 def _leaf(page, number, page_size, pages, index, out):
-    """Where one record is."""
+    """The place of one record."""
     node = _node(page, page_size, index)
     if node == 0:
         return BAD_NODE
@@ -77,7 +77,7 @@ def _leaf(page, number, page_size, pages, index, out):
 
 @compiled(6)
 def walk(descriptor, root, page_size, pages, out, capacity):
-    """The records below page `root` in the order of their keys, an ENTRY each; how many, or minus a status."""
+    """The records below page `root` in key order, one ENTRY each. Returns their number, or minus a status."""
     buffer = np.empty(_DEPTH * page_size, np.uint8)
     numbers, nexts = np.empty(_DEPTH, np.int64), np.empty(_DEPTH, np.int64)
     memory = buffer.ctypes.data
@@ -107,7 +107,7 @@ def walk(descriptor, root, page_size, pages, out, capacity):
         child = _u16(node) | _u16(node + 2) << 16 | _u16(node + 4) << 32
         level += 1
         seen += 1
-        if level >= _DEPTH or seen > pages:  # more pages than there are: the tree runs in circles
+        if level >= _DEPTH or seen > pages:  # more pages than the file has: the tree has a cycle
             return -TOO_DEEP
         code = _read_page(descriptor, child, page_size, pages, memory + level * page_size)
         if code != 0:

@@ -9,4 +9,4 @@ ENTRY = Table(
     Field("value", "uint8[length]", "offset in the file and bytes of a record's value", ("offset", "length")),
     Field("key", "uint8[length]", "offset in the file and bytes of the record's key", ("offset", "length")),
 )
-"""What is found of each record."""
+"""The place of one record."""

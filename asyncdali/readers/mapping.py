@@ -1,4 +1,4 @@
-"""Files mapped into memory, to be read where the system's page cache holds them."""
+"""Maps files into memory, so that records are read in the system's page cache."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NOTHING = np.zeros(64, np.uint8)
 class MappedFile(ReadOnlyMemory):
     """The first `size` bytes of an open file, at `address`, read-only, until the last view is dropped.
 
-    The descriptor may be closed and the file removed meanwhile. Python's own maps would each keep a descriptor. Raises OSError where
-    the file system cannot map.
+    The descriptor may be closed and the file removed in the meantime; Python's own maps would each keep a descriptor. Raises OSError if the
+    file system cannot map.
 
-    Bytes that the file has lost since cannot be read: touching them ends the process (SIGBUS). So each record's last byte is read with a
-    system call first, which tells; see ``ContainerReader.mapped``.
+    If the file was truncated later, touching the lost bytes ends the process (SIGBUS). So a system call first reads each record's last
+    byte, and fails if the byte is lost; see ``ContainerReader.mapped``.
     """
 
     __slots__ = ("_unmap", "address", "size")
@@ -35,7 +35,7 @@ class MappedFile(ReadOnlyMemory):
     def __init__(self, descriptor: int, size: int):
         super().__init__()
         self.size = 0
-        self._unmap = _unmap  # it must still be there when the interpreter has forgotten the module
+        self._unmap = _unmap  # the finaliser may run when the interpreter has already cleared the module
         if size == 0:
             self.address = _NOTHING.ctypes.data
             return

@@ -33,8 +33,6 @@ word = IMAGE_RECORD.word
 
 @register
 class MXNetReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.mxnet",
         doc="""Reads (image, labels) pairs from RecordIO files, as MXNet's ``im2rec`` and ``IndexedRecordIO`` write them.
@@ -70,7 +68,7 @@ class MXNetReader(ContainerReader):
         data = read_bytes(index, "index file")
         if not data.strip():
             raise RuntimeError(f"RecordIO index file doesn't contain any indices. Provided path: {index}")
-        starts = np.unique(parse_numbers(data, 2, index)[:, 1])  # sorted; what is listed twice is one record and an empty one
+        starts = np.unique(parse_numbers(data, 2, index)[:, 1])  # sorted, without duplicates
         ends = np.cumsum(containers.sizes)
         total = int(ends[-1])
         if starts[-1] >= total:
@@ -81,7 +79,7 @@ class MXNetReader(ContainerReader):
         files = np.searchsorted(ends, starts, side="right")
         sizes = np.diff(starts, append=total)
         within = np.minimum(sizes, ends[files] - starts)
-        self._beyond = sizes - within  # bytes of a record in the files that follow
+        self._beyond = sizes - within  # bytes of a record in the following files
         self._file_starts = ends - containers.sizes
         return Records(np.bincount(files, minlength=len(ends)), starts - self._file_starts[files], within)
 
@@ -118,7 +116,7 @@ class MXNetReader(ContainerReader):
         return [Step(kernels.parse_record.address, context, self._explain(fetched.indices), keep=keep)]
 
     def _join(self, fetched: Fetched, found: np.ndarray) -> CompiledJob:
-        """Records that were written in several parts are copied, to be put together: a mapped file cannot be written to."""
+        """Records in several parts are copied, because their parts must be joined and a mapped file is read-only."""
         unjoined = found[:, word.image_address] == 0
         copied, job = self.fetch(
             fetched.indices, lambda copied: self._parse(copied, found, self._kernels.UNJOINED), in_place=False, only=unjoined
@@ -127,7 +125,7 @@ class MXNetReader(ContainerReader):
         return job
 
     def _own_labels(self, labels: Batch) -> Generator[CompiledJob, None, Batch]:
-        """The labels with memory of their own: in a file a number may begin anywhere."""
+        """The labels in memory of their own, because numbers in a file may be unaligned."""
         own = Batch(labels.shapes, labels.dtype, source_info=labels.source_info)
         own.reserve(self.environment.allocate)
         context, keep = COPY_PARTS.make(sources=labels.addresses, sizes=own.sizes(), targets=own.addresses)
@@ -139,7 +137,7 @@ class MXNetReader(ContainerReader):
         if (counts != 1).any():
             return self.view(fetched, addresses, counts, DALIDataType.FLOAT)
         values = found[:, word.label].astype(np.int32).view(np.float32)
-        vectors = np.flatnonzero(addresses - found[:, word.image_address] == -4)  # one label behind the header, which then counts
+        vectors = np.flatnonzero(addresses - found[:, word.image_address] == -4)  # one label after the header, which then counts
         for k in vectors:
             values[k] = self.view(fetched, addresses, counts, DALIDataType.FLOAT).sample(int(k))[0]
         batch = Batch.from_values(values.reshape(-1, 1))
@@ -147,7 +145,7 @@ class MXNetReader(ContainerReader):
         return batch
 
     def _read_on(self, fetched: Fetched, sample: int, count: int) -> None:
-        """The rest of a record, in the files that follow the one it starts in."""
+        """The rest of a record, in the files after the one in which it starts."""
         assert self._containers is not None and isinstance(fetched.owner, np.ndarray)
         file = int(self.records.files(fetched.indices[sample : sample + 1])[0]) + 1
         at = int(fetched.addresses[sample] + fetched.sizes[sample]) - fetched.owner.ctypes.data

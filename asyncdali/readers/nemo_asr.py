@@ -47,7 +47,7 @@ class Entry:
 
 
 def read_manifest(path: str, shortest: float, longest: float) -> list[Entry]:
-    """The entries of a manifest whose duration is within the limits (0: none); lines that are not entries are passed over."""
+    """The entries of a manifest whose duration is within the limits (0: no limit). Lines that are no entries are skipped."""
     import json
 
     entries: list[Entry] = []
@@ -87,8 +87,6 @@ def _output_count(constants: dict[str, Any]) -> int:
 
 @register
 class NemoAsrReader(ReaderOperator):
-    """See the schema."""
-
     schema = Schema(
         name="readers.nemo_asr",
         doc="""Reads audio and transcripts listed in NeMo manifests: one JSON object per line with `audio_filepath`, and perhaps
@@ -201,7 +199,7 @@ class NemoAsrReader(ReaderOperator):
 
 
 def _texts(texts: list[bytes]) -> Batch:
-    """An output over texts of their own."""
+    """An output over separate texts."""
     samples = [np.frombuffer(bytearray(text), np.uint8) for text in texts]
     addresses = np.array([sample.ctypes.data for sample in samples], np.int64)
     return Batch(np.array([sample.shape for sample in samples], np.int64), DALIDataType.UINT8, "", addresses, samples)

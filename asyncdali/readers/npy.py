@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch, from_numpy_dtype
+from ..errors import explained
 from ..operators.base import (
     Arg,
     Arguments,
@@ -38,7 +39,7 @@ _ROI = ("roi_start", "rel_roi_start", "roi_end", "rel_roi_end", "roi_shape", "re
 
 
 class _Region:
-    """The arguments of a slice, by the names of this reader."""
+    """The arguments of a slice, with the names of this reader."""
 
     def __init__(self, arguments: Arguments):
         self._arguments, self.count = arguments, arguments.count
@@ -59,8 +60,6 @@ def _roi_name(name: str) -> str:
 
 @register
 class NumpyReader(ListedReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.numpy",
         doc="""Reads arrays from NumPy files (``.npy``, all versions; nothing is ever unpickled).
@@ -175,7 +174,7 @@ class NumpyReader(ListedReader):
         first = np.where(empty, 0, (low * strides).sum(1))
         spans = np.where(empty, 0, ((extents - 1) * strides).sum(1) + width)
         sizes = output.sizes()
-        # In place where the elements lie in the file as they lie in the output.
+        # In place, if the elements have the same order in the file and in the output.
         targets_in_place = (spans == sizes) & (extents == windows).all(1) & _same_order(extents, strides, width) & (not self._direct)
         offsets = rows[:, word.data] + first
         before = offsets % BLOCK if self._direct else np.zeros_like(offsets)
@@ -189,7 +188,7 @@ class NumpyReader(ListedReader):
         filled = np.where((extents == windows).all(1), 0, sizes)
         out_strides = _c_strides(windows, width)
         into = np.where(empty, 0, ((low - anchors) * out_strides).sum(1))
-        # A scalar is copied as a row of one.
+        # A scalar is copied as a row of one element.
         scalar = np.array([[1], [width], [width]], np.int64)
         geometry = np.stack([extents, strides, out_strides], 1) if ndim else np.tile(scalar, (len(rows), 1, 1))
         fill = saturated(np.array([self.spec.constant("fill_value")]), output.dtype).astype(dtype)
@@ -206,7 +205,7 @@ class NumpyReader(ListedReader):
     def _whole(
         self, indices: np.ndarray, rows: np.ndarray, shapes: np.ndarray, dtype: np.dtype, files: dict[str, np.ndarray]
     ) -> tuple[Batch, CompiledJob]:
-        """As :meth:`_elements`, where all elements are wanted and lie as they should."""
+        """Like :meth:`_elements`, for whole arrays whose elements are already in output order."""
         output = Batch(shapes, from_numpy_dtype(dtype), source_info=RecordNames(self.table.name, indices))
         sizes = output.sizes()
         place_aligned(output, self.environment.allocate)
@@ -219,7 +218,7 @@ class NumpyReader(ListedReader):
         return output, CompiledJob(len(rows), [step])
 
     def _common(self, indices: np.ndarray, rows: np.ndarray) -> tuple[np.dtype, int]:
-        """Type and number of dimensions of all arrays of the batch."""
+        """Type and number of dimensions that all arrays of the batch have."""
         kinds, dimensions = rows[:, word.type], rows[:, word.dimensions]
         if (kinds == kinds[0]).all() and (dimensions == dimensions[0]).all():
             return self._dtype(int(kinds[0]), indices, kinds), int(dimensions[0])
@@ -263,7 +262,7 @@ class NumpyReader(ListedReader):
             )
 
     def _regions(self, arguments: Arguments, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(anchors, extents) of what is wanted of each array."""
+        """(anchors, extents) of the requested region of each array."""
         if not any(arguments.given(name) for name in _ROI) or not shapes.shape[1]:
             return np.zeros_like(shapes), shapes
         anchors, windows = slice_windows(self.spec, [], _Region(arguments), shapes, "")  # type: ignore[arg-type]
@@ -291,7 +290,9 @@ class NumpyReader(ListedReader):
         known = {**reasons(), self._reading.SHORT_READ: "the file ends before its data does"}
 
         def explain(code: int, text: str, sample: int) -> str:
-            return f"Failed to read file: {self._path(indices, sample)}: {known.get(code) or os.strerror(code)}"
+            if code in known:
+                return f"Failed to read file: {self._path(indices, sample)}: {known[code]}"
+            return explained(code, f"Failed to read file: {self._path(indices, sample)}: {os.strerror(code)}")
 
         return explain
 
@@ -306,7 +307,7 @@ def _check_roi(spec: Spec) -> None:
 
 
 def _c_strides(shapes: np.ndarray, width: int) -> np.ndarray:
-    """Bytes between neighbours along each axis, the last axis fastest."""
+    """Byte strides of each axis; the last axis is contiguous."""
     strides = np.full(shapes.shape, width, np.int64)
     if shapes.shape[1] > 1:
         strides[:, :-1] = np.cumprod(shapes[:, :0:-1], 1)[:, ::-1] * width
@@ -314,5 +315,5 @@ def _c_strides(shapes: np.ndarray, width: int) -> np.ndarray:
 
 
 def _same_order(extents: np.ndarray, strides: np.ndarray, width: int) -> np.ndarray:
-    """Whether the elements of each window follow one another as they do in C order (axes of one element count for nothing)."""
+    """Whether the elements of each window are contiguous in C order (axes of one element are ignored)."""
     return ((strides == _c_strides(extents, width)) | (extents == 1)).all(1)

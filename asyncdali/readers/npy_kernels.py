@@ -1,4 +1,4 @@
-"""NumPy files without the interpreter: headers, then the elements, through any strides."""
+"""Reads NumPy files without the interpreter: headers, then the elements, through any strides."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def open_array(context, sample, thread):
 
 @inlined
 def _fill(target, size, width, value):
-    """`size` bytes of elements of `width` bytes whose bits are those of `value`."""
+    """Fill `size` bytes with elements of `width` bytes whose bits are those of `value`."""
     for at in range(target, target + size, width):
         for k in range(width):
             store_u8(at + k, (value >> (8 * k)) & 0xFF)
@@ -99,7 +99,7 @@ def _copy_row(target, source, count, width, target_step, source_step):
 
 @inlined
 def _copy(target, source, dimensions, width, geometry):
-    """Elements through strides; `geometry` has extents, then source strides, then target strides."""
+    """Copy elements through strides. `geometry` has extents, then source strides, then target strides."""
     last = dimensions - 1
     rows = 1
     for k in range(last):
@@ -151,7 +151,7 @@ def read_array(context, sample, thread):
 
 @compiled(2)
 def close_all(descriptors, count):
-    """Close those of `count` descriptors that are open (not -1), also after an error."""
+    """Close the open (not -1) ones of `count` descriptors. Also called after an error."""
     for k in range(count):
         fd = load_i64(descriptors + 8 * k)
         if fd >= 0:

@@ -1,18 +1,18 @@
-"""Which sample comes next: the index stream of a reader, computed on indices alone and identical to DALI 2.4's.
+"""The order of a reader's samples: an index stream, computed on indices alone and identical to DALI 2.4's.
 
-The data set is cut into shards; a reader reads one shard after another (or one for ever), each visit being a *shard-epoch*. With
-``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them: what a shard-epoch delivers
-depends only on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and
-the samples delivered since are the whole position (:class:`OrderPosition`)::
+The data set is divided into shards. A reader reads one shard after another (or one shard for ever). Each visit is a *shard-epoch*. With
+``random_shuffle`` a buffer of `initial_fill` samples mixes a shard-epoch, but never two of them. What a shard-epoch delivers depends only
+on its list of samples and on the engine's state at its start. So that state, the number of finished shard-epochs and the number of samples
+delivered since then are the whole position (:class:`OrderPosition`)::
 
     order = SampleOrder(1000, random_shuffle=True, seed=7)
     indices, position = order.take(order.start, 64)       # int64[64], and three integers
     indices, position = order.take(position, 64)          # the next 64
     order.after(order.start, 128) == position             # the same position, without indices
 
-A position is a value and an order does not change: any batch can be asked for at any time, in any thread. An order remembers the visits
-that it was asked for last, because a batch is usually followed by the next one. Without the buffer everything is closed form. With it, a
-batch that does not follow another replays one shard-epoch at most, compiled. Only readers that shuffle bring Numba in.
+A position is an immutable value and an order has no mutable state: any batch can be requested at any time, in any thread. An order caches
+its last visits, because a batch is usually followed by the next one. Without the buffer every answer has a closed form. With the buffer, a
+batch that does not follow another replays at most one shard-epoch in compiled code. Only readers that shuffle import Numba.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..compiled.memory import address_of
 from ..operators.random.random_streams import seed_sequence
 from .order_tables import SHUFFLE
 
-# Seeds the one-time permutation of shuffled readers, and is the default of shuffle_after_epoch_seed.
+# Seed of the one-time permutation of shuffled readers, and default of shuffle_after_epoch_seed.
 PERMUTATION_SEED = 524287
 
 _RECENT_VISITS = 4
-"""Visits that an order remembers: the reader's, that of the batches ahead, and two for those who ask for an iteration twice."""
+"""Number of cached visits: the reader's, that of the batches ahead, and two for repeated iterations."""
 
 _RECENT_BATCHES = 16
-"""Batches whose positions behind them an order remembers: at a shard's end they take a replay to find out."""
+"""Number of batches whose end positions are cached. At a shard's end, finding an end position takes a replay."""
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _ENGINE_MODULUS = 2147483647
@@ -44,17 +44,17 @@ _ENGINE_MODULUS = 2147483647
 
 @cache
 def load_kernels() -> ModuleType:
-    """Import (and on the first run of a machine compile) the kernels; later calls cost nothing."""
+    """Import the kernels (and compile them at the first run on a machine). Later calls cost nothing."""
     from . import order_kernels
 
     return order_kernels
 
 
 class OrderPosition(NamedTuple):
-    """Where a reader is: DALI's loader snapshot.
+    """The position of a reader; the same numbers as DALI's loader snapshot.
 
     `engine` is the shuffle engine's state at the start of the current shard-epoch, `epoch` the number of finished shard-epochs, `age` the
-    samples delivered since, padding included.
+    number of samples delivered since then, padding included.
     """
 
     engine: int
@@ -63,7 +63,7 @@ class OrderPosition(NamedTuple):
 
 
 def engine_from_seed(seed: int) -> int:
-    """First state of the shuffle engine (C++ minstd_rand0 seeded with a seed sequence of the low 32 bits of `seed`)."""
+    """First state of the shuffle engine (C++ minstd_rand0, seeded with a seed sequence of the low 32 bits of `seed`)."""
     return seed_sequence([int(seed) & _MASK32], 4)[3] % _ENGINE_MODULUS or 1
 
 
@@ -77,25 +77,25 @@ class _Visit(Protocol):
 
     @property
     def size(self) -> int:
-        """Samples in the shard."""
+        """Number of samples in the shard."""
 
     @property
     def last(self) -> int:
-        """The index delivered last."""
+        """The index that was delivered last."""
 
     @property
     def engine(self) -> int:
-        """The shuffle engine's state by now."""
+        """The current state of the shuffle engine."""
 
     def read(self, out: np.ndarray) -> None:
         """Deliver the next ``len(out)`` samples."""
 
     def skip(self, count: int) -> None:
-        """Deliver `count` samples to nobody."""
+        """Skip `count` samples."""
 
 
 class _StraightVisit:
-    """The shard's samples as they are listed."""
+    """The shard's samples in listed order."""
 
     def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int):
         self.size, self.engine = stop - start, engine
@@ -114,7 +114,7 @@ class _StraightVisit:
 
 
 class _BufferedVisit:
-    """The shard's samples mixed by a buffer of at most `fill` of them."""
+    """The shard's samples, mixed by a buffer of at most `fill` of them."""
 
     def __init__(self, order: np.ndarray | None, start: int, stop: int, engine: int, fill: int):
         self.size = stop - start
@@ -148,7 +148,7 @@ class _BufferedVisit:
 
 
 class _FixedList:
-    """One list for ever: 0..count-1 (None), or permuted once by a constant seed."""
+    """One list for all epochs: 0..count-1 (None), or one permutation by a constant seed."""
 
     def __init__(self, count: int, permuted: bool):
         self._order = None
@@ -157,15 +157,15 @@ class _FixedList:
             load_kernels().permute32(self._order.ctypes.data, count, PERMUTATION_SEED)
 
     def of(self, epoch: int) -> np.ndarray | None:
-        """int64[count], or None for the identity; never changed afterwards."""
+        """int64[count], or None for the identity. It never changes afterwards."""
         return self._order
 
 
 class _EpochLists:
     """``shuffle_after_epoch``: a new permutation of the samples for each shard-epoch.
 
-    `restart` permutes the original list each time, so that any epoch can be had directly; otherwise each epoch permutes
-    the one before it, and going to epoch e costs e permutations (DALI's order without checkpointing).
+    `restart` permutes the original list each time, so any epoch is computed directly. Otherwise each epoch permutes the previous list, and
+    going to epoch e costs e permutations (DALI's order without checkpointing).
     """
 
     def __init__(self, count: int, seed: int, restart: bool):
@@ -188,7 +188,7 @@ class _EpochLists:
 
 
 class _ContainerLists:
-    """``shuffle_after_epoch`` of readers with container files: the files are permuted, their records stay together."""
+    """``shuffle_after_epoch`` of readers with container files: files are permuted, and their records stay together."""
 
     def __init__(self, sizes: Sequence[int], seed: int):
         self._sizes = np.asarray(sizes, np.int64)
@@ -200,7 +200,7 @@ class _ContainerLists:
         files = np.arange(len(self._sizes), dtype=np.int64)
         _permute_for_epoch(files, self._seed, epoch)
         sizes = self._sizes[files]
-        # Within each file the index grows with the place in the list: add each file's constant difference to 0, 1, 2, ...
+        # Within each file the index grows with the position in the list: add each file's constant difference to 0, 1, 2, ...
         shifts = self._first[files] - (np.cumsum(sizes) - sizes)
         order: np.ndarray = np.arange(sizes.sum(), dtype=np.int64) + np.repeat(shifts, sizes)
         return order
@@ -216,24 +216,25 @@ def _permute_for_epoch(items: np.ndarray, seed: int, epoch: int) -> None:
 
 
 class SampleOrder:
-    """The endless stream of data-set indices that one reader delivers.
+    """The endless stream of indices of one reader.
 
     Args:
         count: samples in the data set.
-        num_shards, shard_id: the data set is cut into `num_shards` parts, sizes differing by at most one; reading starts with
-            part `shard_id`.
-        stick_to_shard: read the own shard again and again instead of going on to the next.
-        pad_last_batch: at a shard's end fill the batch with its last delivered sample, and deliver as many batches for every shard.
+        num_shards, shard_id: the data set is divided into `num_shards` parts whose sizes differ by at most one; reading starts with part
+            `shard_id`.
+        stick_to_shard: read the same shard in every epoch instead of moving to the next.
+        pad_last_batch: at a shard's end, fill the batch with the last delivered sample, and deliver the same number of batches for every
+            shard.
         random_shuffle, initial_fill, seed: mix the samples of a shard-epoch with a buffer of `initial_fill` samples.
-        shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The
-            seed's default is 524287.
-        checkpointing: the pipeline's option. It changes the order of `shuffle_after_epoch` from the second epoch on, as in DALI: each epoch
-            then permutes the original list (a position is restored at once), otherwise the previous epoch's (restoring repeats all
-            permutations up to it).
+        shuffle_after_epoch, shuffle_after_epoch_seed: permute the whole data set for every epoch; implies `stick_to_shard`. The seed's
+            default is 524287.
+        checkpointing: the pipeline's option. As in DALI, it changes the order of `shuffle_after_epoch` from the second epoch on. With it,
+            each epoch permutes the original list, and a position is restored at once. Without it, each epoch permutes the previous list,
+            and restoring repeats all permutations.
         pre_permute: `random_shuffle` also permutes the list once, by a constant (readers file, coco, numpy, nemo_asr, sequence, video,
             fits; not caffe, caffe2, tfrecord, mxnet, webdataset).
-        containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be
-            combined with `random_shuffle`.
+        containers: samples in each container file (tfrecord, mxnet, webdataset): `shuffle_after_epoch` permutes files and may be combined
+            with `random_shuffle`.
 
     Raises:
         ValueError: an argument is out of range, or two exclude each other.
@@ -263,16 +264,16 @@ class SampleOrder:
         self.start = OrderPosition(engine_from_seed(seed), 0, 0)
         """The position of a fresh pipeline."""
         self._lock = threading.Lock()
-        self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by where they are, the oldest first
-        self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions behind recent batches, the oldest first
+        self._visits: dict[OrderPosition, _Visit] = {}  # recent visits by position, oldest first
+        self._known: dict[tuple[OrderPosition, int], OrderPosition] = {}  # positions after recent batches, oldest first
 
     @property
     def padded_shard_size(self) -> int:
-        """Samples that every shard delivers at least, per epoch, when padding: ceil(count / num_shards)."""
+        """Least number of samples that every shard delivers per epoch with padding: ceil(count / num_shards)."""
         return -(-self.count // self.num_shards)
 
     def meta(self) -> dict[str, int]:
-        """What ``Pipeline.reader_meta`` tells about the reader."""
+        """The reader's part of ``Pipeline.reader_meta``."""
         return {
             "epoch_size": self.count,
             "epoch_size_padded": self.padded_shard_size * self.num_shards if self.pad_last_batch else self.count,
@@ -283,7 +284,7 @@ class SampleOrder:
         }
 
     def take(self, position: OrderPosition, samples: int) -> tuple[np.ndarray, OrderPosition]:
-        """The batch of `samples` samples that begins at `position` (padding fills up to its end), and the position behind it.
+        """The batch of `samples` samples at `position` (padding fills it up), and the position after it.
 
         The batch is int64[samples].
         """
@@ -296,17 +297,17 @@ class SampleOrder:
         return out, behind
 
     def after(self, position: OrderPosition, samples: int) -> OrderPosition:
-        """The position behind a batch of `samples` samples that begins at `position`."""
+        """The position after a batch of `samples` samples at `position`."""
         known = self._known.get((position, samples))
         return self._walk(position, _checked_samples(samples), None) if known is None else known
 
     def _walk(self, position: OrderPosition, samples: int, out: np.ndarray | None) -> OrderPosition:
-        """Go `samples` samples on from `position`, delivered into `out` if there is one."""
+        """Move `samples` samples from `position`; deliver them into `out` if it is given."""
         position, done = OrderPosition(*position), 0
         while done < samples:
             size = self._shard_size(position.epoch)
             inside = position.age < size
-            # At the shard's end `_beyond` leaves the visit open for padding, which always lasts to the end of the batch.
+            # At the shard's end `_beyond` keeps the visit for padding, which always lasts to the end of the batch.
             run = min(samples - done, size - position.age) if inside else samples - done
             whole_shard = position.age + run >= size
             if out is not None or (whole_shard and self._fill):
@@ -318,7 +319,7 @@ class SampleOrder:
         return position
 
     def _deliver(self, position: OrderPosition, run: int, inside: bool, out: np.ndarray | None) -> OrderPosition:
-        """Go on in one visit; the visit then waits at the new position for whoever goes on there."""
+        """Move within one visit. The visit is then cached at the new position."""
         with self._lock:
             visit = self._visits.pop(position, None)
         if visit is None:
@@ -356,8 +357,8 @@ class SampleOrder:
         return self.count * shard // self.num_shards, self.count * (shard + 1) // self.num_shards
 
     def _new_visit(self, position: OrderPosition) -> _Visit:
-        """A visit of a shard-epoch, as far as `position` is in it."""
-        with self._lock:  # a new epoch's list may cost a permutation, which changes the list in place
+        """A visit of a shard-epoch, moved to `position`."""
+        with self._lock:  # a new epoch's list may take a permutation, which changes the list in place
             order = self._lists.of(position.epoch)
             bounds = self._shard_bounds(position.epoch)
             visit: _Visit
@@ -369,7 +370,7 @@ class SampleOrder:
         return visit
 
     def _beyond(self, position: OrderPosition, batch_ended: bool) -> OrderPosition:
-        """The start of the next shard-epoch if this one is exhausted and the next sample will not be padding; else `position`."""
+        """The start of the next shard-epoch if this one is exhausted and no padding follows; else `position`."""
         if position.age < self._shard_size(position.epoch):
             return position
         if self.pad_last_batch and (not batch_ended or position.age < self.padded_shard_size):

@@ -107,7 +107,7 @@ def _swap(a, i, j):
 
 @compiled(3)
 def permute32(items, count, seed):
-    """Shuffle the int64 array at `items` in place with a 32-bit generator; lists beyond 65535 take one draw per element."""
+    """Shuffle the int64 array at `items` in place with a 32-bit generator. Lists beyond 65535 take one draw per element."""
     a = view_i64(items, count)
     state = _state32()
     _seed32(state, _U(seed))
@@ -129,7 +129,7 @@ def permute32(items, count, seed):
 
 @compiled(3)
 def permute64(items, count, seed):
-    """The same with a 64-bit generator, where pairs always fit."""
+    """The same with a 64-bit generator, for which pairs always fit."""
     a = view_i64(items, count)
     state = _state64()
     _seed64(state, _U(seed))
@@ -158,9 +158,9 @@ _SPAN = _U(2147483645)
 def draw_shuffled(table, count, out):
     """Deliver `count` more samples of the shard of a SHUFFLE `table` to the int64 array at `out` (0: skip them).
 
-    One step: draw one of the live positions, exchange it with the oldest, deliver that, and refill its slot with the next sample
-    of the shard. The engine is x -> 16807 x mod 2^31 - 1; a bounded draw divides and redraws beyond the last whole multiple,
-    and is made even when only one position is live.
+    One step draws one of the live slots, exchanges it with the oldest, delivers that, and refills its slot with the next sample of the
+    shard. The engine is x -> 16807 x mod 2^31 - 1. A bounded draw divides, and redraws beyond the last whole multiple. It takes place even
+    if only one slot is live.
     """
     x, delivered, size = _U(load_i64(table + at.engine)), load_i64(table + at.delivered), load_i64(table + at.samples)
     slots, head = load_i64(table + at.slots), load_i64(table + at.oldest)
@@ -171,7 +171,7 @@ def draw_shuffled(table, count, out):
     quotient = _U(0)
     for i in range(count):
         left = smaller(slots, size - delivered)
-        if left != live:  # a division saved for most samples: the buffer is full until the shard's end
+        if left != live:  # saves a division for most samples, because the buffer is full until the shard's end
             live = left
             quotient = _SPAN // _U(live)
         x = (x * _U(16807)) % _MODULUS

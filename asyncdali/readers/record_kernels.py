@@ -1,4 +1,4 @@
-"""Reading records of container files without the interpreter."""
+"""Reads records of container files without the interpreter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DIRECT = 0o40000
 _INTERRUPTED, _INVALID = 4, 22
 _WILL_NEED = 3
 _NO_WAIT = 8
-_POPULATE_READ = 22  # Linux 5.14; others refuse it
+_POPULATE_READ = 22  # from Linux 5.14 on; older kernels refuse it
 _PAGE = 4096
 SHORT_READ = 1 << 20
 """Status: the file ended before the record."""
@@ -31,7 +31,7 @@ SHORT_READ = 1 << 20
 
 @inlined
 def open_file(path, direct):
-    """A descriptor, or minus an errno. File systems without O_DIRECT refuse it: they are read as usual."""
+    """A descriptor, or minus an errno. File systems without O_DIRECT are read as usual."""
     fd = np.int64(-1)
     if direct != 0:
         fd = np.int64(_open(path, _OPEN_FLAGS | _DIRECT))
@@ -61,9 +61,9 @@ def read_at(descriptor, offset, length, wanted, target):
 
 _spare_byte = np.zeros(1, np.uint8)
 spare_iovec = np.array([_spare_byte.ctypes.data, 1], np.int64)
-"""An ``iovec`` for bytes that nobody looks at.
+"""An ``iovec`` for bytes that are discarded.
 
-Its name is no word of a table: kernel keys take every name in a function for a global one, and an address would make each key unique.
+The name must not be a word of a table: kernel keys take every name in a function for a global, and an address would make each key unique.
 """
 
 
@@ -80,9 +80,9 @@ def read_record(context, sample, thread):
 
 @compiled(2)
 def count_waiting(context, count):
-    """How many of `count` records would have to be waited for, or give an error: their last bytes are read without waiting.
+    """How many of `count` records are not in memory or give an error: their last bytes are read without waiting.
 
-    If none, those that nobody has touched yet get their pages in the map, so that who reads them need not take faults. The table is
+    If there are none, the pages of untouched records are put into the map, so that their readers take no page faults. The table is
     MAPPED_RECORDS.
     """
     waiting = 0
@@ -107,7 +107,7 @@ def count_waiting(context, count):
 
 @compiled(2, brief=True)
 def read_at_once(context, count):
-    """Read those of `count` records that need not be waited for; how many are left. The table is READ_RECORDS."""
+    """Read the records that are in memory. Returns how many of `count` are left. The table is READ_RECORDS."""
     piece = np.empty(2, np.int64)
     left = 0
     for k in range(0, 8 * count, 8):
@@ -130,7 +130,7 @@ def copy_part(context, sample, thread):
 
 @step
 def advise_record(context, sample, thread):
-    """Ask the system to read a record into its cache; errors are left to the real read."""
+    """Ask the system to read a record into its cache. Errors are left to the real read."""
     at = 8 * sample
     offset, size = load_i64(load_i64(context + advising.offsets) + at), load_i64(load_i64(context + advising.sizes) + at)
     _advise(load_i64(load_i64(context + advising.descriptors) + at), offset, size, _WILL_NEED)
@@ -139,9 +139,9 @@ def advise_record(context, sample, thread):
 
 @compiled(3, brief=True)
 def lay_out(sizes, count, places):
-    """Offsets (int64[count] at `places`) of samples of these sizes, each on a multiple of 64, or without gaps if all are equal.
+    """Compute offsets (int64[count] at `places`) of samples of these sizes: on multiples of 64, or without gaps if all are equal.
 
-    Result: twice the bytes they take, plus 1 if there are no gaps.
+    Returns twice the total number of bytes, plus 1 if there are no gaps.
     """
     equal = count > 0
     for k in range(1, count):

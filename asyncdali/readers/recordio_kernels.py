@@ -1,4 +1,4 @@
-"""RecordIO: joining the parts of a record, finding its label and its image."""
+"""Parses RecordIO: joins the parts of a record, and finds its label and its image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAGIC = 0xCED7230A - (1 << 32)  # as int32
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 _HEADER = 24
 ALL, IN_PLACE, UNJOINED = 0, 1, 2
-"""Which records :func:`parse_record` looks at: all; all, but none may be written to; those that IN_PLACE left."""
+"""Which records :func:`parse_record` handles: all; all, but read-only; those that IN_PLACE left."""
 
 record, parse = IMAGE_RECORD.at, PARSE_RECORD.at
 
@@ -25,9 +25,9 @@ _memmove = types.ExternalFunction("memmove", types.int64(types.int64, types.int6
 
 @inlined
 def _join(at, end):
-    """(address, length) of the payload of the record at `at`, its parts moved together; the length is minus a status if it is broken.
+    """(address, length) of the payload of the record at `at`, with its parts joined. The length is minus a status if it is malformed.
 
-    A writer cuts a record where its data has the magic word, and leaves the word out.
+    A writer splits a record where its data contains the magic word, and omits the word.
     """
     target = at + 8
     length = np.int64(0)

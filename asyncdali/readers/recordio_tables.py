@@ -10,7 +10,7 @@ IMAGE_RECORD = Table(
     Field("labels", "float32[count]", "the labels in the record", ("address", "count")),
     Field("label", "float32", "bits of the single label"),
 )
-"""What is found in a record."""
+"""The parts of a record."""
 
 PARSE_RECORD = Table(
     "PARSE_RECORD",

@@ -1,6 +1,6 @@
-"""Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, a batch's at once, with retries.
+"""Files behind URLs (s3://, gs://, http://, memory:// ...), through fsspec: whole or in ranges, all of a batch at once, with retries.
 
-Local paths never come here: they stay with the operating system. A URL is what begins with a scheme and ``://``.
+Local paths are not handled here. A URL begins with a scheme and ``://``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
 _CHUNK = 1 << 22
 
 Opener: TypeAlias = Callable[[str], BinaryIO]
-"""What opens a file by its path; see :func:`open_file`."""
+"""A function that opens a file by its path; see :func:`open_file`."""
 
 
 def is_remote(path: str) -> bool:
@@ -37,7 +37,7 @@ def is_remote(path: str) -> bool:
 
 
 def folder_of(path: str) -> str:
-    """The folder that a file lies in: of ``s3://bucket/list.txt`` ``s3://bucket``, of ``list.txt`` "", the working directory."""
+    """The folder of a file: ``s3://bucket`` for ``s3://bucket/list.txt``; "" (the working directory) for ``list.txt``."""
     if not is_remote(path):
         return os.path.dirname(path)
     start, scheme, inner = path.rpartition("://")
@@ -45,12 +45,12 @@ def folder_of(path: str) -> str:
 
 
 class RedirectRefused(PermissionError):
-    """A web server answered with an address on another host, port or scheme."""
+    """A web server redirected to another host, port or scheme."""
 
 
 @dataclass
 class Retries:
-    """How often something is tried, and how long is waited in between: `first` seconds, then `factor` times as long each time."""
+    """Number of attempts, and the waits in between: `first` seconds, then `factor` times as long each time."""
 
     attempts: int = 4
     first: float = 0.1
@@ -58,27 +58,27 @@ class Retries:
     sleep: Callable[[float], None] = pause
 
     def waits(self) -> Iterator[float]:
-        """Seconds to wait after each failure but the last."""
+        """Seconds to wait after each failure except the last."""
         for number in range(self.attempts - 1):
             yield self.first * self.factor**number
 
 
 retries = Retries()
-"""What all remote reads of this process do; its fields may be set."""
+"""The retries of all remote reads of this process. Its fields may be set."""
 
 _one_at_a_time = threading.Lock()
-"""Batches are fetched by several threads; file systems that are not asynchronous need not bear it."""
+"""Several threads fetch batches; synchronous file systems need not be thread-safe."""
 
 _FINAL = (
     FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError, ImportError, ValueError, NotImplementedError, EOFError,
     limits.TooLarge,
 )  # fmt: skip
-"""Errors that trying again does not mend."""
+"""Errors that another attempt cannot fix."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """A part of a file, or all of it (`stop` None)."""
+    """A part of a file, or the whole file (`stop` None)."""
 
     url: str
     start: int = 0
@@ -86,23 +86,23 @@ class Range:
 
 
 class RemoteError(RuntimeError):
-    """What could not be read: `index` is its place in what was asked for, `path` the file."""
+    """A failed read: `index` is its number in the request, `path` the file."""
 
     def __init__(self, index: int, path: str, message: str):
         super().__init__(message)
         self.index, self.path = index, path
 
     def at(self, index: int) -> RemoteError:
-        """The same error where the file has another place."""
+        """The same error with another index."""
         return type(self)(index, self.path, str(self))
 
 
 class RemoteTooLarge(RemoteError, MemoryError):
-    """There is no memory for what should be read."""
+    """There is no memory for the data."""
 
 
 def _filesystem(url: str) -> tuple[Any, str]:
-    """(file system, path in it); RuntimeError that says what is missing for this kind of URL."""
+    """(file system, path in it). RuntimeError says which package is missing for this kind of URL."""
     try:
         import fsspec
     except ImportError:
@@ -114,7 +114,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 
 def _web_options(url: str) -> dict[str, Any]:
-    """What web file systems of this URL, or chain of URLs, are made with: without permission they follow no redirect to elsewhere."""
+    """Options of web file systems for this URL or chain of URLs: without permission they follow no redirect to another server."""
     schemes = {part.partition("://")[0] for part in url.split("::")}
     if redirects_allowed():
         return {}
@@ -122,7 +122,7 @@ def _web_options(url: str) -> dict[str, Any]:
 
 
 async def _careful_client(**options: Any) -> Any:
-    """A session (the one that the user configured for fsspec, if any) that refuses redirects to another host, port or scheme."""
+    """A session (the user's fsspec configuration, if any) that refuses redirects to another host, port or scheme."""
     import aiohttp
     import fsspec
     from fsspec.implementations import http
@@ -135,11 +135,11 @@ async def _careful_client(**options: Any) -> Any:
 
 
 async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
-    """RedirectRefused unless a redirect stays with its server. aiohttp calls this before it asks for the new address."""
+    """Raise RedirectRefused unless a redirect stays on its server. aiohttp calls this before it sends the next request."""
     target = answer.response.headers.get("Location") or answer.response.headers.get("URI") or ""
     try:
         stays = answer.url.join(type(answer.url)(target)).origin() == answer.url.origin()
-    except ValueError:  # it is no address of a server
+    except ValueError:  # no address of a server
         stays = False
     if not stays:
         answer.response.close()
@@ -150,21 +150,21 @@ async def _refuse_elsewhere(session: Any, context: Any, answer: Any) -> None:
 
 
 def _asked(system: Any, method: str, *arguments: Any, **options: Any) -> Any:
-    """The result of a file system's method; the waiting can be given up where the file system is asynchronous."""
+    """The result of a file system's method. If the file system is asynchronous, the wait can be cancelled."""
     if _is_asynchronous(system):
         return run(getattr(system, f"_{method}")(*arguments, **options), system.loop)
     return getattr(system, method)(*arguments, **options)
 
 
 def _is_asynchronous(system: Any) -> bool:
-    """Not by `async_impl`: file systems that cache pretend to have whatever those have that they cache."""
+    """Not decided by `async_impl`: caching file systems copy the attributes of the file system that they cache."""
     from fsspec.asyn import AsyncFileSystem
 
     return isinstance(system, AsyncFileSystem)
 
 
 def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
-    """``work()``, repeated while it fails; RuntimeError with the URL and the number of attempts."""
+    """``work()``, repeated while it fails. RuntimeError gives the URL and the number of attempts."""
     waits = retries.waits()
     attempt = 0
     while True:
@@ -187,7 +187,7 @@ def _tried(url: str, work: Callable[[], Any], what: str = "read") -> Any:
 
 
 def _real(error: Exception) -> BaseException:
-    """fsspec tells of whatever went wrong with the size of a file on a web server that there is no such file; this is what went wrong."""
+    """The real cause of an error: for any problem with the size of a web file, fsspec says that the file does not exist."""
     cause = error.__cause__
     if isinstance(cause, RedirectRefused):
         return cause
@@ -202,7 +202,7 @@ def _failed(url: str, what: str, attempts: int, error: BaseException) -> str:
 
 
 def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
-    """What these ranges hold, asked for together; what failed is asked for again. RemoteError for the first that cannot be had."""
+    """The contents of these ranges, requested together; failed ones are requested again. RemoteError for the first that cannot be read."""
     found: list[Any] = [None] * len(ranges)
     missing = list(range(len(ranges)))
     waits = retries.waits()
@@ -226,7 +226,7 @@ def read_ranges(ranges: Sequence[Range]) -> list[bytes]:
 
 
 def _ask(ranges: Sequence[Range], wanted: Sequence[int], budget: Budget) -> Iterator[tuple[int, Any]]:
-    """(place, bytes or error) of each that is wanted; those of one file system in one call."""
+    """(index, bytes or error) of each range. Ranges of one file system share one call."""
     systems: dict[int, tuple[Any, list[int], list[str]]] = {}
     for index in wanted:
         system, path = _filesystem(ranges[index].url)
@@ -244,20 +244,20 @@ def _ask(ranges: Sequence[Range], wanted: Sequence[int], budget: Budget) -> Iter
                     found = one_by_one(system, paths, starts, stops, budget)
         except PipelineClosed:
             raise
-        except Exception as error:  # file systems that do not return errors
+        except Exception as error:  # a file system that does not return errors
             found = [error.with_traceback(None)] * len(places)
         yield from zip(places, found, strict=True)
 
 
 def _cut(wanted: Range, data: Any) -> Any:
-    """The bytes asked for; an error if there are too few of them."""
+    """The requested bytes; an error if there are fewer."""
     if isinstance(data, BaseException) or wanted.stop is None or len(data) == wanted.stop - wanted.start:
         return data
     return EOFError("the file ends before the record does")
 
 
 def read_files(paths: Sequence[str]) -> list[bytes]:
-    """Whole files, local ones too. RemoteError for the first that cannot be read."""
+    """Whole files, local or remote. RemoteError for the first that cannot be read."""
     remote = [index for index, path in enumerate(paths) if is_remote(path)]
     found: list[bytes] = [b""] * len(paths)
     try:
@@ -276,12 +276,12 @@ def read_files(paths: Sequence[str]) -> list[bytes]:
 
 
 def read_file(url: str) -> bytes:
-    """One whole file; RuntimeError that names it."""
+    """One whole file. RuntimeError names it."""
     return read_ranges([Range(url)])[0]
 
 
 def read_part(path: str, start: int, size: int) -> bytes:
-    """A part of a file, local or remote; of a local file less, if it ends before. OSError or RuntimeError."""
+    """A part of a file, local or remote; fewer bytes of a local file that ends earlier. OSError or RuntimeError."""
     if is_remote(path):
         return read_ranges([Range(path, start, start + size)])[0]
     with open_file(path) as file:
@@ -290,7 +290,7 @@ def read_part(path: str, start: int, size: int) -> bytes:
 
 
 def file_size(url: str) -> int:
-    """Bytes of a file; RuntimeError that names it."""
+    """Bytes of a file. RuntimeError names it."""
     system, path = _filesystem(url)
     size = _tried(url, lambda: _asked(system, "info", path)["size"], "open")
     if size is None:
@@ -299,7 +299,7 @@ def file_size(url: str) -> int:
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a file, local or remote."""
+    """Whether a file exists, local or remote."""
     if not is_remote(path):
         return os.path.exists(path)
     system, inner = _filesystem(path)
@@ -307,7 +307,7 @@ def exists(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Whether it is a file and no directory, local or remote."""
+    """Whether a path is a file and no directory, local or remote."""
     if not is_remote(path):
         return os.path.isfile(path)
     system, inner = _filesystem(path)
@@ -316,7 +316,7 @@ def is_file(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a remote directory, as ``os.scandir`` gives them of local ones."""
+    """One entry of a remote directory, with the interface of ``os.scandir``'s entries."""
 
     name: str
     directory: bool
@@ -331,18 +331,18 @@ def entries(url: str) -> list[Entry]:
     listed = _tried(url, lambda: _asked(system, "ls", path, detail=True), "list")
     named = {item["name"].rstrip("/").rsplit("/", 1)[-1]: item["type"] == "directory" for item in listed}
     for name in named:
-        if "::" in name or climbs(name, quoted=True):  # joined to the folder's URL it would lead elsewhere
+        if "::" in name or climbs(name, quoted=True):  # joined to the folder's URL, it would lead elsewhere
             raise RuntimeError(f"Could not list {url}: the entry {name!r} is not the name of a file")
     return [Entry(name, directory) for name, directory in named.items() if name]
 
 
 def open_file(path: str) -> BinaryIO:
-    """A file to be read: a local one as it is, a remote one fetched into memory. OSError or RuntimeError name it."""
+    """Open a file for reading: a local file directly, a remote one after fetching it into memory. OSError or RuntimeError name it."""
     return io.BytesIO(read_file(path)) if is_remote(path) else open(path, "rb", opener=_opened)
 
 
 def read_whole(path: str, open_file: Opener = open_file) -> bytes:
-    """The contents of a file that `open_file` opens. OSError or RuntimeError name the file; TooLarge if there is no memory for it."""
+    """The contents of a file that `open_file` opens. OSError or RuntimeError name it; TooLarge if there is no memory for it."""
     with open_file(path) as file:
         size = 0 if isinstance(file, io.BytesIO) else os.fstat(file.fileno()).st_size
         limits.check_size(size, path)
@@ -350,7 +350,7 @@ def read_whole(path: str, open_file: Opener = open_file) -> bytes:
 
 
 def _opened(path: str, flags: int) -> int:
-    """A descriptor. A pipe is not waited for: one that nobody writes to is empty. OSError for devices, which may have no end."""
+    """A descriptor. A pipe without a writer is empty, and is not waited for. OSError for devices, which may have no end."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
@@ -362,7 +362,7 @@ def _opened(path: str, flags: int) -> int:
 
 @contextmanager
 def local_copy(path: str) -> Iterator[str]:
-    """A local path with a file's contents, for as long as the context lasts: itself, or a temporary copy of a remote file."""
+    """A local path with a file's contents while the context lasts: the path itself, or a temporary copy of a remote file."""
     if not is_remote(path):
         yield path
         return
@@ -383,7 +383,7 @@ def local_copy(path: str) -> Iterator[str]:
 
 
 class StandIns:
-    """Anonymous files in memory that stand in for parts of remote ones, at the same offsets; what is not there takes no room."""
+    """Anonymous files in memory with parts of remote files, at the same offsets. Missing parts take no memory."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []

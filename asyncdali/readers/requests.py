@@ -1,7 +1,7 @@
-"""Remote requests that can be given up: what one thread waits for, another may end.
+"""Remote requests that another thread can cancel.
 
-A thread whose calls are :meth:`Requests.governed` gets PipelineClosed out of :func:`run`, :func:`pause` and :func:`check` once these
-requests are given up. Other threads (the user's, in ``build()``) wait as long as it takes.
+When the requests are cancelled, a thread inside :meth:`Requests.governed` gets PipelineClosed from :func:`run`, :func:`pause` and
+:func:`check`. Other threads (the user's, in ``build()``) wait as long as it takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Requests:
 
     @contextmanager
     def governed(self) -> Iterator[None]:
-        """What the calling thread asks for meanwhile belongs to these requests."""
+        """While the block runs, requests of the calling thread belong to this object."""
         before = getattr(_here, "requests", None)
         _here.requests = self
         try:
@@ -41,7 +41,7 @@ class Requests:
             _here.requests = before
 
     def give_up(self) -> None:
-        """End those that run, and refuse others from now on. Only file systems that are not asynchronous finish what they do."""
+        """Cancel running requests and refuse new ones. Only synchronous file systems finish their work."""
         with self._lock:
             self.given_up.set()
             running = list(self._running)
@@ -50,7 +50,7 @@ class Requests:
 
     @contextmanager
     def running(self, future: Future[Any]) -> Iterator[None]:
-        """`future` is one of them meanwhile."""
+        """While the block runs, `future` is one of the requests."""
         with self._lock:
             self._running.add(future)
             too_late = self.given_up.is_set()
@@ -64,28 +64,28 @@ class Requests:
 
 
 def redirects_allowed() -> bool:
-    """Whether web servers may send this thread's requests to other hosts."""
+    """Whether web servers may redirect this thread's requests to other hosts."""
     requests = getattr(_here, "requests", None)
     return requests is not None and requests.redirects
 
 
 def check() -> None:
-    """PipelineClosed if this thread's requests have been given up."""
+    """Raise PipelineClosed if this thread's requests have been cancelled."""
     requests = getattr(_here, "requests", None)
     if requests is not None and requests.given_up.is_set():
         raise PipelineClosed("the pipeline was closed while it waited for remote files")
 
 
 def pause(seconds: float) -> None:
-    """Wait; PipelineClosed if this thread's requests are given up meanwhile."""
+    """Wait. PipelineClosed if this thread's requests are cancelled in the meantime."""
     requests = getattr(_here, "requests", None)
     (threading.Event() if requests is None else requests.given_up).wait(seconds)
     check()
 
 
 def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
-    """The result of a coroutine on the loop of another thread. It is cancelled if this thread is interrupted or its requests given up."""
-    import asyncio  # it takes its time
+    """The result of a coroutine on another thread's loop. It is cancelled when this thread is interrupted or its requests are cancelled."""
+    import asyncio  # a slow import
 
     future = asyncio.run_coroutine_threadsafe(work, loop)
     requests = getattr(_here, "requests", None)
@@ -97,7 +97,7 @@ def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
     except CancelledError:
         check()
         raise
-    except BaseException:  # Ctrl-C; nothing happens if it is an error of its own
+    except BaseException:  # Ctrl-C; after an error of the coroutine itself this does nothing
         future.cancel()
         raise
 
@@ -105,7 +105,7 @@ def run(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Any:
 def _result(future: Future[Any]) -> Any:
     while True:
         try:
-            return future.result(0.5)  # a signal just before the wait would go unnoticed until its end
+            return future.result(0.5)  # a signal just before the wait would not be noticed until the end
         except NotYet:
             if future.done():  # the coroutine's own
                 raise

@@ -36,8 +36,6 @@ _TYPES = (DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY, DALIImageTyp
 
 @register
 class SequenceReader(ReaderOperator):
-    """See the schema."""
-
     schema = Schema(
         name="readers.sequence",
         doc="""Reads sequences of frames that are image files, decoded (UINT8, FHWC). Deprecated.
@@ -129,7 +127,7 @@ class SequenceReader(ReaderOperator):
 
 
 def _frame_paths(root: str) -> list[str]:
-    """What lies in the directories of `root`, hidden things left out, in byte order of the whole paths."""
+    """The entries of the directories of `root` without hidden ones, in byte order of the whole paths."""
     if not is_remote(root):
         return sorted(glob.glob(os.path.join(glob.escape(root), "*", "*")), key=os.fsencode)
     folders = [entry.name for entry in sorted_entries(root) if entry.is_dir() and not entry.name.startswith(".")]

@@ -1,4 +1,4 @@
-"""The regular files of a tar archive, and how WebDataset groups them into samples."""
+"""The regular files of a tar archive, and their grouping into samples by WebDataset's rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NAME = 1 << 16
 
 
 class Member(NamedTuple):
-    """A regular file: its name, where its data is, how much there is."""
+    """A regular file: its name, and the offset and size of its data."""
 
     name: str
     offset: int
@@ -28,7 +28,7 @@ class Member(NamedTuple):
 
 
 def scan(path: str) -> Iterator[Member]:
-    """The regular files of an archive in their order; RuntimeError with the offset where it is broken."""
+    """The regular files of an archive in order. RuntimeError gives the offset of a damaged header."""
     from . import tar_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
@@ -62,7 +62,7 @@ def _named(descriptor: int, members: np.ndarray, names: np.ndarray, path: str) -
 
 
 def explain(code: int) -> str:
-    """What a status of the kernel means."""
+    """The message for a status of the kernel."""
     from . import tar_kernels as kernels
 
     known = {
@@ -75,7 +75,7 @@ def explain(code: int) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Base and extension, at the first dot behind the last slash; a name without a dot is an extension."""
+    """Base and extension, split at the first dot after the last slash. A name without a dot is an extension."""
     dot = name.find(".", name.rfind("/") + 1)
     return name[:dot], name[dot + 1 :]
 
@@ -90,7 +90,7 @@ class Component(NamedTuple):
 
 
 def grouped(members: Iterable[Member]) -> Iterator[list[Component]]:
-    """Samples: consecutive files of the same base. Hidden files (an empty base) are left out."""
+    """Samples: consecutive files with the same base. Hidden files (an empty base) are skipped."""
     sample: list[Component] = []
     current = None
     for name, offset, size in members:

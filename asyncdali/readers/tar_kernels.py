@@ -1,4 +1,4 @@
-"""Hopping from header to header of a tar archive: ustar, GNU long names, pax attributes."""
+"""Scans the headers of a tar archive: ustar, GNU long names, pax attributes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_zero(block):
 
 @inlined
 def _octal(at, count):
-    """A number of a header: octal digits between blanks, or base 256 if the first bit is set; -1 when it is neither."""
+    """A number of a header: octal digits between blanks, or base 256 if the first bit is set; -1 if it is neither."""
     first = load_u8(at)
     value = 0
     if first >= 0x80:
@@ -68,9 +68,9 @@ def _text_length(at, count):
 
 @inlined
 def _short_name(block, out):
-    """prefix/name, NUL-terminated where it is shorter than the row."""
+    """Write prefix/name, NUL-terminated if it is shorter than the row."""
     length = 0
-    # Only the POSIX header ("ustar", NUL) has a prefix; GNU ("ustar", blank) keeps times there.
+    # Only the POSIX header ("ustar", NUL) has a prefix; in the GNU header ("ustar", blank) this field has times.
     if load_u8(block + 257) == 117 and load_u8(block + 262) == 0:
         length = _text_length(block + 345, 155)
         copy_bytes(out, block + 345, length)
@@ -91,7 +91,7 @@ def _is_key(at, a, b, c, d):
 
 @inlined
 def _pax(body, length, out):
-    """Attributes "length key=value", into the PAX record `out`; -1 when they are broken."""
+    """Parse attributes "length key=value" into the PAX record `out`; -1 if they are malformed."""
     at = 0
     while at < length and load_u8(body + at) != 0:
         number, k = 0, at
@@ -118,10 +118,10 @@ def _pax(body, length, out):
 
 @compiled(6)
 def scan_tar(descriptor, start, size, members, names, capacity):
-    """From the header at `start` to the end of the archive, or until `capacity` members are found: how many, or minus a status.
+    """Scan from the header at `start` to the end of the archive, or until `capacity` members are found.
 
-    Writes a MEMBER for each to `members`, behind them the offset where it stopped (-1: the archive is over), and short names
-    to the rows of `names`.
+    Returns the number of members, or minus a status. Writes a MEMBER for each to `members`, then the offset where the scan stopped (-1: the
+    archive has ended), and short names to the rows of `names`.
     """
     header = np.empty(BLOCK, np.uint8)
     block = header.ctypes.data

@@ -10,11 +10,11 @@ MEMBER = Table(
     Field("kind", "int64", "the header's type flag, a character"),
     Field("name", "uint8[length]", "offset in the archive and bytes of a long name; length 0: the short name counts", ("offset", "length")),
 )
-"""What is found of each member."""
+"""The place of one member."""
 
 PAX = Table(
     "PAX",
     Field("path", "uint8[length]", "offset in the attributes and bytes of the attribute `path`", ("offset", "length")),
     Field("data_length", "int64", "value of the attribute `size`; -1: there is none"),
 )
-"""What is found in a member's pax attributes."""
+"""The pax attributes of a member."""

@@ -10,6 +10,7 @@ from asyncdali_workers import limits
 
 from .._notices import warn
 from ..batch import Batch
+from ..errors import OperatorError, OperatorTypeError
 from ..operators.base import (
     REQUIRED,
     Arg,
@@ -40,16 +41,14 @@ word = FEATURE.word
 def _features(constants: dict[str, Any]) -> dict[str, Feature]:
     features = constants["features"]
     if not isinstance(features, dict) or not all(isinstance(value, Feature) for value in features.values()):
-        raise TypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")
+        raise OperatorTypeError(f"argument 'features' must be a dictionary of tfrecord.FixedLenFeature and VarLenFeature, got {features!r}")
     if not features:
-        raise RuntimeError("argument 'features' is empty; name at least one feature")
+        raise OperatorError("argument 'features' is empty; name at least one feature")
     return features
 
 
 @register
 class TFRecordReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.tfrecord",
         doc="""Reads features of ``tensorflow.Example`` records from TFRecord files.
@@ -124,7 +123,7 @@ class TFRecordReader(ContainerReader):
             )  # fmt: skip
             return [Step(self._kernels.parse_example.address, context, self._explain(indices), keep=keep)]
 
-        fetched, job = self.fetch(indices, parse, brief=False)  # checksums take every byte
+        fetched, job = self.fetch(indices, parse, brief=False)  # checksums read every byte
         yield job
         outputs: list[Batch] = []
         numbers: list[tuple[int, Batch]] = []
@@ -144,7 +143,7 @@ class TFRecordReader(ContainerReader):
         return outputs
 
     def _text(self, fetched: Fetched, feature: Feature, found: np.ndarray, present: np.ndarray) -> Batch:
-        """The first string of each record, where it was read to; the default elsewhere."""
+        """The first string of each record, in the memory that it was read into; elsewhere the default."""
         addresses, lengths = found[:, word.text_address].copy(), found[:, word.text_length].copy()
         if present.all():
             return self.view(fetched, addresses, lengths.reshape(-1, 1), DALIDataType.UINT8)
@@ -203,7 +202,7 @@ class TFRecordReader(ContainerReader):
 
 
 def _indexed(path: str, index: str, may_write: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The records that an index names; of an index that does not exist those of a scan, which is kept if it may be."""
+    """The records that an index names. If the index does not exist, those of a scan, which is stored if that is allowed."""
     from . import tfrecord_index
 
     if exists(index):

@@ -14,13 +14,13 @@ _CHUNK = 1 << 16
 
 
 def read_index(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, sizes), int64; records may be left out or reordered."""
+    """(offsets, sizes), int64. Records may be omitted or reordered."""
     numbers = parse_numbers(read_bytes(path), 2, path)
     return numbers[:, 0].copy(), numbers[:, 1].copy()
 
 
 def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, sizes) of all records of a TFRecord file; RuntimeError with record and offset where its framing is broken."""
+    """(offsets, sizes) of all records of a TFRecord file. RuntimeError gives record and offset of invalid framing."""
     from . import tfrecord_kernels as kernels
 
     with open_descriptor(path) as (descriptor, size):
@@ -40,7 +40,7 @@ def scan(path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def explain(code: int) -> str:
-    """What a status of the kernels means."""
+    """The message for a status of the kernels."""
     from . import record_kernels
     from . import tfrecord_kernels as kernels
 
@@ -56,7 +56,7 @@ def explain(code: int) -> str:
 
 
 def make_index(data_path: str, index_path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scan a file and store what was found."""
+    """Scan a file and store the index."""
     offsets, sizes = scan(data_path)
     pairs = np.column_stack([offsets, sizes]).tolist()
     write_text(index_path, "".join(f"{offset} {size}\n" for offset, size in pairs))

@@ -1,4 +1,4 @@
-"""TFRecord framing and ``tensorflow.Example`` messages, without the interpreter."""
+"""Parses TFRecord framing and ``tensorflow.Example`` messages, without the interpreter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _load_u32(address):
 
 @inlined
 def _masked(crc):
-    """The format stores checksums turned by 15 bits and shifted by a constant, so that checksums of checksums stay meaningful."""
+    """The format rotates checksums by 15 bits and adds a constant, so that a checksum of data with checksums stays meaningful."""
     return ((((crc >> 15) | (crc << 17)) & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -93,7 +93,7 @@ def _count_integers(at, end):
 
 @inlined
 def _feature(at, end, out):
-    """Fill the FEATURE at `out` from a Feature message (of its lists the last one counts); -1 when it is broken."""
+    """Fill the FEATURE at `out` from a Feature message (the last list counts); -1 if the message is malformed."""
     store_i64(out + feature_at.kind, 0)
     store_i64(out + feature_at.values, 0)
     found = 0
@@ -123,7 +123,7 @@ def _feature(at, end, out):
 
 @inlined
 def _wanted(at, length, names, lengths, count):
-    """The number of the feature of this name, or -1."""
+    """The number of the feature with this name, or -1."""
     for k in range(count):
         if load_i64(lengths + 8 * k) != length:
             continue
@@ -235,10 +235,10 @@ def write_numbers(context, sample, thread):
 
 @compiled(5)
 def scan_frames(descriptor, start, size, out, capacity):
-    """Hop from frame to frame from `start` to the end of the file of `size` bytes.
+    """Go from frame to frame, from `start` to the end of the file of `size` bytes.
 
-    Writes a PLACE for each record to `out`, at most `capacity` of them; returns how many, or minus a status: errno or one of those above.
-    The offset of one more PLACE behind these receives the offset where it stopped.
+    Writes at most `capacity` PLACEs to `out`, one per record. Returns their number, or minus a status (an errno or one of those above). One
+    more PLACE after these receives the offset where the scan stopped.
     """
     frame = np.empty(2, np.int64)
     head = frame.ctypes.data

@@ -14,7 +14,7 @@ FEATURE = Table(
     Field("values", "int64", "values in the list"),
     Field("text", "uint8[length]", "the first text in the record", ("address", "length")),
 )
-"""What is found of one feature of a record."""
+"""The description of one feature of a record."""
 
 PARSE_EXAMPLE = Table(
     "PARSE_EXAMPLE",
@@ -40,4 +40,4 @@ PLACE = Table(
     Field("offset", "int64", "where a record begins in the file, in bytes"),
     Field("length", "int64", "bytes of the record with its frame"),
 )
-"""What scanning a file finds of each record."""
+"""The place of one record."""

@@ -75,14 +75,14 @@ def _outputs(constants: dict[str, Any]) -> int:
 
 
 def _frame_numbers(value: Any) -> str:
-    """What `enable_frame_num` asks for; ValueError for what it may not be."""
+    """The value of `enable_frame_num`. ValueError for invalid values."""
     if isinstance(value, (bool, str, type(None))) and value in _FRAME_NUMBERS:
         return _FRAME_NUMBERS[value]
     raise ValueError(f"Invalid enable_frame_num value: {value!r}. Valid values are: 'none', 'scalar', 'sequence' (or False, True).")
 
 
 class _VideoReader(ReaderOperator):
-    """What both readers share: finding sequences, decoding them, the outputs. For a GPU frames are decoded by the CPU and uploaded."""
+    """The shared part of both readers: finding sequences, decoding, outputs. For a GPU the CPU decodes and the frames are uploaded."""
 
     on_cuda = True
 
@@ -101,17 +101,17 @@ class _VideoReader(ReaderOperator):
         load_av()
         super().__init__(spec, environment)
 
-    # --- to be written by each reader
+    # --- implemented by each reader
 
     dtype = DALIDataType.UINT8
     fill: list[int] = [0]  # noqa: RUF012  read only
 
     def pattern(self) -> Pattern:
-        """How frames are taken."""
+        """Which frames make a sequence."""
         raise TypeError("abstract")
 
     def bounds(self, listed: ListedVideo, video: VideoFile) -> tuple[int, int]:
-        """First and end frame of a line of `file_list`; ValueError if there are none."""
+        """First and end frame for a line of `file_list`. ValueError if there are none."""
         raise TypeError("abstract")
 
     def _given_labels(self, spec: Spec) -> list[int] | None:
@@ -142,7 +142,7 @@ class _VideoReader(ReaderOperator):
             raise RuntimeError(f"None of the {len(listed)} videos has the {self._pattern.need} frames that a sequence takes.{left_out}")
         self._pool = VideoPool(self._videos)
         table = FileTable.of([video.path for video in self._videos], np.zeros(len(self._videos), np.int32))
-        # Whole files: a demultiplexer goes back and forth, and the next batch usually has more of the same video.
+        # Whole files, because a demultiplexer reads back and forth, and the next batch usually needs the same video again.
         self._files = BatchFiles(self, table, lambda samples: self._sequences.videos[samples], recent=MAX_IDLE)
         return len(self._sequences)
 
@@ -165,7 +165,7 @@ class _VideoReader(ReaderOperator):
         return [ListedVideo(name, label, None, None, "") for name, label in zip(files, labels, strict=True)]
 
     def _video(self, path: str, known: dict[str, int]) -> int | None:
-        """Number of a video, which is opened at its first mention; None if it can't be."""
+        """The number of a video. It is opened at its first mention; None if it cannot be opened."""
         if path not in known:
             try:
                 self._videos.append(index_video(path))
@@ -260,8 +260,6 @@ class _VideoReader(ReaderOperator):
 
 @register
 class ExperimentalVideoReader(_VideoReader):
-    """See the schema."""
-
     schema = Schema(
         name="experimental.readers.video",
         doc=f"""Reads sequences of frames from video files.
@@ -320,8 +318,6 @@ class ExperimentalVideoReader(_VideoReader):
 
 @register
 class VideoReader(_VideoReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.video",
         doc=f"""Reads sequences of frames from video files.
@@ -396,7 +392,7 @@ class VideoReader(_VideoReader):
 
 
 def _refuse_variable_rate(video: VideoFile) -> None:
-    """RuntimeError if frames are not equally far apart, but for one tick that rounding may cost."""
+    """Raise RuntimeError if frames are not equally spaced, up to one tick of rounding."""
     gaps = np.diff(video.times).tolist()
     if gaps and max(gaps) - min(gaps) > 1:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Video files of a data set: their frames, and which are open."""
+"""Video files of a data set: their frames, and a pool of open files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..operators.decode.video_formats import OpenVideo, VideoIndex, read_index
 from .remote import Opener, open_file
 
 MAX_IDLE = 16
-"""Videos kept open between sequences, so that the next one need not be sought."""
+"""Videos that stay open between sequences, so that the next sequence need not seek."""
 
 
 @dataclass(frozen=True)
 class VideoFile(VideoIndex):
-    """A file, and where its frames are."""
+    """A file and the times of its frames."""
 
     path: str
 
 
 def index_video(path: str) -> VideoFile:
-    """Find the frames of a file without decoding them; RuntimeError that names the file."""
+    """Find the frames of a file without decoding them. RuntimeError names the file."""
     try:
         with open_file(path) as source:
             return VideoFile(**vars(read_index(source)), path=path)
@@ -32,17 +32,17 @@ def index_video(path: str) -> VideoFile:
 
 
 class VideoPool:
-    """Videos that are open but not in use; safe for threads."""
+    """Videos that are open but not in use. Thread-safe."""
 
     def __init__(self, videos: Sequence[VideoFile]):
         self._videos = videos
         self._lock = threading.Lock()
-        self._idle: OrderedDict[tuple[int, int], OpenVideo] = OrderedDict()  # (video, a number of its own)
+        self._idle: OrderedDict[tuple[int, int], OpenVideo] = OrderedDict()  # (video, unique number)
         self._made = 0
 
     @contextmanager
     def borrow(self, video: int, open_file: Opener) -> Iterator[OpenVideo]:
-        """An open video for one thread, opened with `open_file` if none is idle; after an error it is closed, and RuntimeError names it."""
+        """An open video for one thread, opened with `open_file` if none is idle. After an error it is closed, and RuntimeError names it."""
         with self._lock:
             key = next((key for key in self._idle if key[0] == video), None)
             opened = self._idle.pop(key) if key is not None else None
@@ -75,7 +75,7 @@ class VideoPool:
             raise RuntimeError(f"{video.path}: {getattr(error, 'strerror', None) or error}") from error
 
     def close(self) -> None:
-        """Close what is not in use; the pool can be used again."""
+        """Close idle videos. The pool can be used again."""
         with self._lock:
             idle = list(self._idle.values())
             self._idle.clear()

@@ -14,7 +14,7 @@ _LEFT_OUT = {"save_attrs", "image_type", "dtype"}
 
 @register
 class VideoResizeReader(VideoReader):
-    """See the schema. A call makes two operators: the reader, which has the name and the position, and ``resize``."""
+    """Sequences of resized video frames. A call makes two operators: the reader, with the name and the position, and ``resize``."""
 
     schema = replace(
         VideoReader.schema,

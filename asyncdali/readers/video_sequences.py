@@ -1,4 +1,4 @@
-"""Which frames make a sequence: parts of videos, and where sequences start in them."""
+"""Decides which frames make a sequence: parts of videos, and the starts of sequences in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .indices import read_bytes
 
 @dataclass(frozen=True)
 class ListedVideo:
-    """A line of a list of videos: `start` and `stop` as written (seconds, or frame numbers), None where left out."""
+    """A line of a list of videos: `start` and `stop` as written (seconds or frame numbers); None if omitted."""
 
     path: str
     label: int
@@ -25,7 +25,7 @@ class ListedVideo:
 
 
 def read_video_list(path: str) -> list[ListedVideo]:
-    """A text file of lines ``path label [start [end]]``; RuntimeError that names file and line for anything else."""
+    """Parse a text file of lines ``path label [start [end]]``. RuntimeError gives file and line of anything else."""
     listed = []
     for number, line in enumerate(read_bytes(path, "file list").decode("utf-8", "surrogateescape").split("\n"), 1):
         words = line.split()
@@ -75,20 +75,20 @@ def time_bounds(start: float | None, stop: float | None, times: np.ndarray, tick
     """First and end frame for seconds; `times` in units of `tick` seconds; `rounding`: whether start and end are rounded up."""
 
     def ticks(seconds: float) -> int:
-        # DALI reads seconds as 32-bit floats and cuts off what is behind the tick: 0.08 is 79 ms, hence within the frame before.
+        # DALI reads seconds as 32-bit floats and truncates to ticks: 0.08 is 79 ms, which is in the frame before.
         return int(float(np.float32(seconds)) * tick.denominator / tick.numerator)
 
     def frame(time: int, up: bool) -> int:
         return int(np.searchsorted(times, time, "left")) if up else max(int(np.searchsorted(times, time, "right")) - 1, 0)
 
     first = 0 if start is None else frame(ticks(start), rounding[0])
-    if stop is None or ticks(stop) > times[-1]:  # not rounded down to the last frame: the whole rest is meant
+    if stop is None or ticks(stop) > times[-1]:  # not rounded down to the last frame, because the whole rest is meant
         return first, len(times)
     return first, frame(ticks(stop), rounding[1])
 
 
 def rate_bounds(start: float | None, stop: float | None, frames: int, rate: float, preceding: bool) -> tuple[int, int]:
-    """First and end frame for seconds, by the frame rate: inside the two, or (`preceding`) around them."""
+    """First and end frame for seconds, by the frame rate: inside the two times, or (`preceding`) around them."""
     down, up = (math.floor, math.ceil) if preceding else (math.ceil, math.floor)
     first = 0 if start is None else max(down(start * rate), 0)
     return first, frames if stop is None else min(up(stop * rate), frames)
@@ -96,7 +96,7 @@ def rate_bounds(start: float | None, stop: float | None, frames: int, rate: floa
 
 @dataclass(frozen=True)
 class Sequences:
-    """All sequences of a data set, int64 arrays of one length: number of the video, first frame, and the part it lies in."""
+    """All sequences of a data set, int64 arrays of one length: number of the video, first frame, and the part that contains it."""
 
     videos: np.ndarray
     first: np.ndarray
@@ -110,10 +110,11 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Pattern:
-    """How frames are taken: `length` of them, `stride` apart, starting every `step` (0 and below: as long as a sequence).
+    """How sequences are made: `length` frames, `stride` apart, starting every `step` (0 and below: the length of a sequence).
 
-    `need` frames must be there for a complete sequence; what is shorter is left out, or `padded`: the first such of a part, or with
-    `every_start` all. `uniform`: one sequence per part, spread over it.
+    A complete sequence has `need` frames. Incomplete sequences are dropped, or `padded`: the first one of a part, or with `every_start`
+    all.
+    `uniform`: one sequence per part, spread over it.
     """
 
     length: int
@@ -136,7 +137,7 @@ class Pattern:
         return range(start, last, step)
 
     def frames(self, first: int, start: int, stop: int) -> np.ndarray:
-        """Numbers of the frames of one sequence, int64[length]; MISSING for those that the fill value stands for."""
+        """Frame numbers of one sequence, int64[length]. MISSING stands for the fill value."""
         if self.uniform:
             return np.floor(np.linspace(start, stop - 1, self.length) + 0.5).astype(np.int64)
         return padded(first + self.stride * np.arange(self.length), stop, self.padded)

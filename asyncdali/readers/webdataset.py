@@ -1,4 +1,4 @@
-"""readers.webdataset: samples of several files each from tar archives."""
+"""readers.webdataset: samples from tar archives, several files per sample."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BEHAVIORS = ("empty", "skip", "error")
 
 
 class _Selection:
-    """Which component of a sample feeds which output."""
+    """Assigns the components of a sample to outputs."""
 
     def __init__(self, extensions: Sequence[str], case_sensitive: bool):
         self._fold = (lambda text: text) if case_sensitive else str.lower
@@ -39,7 +39,7 @@ class _Selection:
         self._warned = False
 
     def choose(self, sample: list[Component], where: str) -> list[Component | None]:
-        """The component of each output, None where there is none; of several the first."""
+        """The component of each output; the first if there are several, None if there is none."""
         chosen: list[Component | None] = [None] * self.count
         for component in sample:
             for output in self._outputs.get(self._fold(component.extension), ()):
@@ -53,8 +53,6 @@ class _Selection:
 
 @register
 class WebdatasetReader(ContainerReader):
-    """See the schema."""
-
     schema = Schema(
         name="readers.webdataset",
         doc="""Reads samples from tar archives in the WebDataset format.
@@ -133,7 +131,7 @@ class WebdatasetReader(ContainerReader):
         self._names = np.frombuffer(b"\0".join(names) + b"\0", np.uint8)
         lengths = np.fromiter((len(name) + 1 for name in names), np.int64, len(names))
         self._name_ends = np.cumsum(lengths)
-        # One record per component; a sample's are neighbours.
+        # One record per component; the records of a sample are adjacent.
         return Records(self._samples * len(self._extensions), places[:, 0].copy(), places[:, 1].copy())
 
     def _add(self, chosen: list, table: list[tuple[int, int]], names: list[bytes], where: str, number: int) -> None:
@@ -154,7 +152,7 @@ class WebdatasetReader(ContainerReader):
     def origin(self, index: int) -> str:
         start, stop = (0 if index == 0 else int(self._name_ends[index - 1])), int(self._name_ends[index]) - 1
         name = self._names[start:stop].tobytes().decode("utf-8", "surrogateescape")
-        if not name:  # a missing component; others end in a mark, as indices of version 1.1 give no names
+        if not name:  # a missing component; otherwise a mark, because indices of version 1.1 have no names
             return ""
         return f"{self.container_path(index)}:{int(self.records.offsets[index])}:{name[:-1]}"
 
@@ -180,7 +178,7 @@ class WebdatasetReader(ContainerReader):
     def _component(
         self, components: np.ndarray, dtype: DALIDataType, files: np.ndarray, descriptors: np.ndarray
     ) -> tuple[Batch, Step | None]:
-        """One output, where the archive is mapped or in a block of its own, and the step that it has to wait for."""
+        """One output, in the mapped archive or in its own block, and the step that it waits for."""
         offsets, sizes = self.records.offsets[components], self.records.sizes[components]
         itemsize = storage_dtype(dtype).itemsize
         if itemsize > 1 and (sizes % itemsize).any():
@@ -190,7 +188,7 @@ class WebdatasetReader(ContainerReader):
                 f"{self.origin(int(components[sample]))}: component size and dtype incompatible: {sizes[sample]} bytes of {dtype.name}",
             )
         batch = Batch((sizes // itemsize).reshape(-1, 1), dtype, source_info=RecordNames(self.origin, components))
-        # Numbers are aligned in the map: members of archives begin on multiples of 512.
+        # Numbers are aligned in the map, because members of archives begin on multiples of 512.
         found = self.mapped(components, files, descriptors, offsets, sizes)
         if found is not None:
             batch.addresses[:], _, batch.owner = found

@@ -11,7 +11,7 @@ _FIELDS = {"v1.1": 3, "v1.2": 4}
 
 
 def read_index(path: str) -> Iterator[list[Component]]:
-    """The samples of an index file; RuntimeError with path and line of what is malformed."""
+    """The samples of an index file. RuntimeError gives path and line of a malformed entry."""
     try:
         lines = read_bytes(path, "index file").decode("utf-8", "surrogateescape").split("\n")
     except RuntimeError as error:
@@ -52,7 +52,7 @@ def _component(tokens: list[str], line: int, wrong) -> Component:  # type: ignor
 
 
 def make_index(tar_path: str, index_path: str) -> None:
-    """Scan an archive and store its samples; RuntimeError for names that the format cannot hold."""
+    """Scan an archive and store its samples. RuntimeError for names that the format cannot store."""
     lines = []
     for sample in grouped(scan(tar_path)):
         for component in sample:

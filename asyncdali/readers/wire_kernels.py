@@ -1,4 +1,4 @@
-"""Reading protocol buffer messages in place: fields one after another, every length checked against the message's end."""
+"""Parses protocol buffer messages in place: field by field, with every length checked against the message's end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ..compiled.intrinsics import load_u8
 from ..compiled.step import inlined
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types; groups (3 and 4) have been out of use for long and count as damage."""
+"""Wire types. Groups (3 and 4) are obsolete and count as damage."""
 
 
 @inlined
 def varint(at, end):
-    """(value, address behind it); the address is 0 when the number is broken."""
+    """(value, address after it). The address is 0 if the number is malformed."""
     value = 0
     for k in range(10):
         if at >= end:
@@ -29,9 +29,9 @@ def varint(at, end):
 
 @inlined
 def field(at, end):
-    """The field at `at`: (number, wire type, value, length, address behind it); the number is -1 when it is broken.
+    """The field at `at`: (number, wire type, value, length, address after it). The number is -1 if the field is malformed.
 
-    `value` is the number itself for VARINT, else the address of `length` bytes.
+    `value` is the number itself for VARINT, otherwise the address of `length` bytes.
     """
     tag, at = varint(at, end)
     number, kind = (tag >> 3) & 0x1FFFFFFF, tag & 7
@@ -60,7 +60,7 @@ def field(at, end):
 
 @inlined
 def count_varints(at, end):
-    """How many numbers a packed list holds; -1 when it is broken."""
+    """How many numbers a packed list has; -1 if it is malformed."""
     count = 0
     pending = 0
     while at < end:

@@ -2,11 +2,11 @@
 
     session.py, producer.py, claims.py    iterations as `run()` queues and takes them
     executor.py, loop.py, turns.py        the scheduler: which segment of which iteration may start
-    segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, make
+    segments.py, device_segments.py       one segment of one iteration: prepare, plan, place, compute
     jobs.py                               work for threads
-    branches.py                           sub-batches of conditionals
+    branches.py                           partial batches of conditionals
     immediate.py                          operators one by one, for debug mode
-    counters.py, statistics.py, memory.py what is counted meanwhile
+    counters.py, statistics.py, memory.py counters, and the reports made of them
 
 May import: the graph's plan, operators' base, sources, devices, tensors, batches, checkpoints; never the pipeline.
 """

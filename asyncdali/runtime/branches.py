@@ -1,6 +1,6 @@
-"""Sub-batches at work: steps that run for the samples of a branch, and addresses handed over sample by sample.
+"""Partial batches in a running graph: steps that run for the samples of a branch, and addresses that are passed on sample by sample.
 
-The `rows` of a sub-batch say where the iteration's samples are in it; see ``Batch.rows``.
+The `rows` of a partial batch say where the iteration's samples are in it; see ``Batch.rows``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..types import DALIDataType
 
 
 def nothing(rows: np.ndarray) -> Batch:
-    """A sub-batch without samples, of no type."""
+    """A partial batch without samples, of no type."""
     batch = Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, owner=())
     batch.rows = rows
     return batch
@@ -38,9 +38,9 @@ def in_branch(inner: Step, rows: np.ndarray) -> Step:
 
 
 def resolved(steps: Sequence[tuple[Any, Step | Batch]], scratch_places: Mapping[int, int]) -> list[tuple[Any, Step]]:
-    """Steps only: a batch stands for the steps that fill in its addresses.
+    """Only steps: a batch is represented by the steps that fill in its addresses.
 
-    `scratch_places`: sub-batches (by id) that are in the threads' scratch, at which offset.
+    `scratch_places`: the offsets of partial batches (by id) in the threads' scratch memory.
     """
     result: list[tuple[Any, Step]] = []
     for who, item in steps:
@@ -68,7 +68,7 @@ def _slot(batch: Batch, offset: int) -> Step:
 
 
 def taken_over(batch: Batch, allocate: Callable[[int], Any]) -> Step:
-    """The step that copies those samples of a linked batch whose memory is used again elsewhere; from now on the memory is its own."""
+    """The step that copies samples of a linked batch whose memory will be reused. Afterwards the batch owns its memory."""
     from ..compiled.branches import own_step
 
     sizes = np.where(batch.reused_samples(), batch.sizes(), 0)

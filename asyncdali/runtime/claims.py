@@ -1,7 +1,7 @@
-"""Whose the next iteration is: a call queues one and waits for it; if it is interrupted or cancelled, the next call finds that one.
+"""Which caller receives the next iteration.
 
-So no batch is lost and the queue does not grow. Exceptions of the program's own (a source's, StopIteration) are another matter: they take
-the iteration with them.
+A call queues one iteration and waits for it. If the call is interrupted or cancelled, the next call takes that iteration, so no batch is
+lost and the queue does not grow. An exception of the program itself (of a source, or StopIteration) consumes its iteration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def take_next(session: Session, launch: Callable[[Session], None], stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
     """Queue one iteration (by `launch`), unless an interrupted or cancelled call has left one, and return the outputs of the oldest.
 
-    There is nothing between the last instruction of ``session.fetch`` and the return at which an interrupt could come.
+    No interrupt can come between the last instruction of ``session.fetch`` and the return.
     """
     launched, waiting, debts = session.producer.launched, len(session.in_flight), session.owed
     owed = debts > 0 and waiting > 0
@@ -35,10 +35,10 @@ def take_next(session: Session, launch: Callable[[Session], None], stream: Any) 
         return session.fetch(stream)
     except BaseException as error:
         given_up = isinstance(error, Deadlock) and error.ident == threading.get_ident()
-        if isinstance(error, Exception) and not given_up:  # the program's own: it takes the iteration with it
+        if isinstance(error, Exception) and not given_up:  # an exception of the program consumes the iteration
             raise
         queued = session.producer.launched - launched
-        returned = len(session.in_flight) < waiting + queued  # the iteration has failed with such an exception of its own
+        returned = len(session.in_flight) < waiting + queued  # the iteration has failed with an exception of its own
         session.owed = debts - owed + (not returned and (owed or queued > 0))
         raise
 
@@ -50,7 +50,7 @@ def _launched_elsewhere(session: Session, launch: Callable[[Session], None]) -> 
 
 @asynccontextmanager
 async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIterator[None]:
-    """For the block, an iteration is queued that nobody else takes; sources are asked on the pipeline's source thread."""
+    """While the block runs, an iteration is queued that no other call takes. Sources are asked on the pipeline's source thread."""
     if session.owed > 0 and session.in_flight:
         session.owed -= 1
     elif session.producer.sources.pullers:
@@ -58,15 +58,15 @@ async def claim(session: Session, launch: Callable[[Session], None]) -> AsyncIte
         try:
             await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
-            session.owed += not asked.cancelled()  # it will be queued, for another call
+            session.owed += not asked.cancelled()  # another call takes the iteration
             raise
         finally:
-            del asked  # it keeps its error, whose traceback holds this frame
+            del asked  # its error has a traceback, which holds this frame
     else:
         launch(session)
     try:
         yield
-    except Exception:  # the program's own: it takes the iteration with it
+    except Exception:  # an exception of the program consumes the iteration
         raise
     except BaseException:
         session.owed += 1

@@ -1,13 +1,13 @@
 """A second process that compiles kernels, while a pipeline is built with an empty cache.
 
-Compiling takes seconds and one processor: the compiler is a Python program. The other process makes the plan's operators from the last to
-the first, this one from the first to the last. Both keep what they compile in the cache on disk and look there before they compile, so
-they meet somewhere in the middle. It is help, nothing more: whatever becomes of that process, this one compiles what is missing.
+Compiling takes seconds and one processor, because the compiler is a Python program. The second process makes the plan's operators from
+the last to the first, this process from the first to the last. Both keep compiled kernels in the cache on disk and look there before
+they compile. If the second process fails, this process compiles what is missing.
 
-The kernel ends the other process when this one dies: a compilation takes seconds, and until it is over the other process would not read
-from its pipe that nobody is left.
+If this process dies, the kernel (parent-death signal) ends the second process. During a compilation of several seconds the second
+process would not notice a closed pipe.
 
-``ASYNCDALI_COMPILE_AHEAD=0`` switches it off.
+``ASYNCDALI_COMPILE_AHEAD=0`` turns the second process off.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _PROGRAM = f"""
 from asyncdali.runtime import compiling
 compiling.serve(sys.stdin.buffer)
 """
-_FIRST_MISSES = 2  # one kernel may always be new
-_PIPE = 60_000  # bytes that can be written to a pipe before anybody reads
+_FIRST_MISSES = 2  # a single new kernel does not justify a process
+_PIPE = 60_000  # bytes that fit into a pipe before anybody reads
 
 
 @contextlib.contextmanager
 def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
-    """Meanwhile, a second process helps as soon as kernels are found missing in the cache."""
+    """While the block runs, a second process helps as soon as kernels are missing in the cache."""
     helper = Helper(operators)
     if not helper.wanted:
         yield
@@ -59,7 +59,7 @@ def compiling_ahead(operators: Sequence[PlannedOperator]) -> Iterator[None]:
 
 
 class Helper:
-    """The other process; started by the second kernel that is missing."""
+    """The second process. The second missing kernel starts it."""
 
     def __init__(self, operators: Sequence[PlannedOperator]):
         self._operators = operators
@@ -68,7 +68,7 @@ class Helper:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is work for a second process, and a processor."""
+        """Whether there is work and a processor for a second process."""
         switched_on = os.environ.get("ASYNCDALI_COMPILE_AHEAD", "1") != "0"
         return switched_on and len(self._operators) > 1 and len(os.sched_getaffinity(0)) > 1 and not getattr(sys, "frozen", False)
 
@@ -76,7 +76,7 @@ class Helper:
         """A kernel is not in the cache."""
         self._misses += 1
         if self._misses == _FIRST_MISSES:
-            with contextlib.suppress(OSError), uninterrupted():  # no process can be started; or one that nobody would end
+            with contextlib.suppress(OSError), uninterrupted():  # no process can be started, or nothing would end it
                 self._start()
 
     def _start(self) -> None:
@@ -91,7 +91,7 @@ class Helper:
         process.stdin.flush()
 
     def close(self) -> None:
-        """All is compiled: end it, wherever it is."""
+        """Everything is compiled: end the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -101,11 +101,11 @@ class Helper:
         threading.Thread(target=process.wait, name="asyncdali-compiling", daemon=True).start()
 
 
-# --- what the other process is told
+# --- input of the other process
 
 
 def described(operators: Sequence[PlannedOperator]) -> bytes:
-    """Operators from last to first, each different one once, without their places in the graph, as far as they fit into a pipe."""
+    """Operators from last to first, without duplicates and without their places in the graph, as many as fit into a pipe."""
     found: dict[bytes, None] = {}
     size = 0
     for planned in reversed(operators):
@@ -125,7 +125,7 @@ def _may_be_made_elsewhere(planned: PlannedOperator) -> bool:
 
 
 def _plain(value: Any) -> bool:
-    """Nothing of the user's own: it is read in another process."""
+    """Whether a value contains no object of the user's: another process unpickles it."""
     if isinstance(value, (list, tuple)):
         return all(map(_plain, value))
     if isinstance(value, enum.Enum):
@@ -134,7 +134,7 @@ def _plain(value: Any) -> bool:
 
 
 def serve(descriptions: Any) -> None:
-    """The life of the other process: make operators, for the sake of their kernels, until there are no more or this is over."""
+    """Main function of the other process: make operators, to compile their kernels, until none is left or the process is killed."""
     leave_out()
     environment = Environment(1, 1, None, False, lambda size: np.empty(size, np.uint8))
     while True:
@@ -142,7 +142,7 @@ def serve(descriptions: Any) -> None:
             kind, *rest = pickle.load(descriptions)  # from our own process
         except EOFError:
             return
-        with contextlib.suppress(Exception):  # the process that builds the pipeline says what is wrong
+        with contextlib.suppress(Exception):  # the process that builds the pipeline reports the error
             _make(kind, environment, *rest)
 
 

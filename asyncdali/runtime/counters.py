@@ -1,15 +1,16 @@
-"""What is counted while a pipeline runs: integers, mostly nanoseconds, that :mod:`.statistics` makes a report of.
+"""Counters of a running pipeline: integers, mostly nanoseconds, from which :mod:`.statistics` makes a report.
 
-Who counts what: a segment's and its operators' planning on the stage thread that plans; pixels on the worker that leaves last; the
-consumer's side on the thread that fetches.
+Threads: the stage thread counts the planning of its segment and operators. The worker that leaves a job last counts pixels. The thread
+that fetches counts the consumer's side.
 
-Reading a clock takes some 50 ns in Python; an iteration of instant operators reads seven, others two per operator more. Processor times are
-system calls: they are asked for in one iteration of sixteen, unless a tool wants them all. The threads of a small pipeline wake each other
-and take turns at the interpreter, with cold caches: there counting takes some five times what it takes in a loop. So it makes no objects
-but a weak reference per output, and leaves to the report what can be computed from totals. (Logs in place of sums were no cheaper, neither
-tuples nor rows in an array.) And where iterations are that short, one of sixteen is timed and stands for the others (its times are added
-sixteen times); iterations, samples and bytes are always counted one by one, and of what the others deliver, numbers (labels, draws) are not
-remembered, only what has memory from the pool.
+Cost: reading a clock takes about 50 ns in Python. An iteration of instant operators reads the clock seven times; other iterations read it
+two times more per operator. Reading processor time is a system call, so it is read in one iteration of 16, unless a tool asks for all.
+
+The threads of a small pipeline wake each other and take turns at the interpreter, with cold caches, so counting costs about five times as
+much there as in a loop. Three measures keep the cost low. Counting makes no objects except one weak reference per output, and the report
+computes everything that follows from totals. (Logs of tuples or of array rows were no cheaper than sums.) Iterations shorter than 0.5 ms
+are sampled: one in 16 is timed, and its times count 16 times. Iterations, samples and bytes are always counted one by one. Outputs of
+iterations that are not timed are remembered only if they use memory of the pool.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from .segment_counters import OperatorCounters as OperatorCounters
 from .segment_counters import SegmentCounters as SegmentCounters
 
 STAND_IN = "__input_"
-"""How names of operators begin that stand for data, in debug mode: they are not counted."""
+"""Prefixes of names of operators that stand for data in debug mode. These operators are not counted."""
 
 SPARSE = 16
-"""One of so many iterations is timed where they are short,"""
+"""If iterations are short, one of so many is timed."""
 
 SHORT = 500_000
-"""that is, where the consumer gets one every so many nanoseconds or sooner;"""
+"""Iterations are short if the consumer gets one in so many nanoseconds or less."""
 
-_LOOKS = 256  # which is looked at after so many
+_LOOKS = 256  # iterations between two checks of this
 
 _CROWD = 256
 _ARRAY = np.ndarray
@@ -46,7 +47,7 @@ _reference = weakref.ref
 
 
 class SourceCounters:
-    """One source: how often it was asked, how long that took, on the thread that asks."""
+    """One source: how often it was asked, and how long that took on the asking thread."""
 
     __slots__ = ("_root", "kind", "name", "prefetch", "processor", "pulls", "samples", "wait")
 
@@ -57,10 +58,10 @@ class SourceCounters:
         self.prefetch = prefetch
         self.pulls = self.samples = self.wait = 0
         self.processor = Estimate()
-        """Processor time of the asking thread, of `wait`."""
+        """Processor time of the asking thread during `wait`."""
 
     def pull(self, ask: Callable[[], dict[str, Batch]]) -> dict[str, Batch]:
-        """``ask()``, timed."""
+        """Call ``ask()`` and time the call."""
         used = time.thread_time_ns() if self._root.always_processor or self.pulls % SAMPLED == 0 else -1
         began = now()
         try:
@@ -81,7 +82,7 @@ class SourceCounters:
 
 
 class PipelineCounters:
-    """All counters of one pipeline, and those of its consumer."""
+    """All counters of a pipeline and of its consumer."""
 
     def __init__(self) -> None:
         self.began = now()
@@ -90,13 +91,13 @@ class PipelineCounters:
         self.iterations = self.samples = self.failed = 0
         self.wait = self.away = self.latency = 0
         self.ready: list[int] = []
-        """How often so many iterations were done when the consumer came."""
+        """Entry k: how often k iterations were done when the consumer came."""
         self.asked = 0
         """Time spent asking sources."""
         self._recorder: Recorder | None = None
         self._always_processor = False
-        self._fetched = 0  # when the consumer last got a batch
-        self._asked = 0  # what was `asked` then
+        self._fetched = 0  # when the consumer got its last batch
+        self._asked = 0  # the value of `asked` then
         self.stride = 1
         """One iteration of so many is timed."""
         self._looked = 0
@@ -105,7 +106,7 @@ class PipelineCounters:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Takes a trace."""
+        """Receives the spans of a trace."""
         return self._recorder
 
     @recorder.setter
@@ -117,7 +118,7 @@ class PipelineCounters:
 
     @property
     def always_processor(self) -> bool:
-        """Measure processor time in every iteration (tools: it costs some microseconds)."""
+        """Measure processor time in every iteration. For tools: it costs some microseconds."""
         return self._always_processor
 
     @always_processor.setter
@@ -128,12 +129,12 @@ class PipelineCounters:
             segment.always_processor = always
 
     def forget_slowest(self) -> None:
-        """Look for the slowest sample anew: the first ones of all pay for memory and code that is touched for the first time."""
+        """Search for the slowest sample from now on. The first samples are slow because memory and code are touched for the first time."""
         for segment in self.segments:
             segment.slowest = None
 
     def segment(self, built: Any) -> SegmentCounters:
-        """Counters for a segment (a ``BuiltSegment``) and its operators, which take them from here on."""
+        """Counters for a segment (a ``BuiltSegment``) and its operators, which use them from now on."""
         for item in built.operators:
             if item.counters is None:
                 item.counters = OperatorCounters(item.planned, item.operator.counted)
@@ -150,13 +151,13 @@ class PipelineCounters:
     # --- the consumer's side
 
     def _look(self, time: int) -> None:
-        """Are iterations short?"""
+        """Whether iterations are short."""
         looked, self._looked = self._looked, time
         short = looked > 0 and time - looked < _LOOKS * SHORT
         self.stride = SPARSE if short and self._recorder is None and not self._always_processor else 1
 
     def arrives(self, in_flight: Sequence[Any]) -> None:
-        """The consumer comes for the oldest iteration; only the first call for it counts."""
+        """The consumer comes for the oldest iteration. Only the first call per iteration counts."""
         if not in_flight or in_flight[0].arrived or not in_flight[0].weight:
             return
         ready = 0
@@ -168,7 +169,7 @@ class PipelineCounters:
         self._comes(time, ready, in_flight[0].weight)
 
     def _comes(self, time: int, ready: int, weight: int) -> None:
-        """The consumer comes, and so many iterations are done."""
+        """The consumer comes, and `ready` iterations are done."""
         if ready >= len(self.ready):
             self.ready += [0] * (ready + 1 - len(self.ready))
         self.ready[ready] += weight
@@ -180,7 +181,7 @@ class PipelineCounters:
             self._recorder.level("iterations ready", time, ready)
 
     def fetched(self, record: Any, outputs: Sequence[Batch]) -> None:
-        """It has got the iteration; no outputs: its error."""
+        """The consumer has received the iteration. No outputs: it received the error."""
         self._fetched = time = now()
         self._asked = self.asked
         self.iterations += 1
@@ -203,7 +204,7 @@ class PipelineCounters:
                 self._deliver([batch])
 
     def ran(self, began: int, outputs: Sequence[Any] | None) -> None:
-        """Debug mode: an iteration that began then was made in the consumer's own call; None: it failed."""
+        """Debug mode: an iteration that began at that time ran in the consumer's own call. None: the iteration failed."""
         time = now()
         self._comes(began, 0, 1)
         self.wait += time - began
@@ -214,25 +215,25 @@ class PipelineCounters:
         self.failed += outputs is None
 
     def _deliver(self, outputs: Sequence[Batch]) -> None:
-        """Remember what keeps the outputs' memory alive. No callback: whoever drops it must not run any Python."""
+        """Remember what keeps the outputs' memory alive. There is no callback, because dropping a batch must not run Python code."""
         delivered = self._delivered
         for batch in outputs:
             owner = batch.owner if batch.alias_of is None else batch.memory_owner
             if type(owner) is _ARRAY and owner.base is not None:
-                owner = owner.base  # what views refer to
+                owner = owner.base  # views refer to their owner through `base`
             if type(owner) is _ARRAY or isinstance(owner, BlockOwner):
                 delivered.append(_reference(owner))
         if len(delivered) > self._crowded:
             self.held()
-            self._crowded = max(_CROWD, 2 * len(delivered))  # a user who keeps everything must not pay for each batch
+            self._crowded = max(_CROWD, 2 * len(delivered))  # so that a user who keeps every batch does not pay for a scan per batch
 
     def held(self) -> tuple[int, int]:
-        """Outputs that the user still refers to, and their bytes."""
+        """Number of outputs that the user still refers to, and their bytes."""
         sizes: dict[int, int] = {}
         for _ in range(len(self._delivered)):
             try:
                 reference = self._delivered.popleft()
-            except IndexError:  # another thread counts, too
+            except IndexError:  # another thread also removes entries
                 break
             root = reference()
             if root is not None and id(root) not in sizes:

@@ -1,6 +1,7 @@
 """A batch that the GPU's decoders and the CPU's threads decode together.
 
-The former leave whole images in device memory, the threads windows in pinned memory; one kernel gathers all into the batch.
+The GPU's decoders leave whole images in device memory, the CPU's threads leave windows in pinned memory. One kernel gathers both into the
+batch.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class SplitDecode:
-    """One decoder in one iteration; `built` is the operator, `batch` its output, `branch` the rows of the branch that it is in, if any."""
+    """One decoder in one iteration. `built` is the operator, `batch` its output, `branch` the rows of its branch of a conditional."""
 
     images: list[DecodedImages]
-    """What each lane of the GPU will have made."""
+    """The parts of the GPU's lanes."""
 
     def __init__(self, built: Any, step: Step, batch: Batch, branch: np.ndarray | None = None):
         self._branch = branch
@@ -42,7 +43,7 @@ class SplitDecode:
         self._keeps = False  # samples are copied to the cache
 
     def start(self, device: CudaDevice, commands: Commands) -> list[tuple[Any, Step]]:
-        """Give the GPU's decoders their parts; returns the steps for the rest. `commands` are for the stream that the batch is made on."""
+        """Start the GPU's decoders on their parts and return the steps for the rest. `commands` go to the stream that makes the batch."""
         plan, self._device = self._plan, device
         self.images = []
         if plan.balance is not None:
@@ -51,20 +52,20 @@ class SplitDecode:
         for lane in plan.lanes:
             data, lengths, images, space = plan.files(lane, self._batch.addresses)
             files = Files(data, lengths, images.view(IMAGE), space)
-            # Whole images go straight to where they belong.
+            # Whole images are decoded into their final place.
             targets = None if files.space else (self._batch.memory_owner, device.events.last(commands))
             then = functools.partial(self._share.over, "engines") if self._share is not None and lane.decoder.engines else None
             self.images.append(lane.decoder.start(files, plan.bgr, targets, then))
         return self._by_host(device)
 
     def host_over(self) -> None:
-        """The CPU's threads have finished their part, or given up."""
+        """The CPU's threads have finished their part, or have given up."""
         if self._share is not None:
             self._share.over("host")
 
     @property
     def failed(self) -> bool:
-        """Whether a lane could not decode its part: a broken file fails all that are decoded with it. Raises what no file can cause."""
+        """Whether a lane could not decode its part: one broken file fails the whole part. Raises errors that no file can cause."""
         failed = [images for images in self.images if images.error is not None]
         for images in failed:
             if not isinstance(images.error, NvjpegError):
@@ -73,19 +74,19 @@ class SplitDecode:
                 try:
                     raise error
                 finally:
-                    del error  # its traceback holds this frame, and memory of the GPU with it
+                    del error  # its traceback holds this frame, and with it device memory
             if images.error.status == ALLOCATOR_FAILURE:
                 raise self._device.pool.exhausted(str(images.error)) from images.error
         return bool(failed)
 
     def judge(self) -> None:
-        """After the CPU has decoded all that a lane could not: no file was broken. RuntimeError if only the lane was to decode it."""
+        """Called after the CPU has decoded the failed parts and found no broken file. RuntimeError if only the lane was to decode them."""
         for lane, images in zip(self._plan.lanes, self.images):
             if isinstance(images.error, NvjpegError):
                 lane.decoder.gave_up(images.error)
 
     def all_by_host(self, device: CudaDevice) -> list[tuple[Any, Step | Batch]]:
-        """The steps for the whole batch, when a decoder of the GPU could not."""
+        """The steps for the whole batch, for when a decoder of the GPU has failed."""
         self._plan.give_up()
         return [*self._by_host(device)]
 
@@ -104,8 +105,9 @@ class SplitDecode:
     def gather(
         self, device: CudaDevice, commands: Commands, passing: list[DeviceBuffer], keep: list[Any]
     ) -> list[tuple[None, Launch]]:
-        """Add to `commands` what goes before the launches that bring all parts together, behind the GPU decoders' work. Returns these
-        launches; `keep` gets what they need, `passing` the device memory that nobody else knows."""
+        """Add the commands before the gathering launches to `commands`, behind the work of the GPU's decoders, and return the launches.
+
+        `keep` receives the objects that the launches need, `passing` the device memory that only this object knows."""
         plan, batch = self._plan, self._batch
         moved_by = 0
         keep += (self._pinned, self._step)
@@ -118,9 +120,9 @@ class SplitDecode:
         elsewhere: list[tuple[Lane, np.ndarray]] = []
         for lane, images in zip(plan.lanes, self.images):
             buffer = images.buffer
-            if buffer is None or images.ready is None:  # failed
+            if buffer is None or images.ready is None:  # the lane has failed
                 continue
-            commands.wait(images.ready)  # also where the CPU decoded all again: nobody else writes then
+            commands.wait(images.ready)  # even if the CPU decoded everything again: the lane's writes must be over
             buffer.readers.add(commands.stream)
             keep.append(images)
             if buffer is not batch.memory_owner:
@@ -136,21 +138,21 @@ class SplitDecode:
         return [(None, launch) for launch in launches + self._to_cache(keep)]
 
     def _copied_one_by_one(self, moves: np.ndarray, sources: np.ndarray, commands: Commands) -> np.ndarray:
-        """Copy the pictures at `sources` (0: none), each by itself; returns the other moves."""
+        """Copy the pictures at `sources` (0: none), each by itself. Returns the remaining moves."""
         batch, there = self._batch, sources != 0
         for target, source, size in zip(batch.addresses[there].tolist(), sources[there].tolist(), batch.sizes()[there].tolist()):
             commands.copy(target, source, size)
         return np.ascontiguousarray(moves[:, ~np.isin(moves[4], batch.addresses[there])])
 
     def _to_cache(self, keep: list[Any]) -> list[Launch]:
-        """The launch that copies samples of the batch, once they are there, to the cache of decoded pictures."""
+        """The launch that copies samples of the finished batch to the cache of decoded pictures."""
         kept, batch = self._plan.kept, self._batch
         if kept is None:
             return []
         keep.append(kept)
         chosen = np.flatnonzero(kept.slots)
         if not len(chosen) or any(images.error is not None for images in self.images):
-            return []  # another decoder than usual made these pictures
+            return []  # not the usual decoder made these pictures
         rows = np.ascontiguousarray(batch.shapes[chosen, 0])
         row_bytes = batch.sizes()[chosen] // rows
         largest = int(rows.max()), int(row_bytes.max())
@@ -158,6 +160,6 @@ class SplitDecode:
         return [gather_launch(batch.addresses[chosen], row_bytes, rows, row_bytes, kept.slots[chosen], largest)]
 
     def queued(self, event: CudaEvent) -> None:
-        """All that :meth:`gather` gave is in front of `event`."""
+        """Everything that :meth:`gather` queued is before `event`."""
         if self._keeps and self._plan.kept is not None:
             self._plan.kept.filled(event)

@@ -1,9 +1,9 @@
-"""One segment on a GPU: planned as on the CPU, then queued on its stream; nobody waits for the device.
+"""One segment on a GPU: planned as on the CPU, then queued on its stream. The host does not wait for the device.
 
-Everything planned is placed in device memory at once, so that the parts of a batch that a condition splits are addresses in it. What
-operators know already (draws, constants) and what `.gpu()` moves is uploaded, the steps' launches follow with one upload of all their
-tables, and an event behind them tells when the outputs are there. A mixed operator whose steps have no launches makes its pixels on the
-worker threads, in pinned memory, and is uploaded then.
+Every planned batch gets device memory at once, so the parts of a batch that a condition splits are addresses in this memory. Contents that
+operators know while planning (draws, constants), and inputs of `.gpu()`, are uploaded. The launches of the steps follow, with one upload of
+all their tables. An event behind them tells when the outputs are complete. If a mixed operator's steps have no launches, worker threads
+make its pixels in pinned memory, and the result is uploaded.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class DeviceSegmentRun(SegmentRun):
         super().__init__(segment, record, executor, stream)
         self._stream: CudaStream = stream
         self._device = stream.device
-        self._commands = stream.commands()  # performed when all is known
-        self._direct = segment.operators[0].operator.barrier  # the operator may give work to the stream itself
+        self._commands = stream.commands()  # executed when all are known
+        self._direct = segment.operators[0].operator.barrier  # the operator may queue work on the stream itself
         self._uploads: list[tuple[Batch, Batch]] = []  # (in device memory, on the host)
         self._downloads: list[tuple[Batch, Batch]] = []  # (on the host, in device memory)
-        self._by_host: list[Batch] = []  # made on the worker threads
-        self._decoded: list[SplitDecode] = []  # partly by the GPU's engines
+        self._by_host: list[Batch] = []  # made by the worker threads
+        self._decoded: list[SplitDecode] = []  # the GPU's engines decode a part of these
         self._made: list[DeviceBuffer] = []
-        self._passing: list[DeviceBuffer] = []  # nobody else knows them
-        self._read: list[DeviceBuffer] = []  # others', that this iteration's commands use
-        self._ordered: set[int] = set()  # buffers and events (by id) that the stream is behind
-        self._split: set[int] = set()  # address arrays (by id) whose samples other batches have, too
+        self._passing: list[DeviceBuffer] = []  # buffers that only this object knows
+        self._read: list[DeviceBuffer] = []  # buffers of others that this iteration's commands use
+        self._ordered: set[int] = set()  # buffers and events (by id) that the stream already waits for
+        self._split: set[int] = set()  # address arrays (by id) whose samples also belong to other batches
 
     def phases(self) -> Iterator[Job]:
         self._device.enter()
@@ -99,7 +99,7 @@ class DeviceSegmentRun(SegmentRun):
         return moved
 
     def _on_device(self, batch: Batch) -> Batch:
-        """The batch itself, or if its contents are known on the host, one that will be uploaded."""
+        """The batch itself; or, if its contents are known on the host, a batch that will be uploaded."""
         if (batch.alias_of or batch).owner is None or _is_on_device(batch):
             return batch
         return self._moved(batch, "gpu")
@@ -111,10 +111,10 @@ class DeviceSegmentRun(SegmentRun):
             self._to_device(batch)
 
     def _place(self, fresh: Fresh) -> tuple[Slots, int]:
-        return [], 0  # everything has its place
+        return [], 0  # the memory is already assigned
 
     def _to_device(self, batch: Batch) -> None:
-        """Device memory for a batch, whose addresses are written where they stand."""
+        """Device memory for a batch. The addresses are written into the batch's own array."""
         shapes, addresses = np.ascontiguousarray(batch.shapes, np.int64), batch.addresses
         given = address_of(shapes), len(shapes), shapes.shape[1], batch.itemsize
         size = lay_out(*given, limits.CHECKED, address_of(addresses))
@@ -129,9 +129,9 @@ class DeviceSegmentRun(SegmentRun):
     # --- queueing
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
-        compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of sub-batches are known
+        compiled = [(built, step) for built, step in steps if isinstance(step, Step)]  # addresses of partial batches are known by now
         by_host: Steps = [(built, step) for built, step in compiled if step.launches is None and step.hardware is None]
-        self._device.enter()  # this may be a worker thread, after an operator's work in Python
+        self._device.enter()  # this may be a worker thread, after Python work of an operator
         for decode in self._decoded:
             by_host.extend(decode.start(self._device, self._commands))
         try:
@@ -143,10 +143,10 @@ class DeviceSegmentRun(SegmentRun):
             decoded = AllDecoded(decode.images)
             if not decoded.done():
                 yield Waiting(decoded)
-            if decode.failed:  # a broken file fails its batch on the engines: the CPU decodes it, or says which one
+            if decode.failed:  # a broken file fails its batch on the engines; the CPU decodes the batch, or names the broken file
                 yield from super()._pixels(decode.all_by_host(self._device), fresh, slots, scratch, Timed.NO)
                 decode.judge()
-        self._device.enter()  # this is the worker thread that finished last, if there was work, or the one that waited
+        self._device.enter()  # this thread finished the work last, or waited for it
         counters = self.segment.counters
         times = None if counters is None or timed is not Timed.PROCESSOR else counters.times
         marks = [] if times is None else [times.mark(self._commands)]
@@ -177,7 +177,7 @@ class DeviceSegmentRun(SegmentRun):
             yield Waiting(event)
 
     def _launch(self, launches: list[tuple[BuiltOperator | None, Launch]], keep: list[Any]) -> None:
-        """Launch all that can not be left out, for operators or for nobody in particular; an error of the compiler names the operator."""
+        """Queue the launches, for operators or on behalf of none. An error of the compiler names the operator."""
         if any(launch.offers is not None for _, launch in launches):
             launches = self._fused(launches)
         for built, launch in launches:
@@ -189,7 +189,7 @@ class DeviceSegmentRun(SegmentRun):
             keep.append(self._device.launch_all(launches, self._commands, self._passing))
 
     def _queue(self, keep: list[Any]) -> CudaEvent:
-        """Tell the stream everything; gives the event behind it."""
+        """Queue all commands on the stream and return the event behind them."""
         try:
             event: CudaEvent = self._device.events.last(self._commands)
         except DriverError as error:
@@ -209,7 +209,7 @@ class DeviceSegmentRun(SegmentRun):
         return event
 
     def _fused(self, launches: list[tuple[BuiltOperator | None, Launch]]) -> list[tuple[BuiltOperator | None, Launch]]:
-        """A launch whose pixels one other alone reads is left out, if that one can compute them where it reads them."""
+        """If a launch's pixels have a single reader that can compute them while reading, leave the launch out."""
         kept = {id(self.record.edges[edge].addresses) for edge in self.segment.kept} | self._split
         for offer in [item for item in launches if item[1].offers is not None]:
             pixels = offer[1].offers
@@ -223,7 +223,7 @@ class DeviceSegmentRun(SegmentRun):
         return launches
 
     def _order_inputs(self) -> None:
-        """The stream waits for what other streams make, and those for it before the memory is used again."""
+        """The stream waits for the work of other streams. Other streams wait for this stream before they reuse the memory."""
         for edge in self.segment.read:
             batch = self.record.edges[edge]
             if batch is not None:
@@ -243,7 +243,7 @@ class DeviceSegmentRun(SegmentRun):
                 self._commands.wait(buffer.ready)
 
     def _copy(self, target: Batch, source: Batch) -> list[Any]:
-        """Queue the copy of a batch that is in one piece at `target`; returns what must be kept meanwhile."""
+        """Queue the copy of a contiguous batch to `target`. Returns the object that must stay alive until then."""
         owner = (target.alias_of or target).owner
         size = owner.size if isinstance(owner, DeviceBuffer) and target.alias_of is None else int(target.sizes().sum())
         commands = self._commands
@@ -262,14 +262,15 @@ class DeviceSegmentRun(SegmentRun):
         return [source.memory_owner]
 
     def _gathered(self, keep: list[Any]) -> list[tuple[None, Launch]]:
-        """Outputs of the pipeline that lie about (parts of several batches) and can be a tensor, or that lie in the user's memory, are
-        brought together, here and now: later the host would have to wait for it. Returns the launches; `keep` gets what they need."""
+        """Gather outputs whose samples are parts of several batches but could be one tensor, or that are in the user's memory.
+
+        Gathering now is cheap; later the host would have to wait. Returns the launches; `keep` receives the objects that they need."""
         launches: list[tuple[None, Launch]] = []
         for edge in self.segment.returned:
             batch = self.record.edges[edge]
             if batch is None or not len(batch) or not _is_on_device(batch):
                 continue
-            lent = batch.reused_memory is not False and batch.reused_samples().any()  # the user's memory, who gets a copy
+            lent = batch.reused_memory is not False and batch.reused_samples().any()  # the memory is the user's: the output is a copy
             if not lent and (batch.contiguous or (batch.shapes != batch.shapes[0]).any()):
                 continue
             dense = Batch(batch.shapes, batch.dtype, batch.layout, device=batch.device, source_info=batch.source_info)

@@ -1,9 +1,9 @@
-"""The executor: which segment of which iteration runs when.
+"""The executor decides which segment of which iteration runs when.
 
-Decisions are made one at a time, by whichever thread brings news first. Iterations are admitted in order. A segment of iteration k starts
-when its producers of k are done and the same segment of k-1 has been planned (its positions are known then), under the limits of
-`OperatorConcurrency` and the streams of `StreamPolicy`. Compiled work of one backend is taken by the worker threads in the order it was
-planned.
+Decisions are made one at a time, by the thread that reports a result. Iterations are admitted in order. A segment of iteration k starts
+when its producers have finished iteration k and the same segment is planned for iteration k-1, because its position is known then.
+`OperatorConcurrency` and the streams of `StreamPolicy` limit this further. Worker threads take the compiled work of one backend in the
+order in which it was planned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PHASES = SegmentRun.phases.__code__
 
 
 class Record:
-    """One iteration on its way: its batches, positions after it, and who waits for it."""
+    """One iteration in flight: its batches, the positions after it, and the callers that wait for it."""
 
     __slots__ = (
         "_failed_segment", "_lock", "_waiters", "admitted", "arrived", "batch_size", "done_at", "done_segments", "edges", "error", "fed",
@@ -59,36 +59,36 @@ class Record:
 
     def __init__(self, index: int, batch_size: int, edge_count: int):
         self.index = index
-        self.number = index  # of the iteration, for operators and errors: an engine counts its records, and makes some of the iterations
+        self.number = index  # of the iteration, for operators and errors; an engine makes only some iterations and counts its records
         self.given: dict[str, Any] | None = None  # in an engine: positions before the iteration, by operator
-        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, where not the batch's
+        self.produced: dict[str, int] = {}  # in an engine: samples that stateful operators produced, if not the batch's
         self.on_planned: Callable[[], None] | None = None  # in an engine: called for every segment whose positions are known
         self.batch_size = batch_size
         self.edges: list[Batch | None] = [None] * edge_count
-        self.fed: dict[str, Any] = {}  # what external inputs were fed
+        self.fed: dict[str, Any] = {}  # batches of external inputs
         self.place = (0, 0)  # epoch, and iteration in it
         self.positions: dict[str, Any] = {}
-        self.sources: dict[str, Any] = {}  # positions of the sources before it
+        self.sources: dict[str, Any] = {}  # positions of the sources before this iteration
         self.done_segments: set[int] = set()
         self.error: BaseException | None = None
         self.outputs: list[Batch] = []
         self.finished = False
         self.weight = 0  # for statistics: how many iterations it stands for; 0: its times are not taken
-        self.admitted = self.finished_at = 0  # likewise: when it was queued, when it was done
-        self.arrived = 0  # likewise: when the consumer came for it
-        self.done_at: dict[int, int] = {}  # likewise: when each segment was done
+        self.admitted = self.finished_at = 0  # for statistics: when it was queued, when it was done
+        self.arrived = 0  # for statistics: when the consumer came for it
+        self.done_at: dict[int, int] = {}  # for statistics: when each segment was done
         self._failed_segment = 0
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     def fail(self, segment: int, error: BaseException) -> None:
-        """The iteration has failed; of several errors the one of the earliest segment counts, whichever came first."""
+        """The iteration has failed. Of several errors, the one of the earliest segment is kept, independent of timing."""
         with self._lock:
             if self.error is None or segment < self._failed_segment:
                 self.error, self._failed_segment = error, segment
 
     def finish(self) -> None:
-        """Wake whoever waits (on the loop's thread, or at close)."""
+        """Wake the waiting callers (on the loop's thread, or in close)."""
         with self._lock:
             if self.finished:
                 return
@@ -98,7 +98,7 @@ class Record:
             wake()
 
     def on_finished(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when finished (at once if it is)."""
+        """Call `wake` when the iteration is finished; immediately if it already is."""
         with self._lock:
             if not self.finished:
                 self._waiters.append(wake)
@@ -110,13 +110,13 @@ class Record:
         return frame.f_code is _PHASES and frame.f_locals["self"].record is self
 
     def _forget(self, wake: Callable[[], None]) -> None:
-        """Take back :meth:`on_finished`."""
+        """Undo :meth:`on_finished`."""
         with self._lock:
             if wake in self._waiters:
                 self._waiters.remove(wake)
 
     def wait(self) -> None:
-        """Block until finished; interruptible by signals. RuntimeError if an operator's function waits for the calling thread."""
+        """Block until finished; signals interrupt the wait. RuntimeError if a function of an operator waits for the calling thread."""
         if self.finished:
             return
         patience = Patience(self.runs_in)
@@ -124,7 +124,7 @@ class Record:
         gate.acquire()
         self.on_finished(gate.release)
         try:
-            # A signal between the interpreter's last look and the wait would go unnoticed until the end: look again now and then.
+            # A signal between the interpreter's last check and the wait would not be noticed until the end, so check periodically.
             while not gate.acquire(timeout=patience.seconds()):
                 patience.look(notice=False)
         except BaseException:  # a signal handler raised (Ctrl-C)
@@ -132,7 +132,7 @@ class Record:
             raise
 
     async def wait_async(self) -> None:
-        """Wait inside any running event loop; cancelling the wait loses nothing."""
+        """Wait inside any running event loop. Cancelling the wait loses nothing."""
         if self.finished:
             return
         loop = asyncio.get_running_loop()
@@ -142,7 +142,7 @@ class Record:
             try:
                 loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
             except RuntimeError:
-                pass  # that loop was closed with the wait still in it
+                pass  # that loop was closed while the wait was pending
 
         self.on_finished(wake)
         try:
@@ -152,7 +152,7 @@ class Record:
 
 
 class Scheduler:
-    """Decides which segments start; a pure bookkeeper, it runs nothing itself. Not for two threads at a time."""
+    """Decides which segments start. It only keeps books and runs nothing. Not thread-safe."""
 
     def __init__(self, segments: list[BuiltSegment], concurrency: OperatorConcurrency, start: Callable[[BuiltSegment, Record], None]):
         self._segments = segments
@@ -171,16 +171,16 @@ class Scheduler:
         self.pump()
 
     def planned(self, segment: BuiltSegment, record: Record) -> None:
-        """The segment's decisions for this iteration are made; the next iteration may be planned.
+        """The segment's positions after this iteration are known, so the next iteration may be planned.
 
-        Reported once or twice per iteration, the second time perhaps when the next one is being planned already.
+        Reported once or twice per iteration; the second report may come when the next iteration is already being planned.
         """
         if self._planning.get(segment.index) == record.index:
             del self._planning[segment.index]
             self._busy_backends.discard(segment.backend)
 
     def done(self, segment: BuiltSegment, record: Record) -> bool:
-        """The segment is over for this record; True when the whole record is."""
+        """The segment is done for this record. Returns True if the whole record is done."""
         self.planned(segment, record)
         self._running -= 1
         record.done_segments.add(segment.index)
@@ -190,9 +190,9 @@ class Scheduler:
         return True
 
     def pump(self) -> None:
-        """Start everything that may start, oldest iterations first."""
+        """Start every segment that may start, oldest iterations first."""
         if self._pumping:
-            return  # a start that was over at once (a failed iteration): the loop below goes on anyway
+            return  # a nested call (an iteration that failed at once); the outer loop continues
         self._pumping = True
         try:
             self._pump()
@@ -236,7 +236,7 @@ class Executor:
         gpu: CudaDevice | None = None,
         pool: BufferPool | None = None,
     ):
-        """`pool` gives memory for batches on the CPU; None: one of its own, or the GPU's pinned memory."""
+        """`pool` allocates batches on the CPU. None: the executor makes a pool, or uses the GPU's pinned memory."""
         self.gpu = gpu
         self.pool = pool or (BufferPool() if gpu is None else gpu.pinned)
         self.allocate: Callable[[int], np.ndarray] = self.pool.allocate
@@ -248,7 +248,7 @@ class Executor:
         self._concurrency = concurrency
         self._name = name
         self.threads = f"{name}-"
-        """How the names of its threads begin."""
+        """Prefix of the names of its threads."""
         self._cpu_stage = HostStream(f"{name}-cpu", affinity)
         self._streams: dict[Any, Stream] = {}
         self._segments: list[BuiltSegment] = []
@@ -257,9 +257,9 @@ class Executor:
         self._decisions: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._deciding = threading.Lock()
         self._decider = 0
-        """The thread that decides."""
+        """The thread that is deciding."""
         self.on_loop = False
-        """Whether decisions are made on the loop's thread only: where engines are talked to, which is done there."""
+        """Whether only the loop's thread decides. Sessions with engines need this, because the loop's thread talks to engines."""
         self._open_records: deque[Record] = deque()
         self._admitted = 0
         self.closed = False
@@ -267,7 +267,7 @@ class Executor:
         self.memory: MemoryStatistics | None = None
         self.counters: PipelineCounters | None = None
         self.progress: Callable[[Record, Any], None] | None = None
-        """Called with what is about to be planned (an operator), or whose pixels are about to be made (a segment). For engines."""
+        """For engines: called with the operator that is about to be planned, or the segment whose pixels are about to be computed."""
         self._pid = os.getpid()
         self.outputs: list[int] = []
         self._edge_count = 0
@@ -287,13 +287,13 @@ class Executor:
         return Environment(batch_size, num_threads, device_id, checkpointing, self.allocate, calling, self.gpu, depth, access)
 
     def load(self, segments: list[BuiltSegment], outputs: list[int], edge_count: int) -> None:
-        """The program to run; called once, before the first launch."""
+        """Set the program to run. Called once, before the first launch."""
         self._segments = segments
         self.outputs = outputs
         self._edge_count = edge_count
         self._segment_streams = assign_streams(segments, self._stream_policy, self._stream)
         for segment in segments:
-            segment.instant = segment.instant and not self._on_gpu(segment)  # the loop makes no call that can block
+            segment.instant = segment.instant and not self._on_gpu(segment)  # the loop's thread must not make calls that can block
         if self.counters is not None:
             self._count(self.counters)
         self._scheduler = Scheduler(segments, self._concurrency, self._start)
@@ -301,7 +301,7 @@ class Executor:
 
     @property
     def loaded(self) -> bool:
-        """Whether it knows the operators, and closes them."""
+        """Whether the executor has the operators, and therefore closes them."""
         return bool(self._segments)
 
     def _count(self, counters: PipelineCounters) -> None:
@@ -321,7 +321,7 @@ class Executor:
         return _device_run()(segment, record, self, self._segment_streams[segment.index])
 
     def output_stream(self) -> int | None:
-        """Handle of the stream of the last segment that makes GPU outputs; None without a GPU."""
+        """Handle of the stream of the last segment with GPU outputs; None without a GPU."""
         outputs = set(self.outputs)
         for segment, stream in reversed(list(zip(self._segments, self._segment_streams))):
             if self._on_gpu(segment) and outputs & segment.kept:
@@ -338,7 +338,7 @@ class Executor:
     # --- called by the user's thread
 
     def new_record(self, index: int, batch_size: int) -> Record:
-        """The record of iteration `index`, to be submitted; raises PipelineClosed when there is nothing to run it."""
+        """The record of iteration `index`, to be submitted. PipelineClosed if the executor is closed."""
         if self.closed or self._loop is None:
             raise PipelineClosed("the pipeline was closed")
         if self._broken is not None:
@@ -351,17 +351,17 @@ class Executor:
         return record
 
     def submit(self, record: Record) -> None:
-        """Queue an iteration; returns at once. Doing it again does nothing."""
+        """Queue an iteration and return at once. A second call with the same record does nothing."""
         if self._loop is not None:
             self._loop.call(self.guarded if self.on_loop else self._post, self._admit, record)
 
     def submit_here(self, record: Record) -> None:
-        """As :meth:`submit`, on the loop's thread (see :attr:`on_loop`)."""
+        """Like :meth:`submit`, on the loop's thread (see :attr:`on_loop`)."""
         self.guarded(self._admit, record)
 
     @property
     def inherited(self) -> bool:
-        """Whether this is a forked child's copy: the threads stayed in the parent."""
+        """Whether this is a forked child's copy. The threads exist only in the parent."""
         return os.getpid() != self._pid
 
     def check_process(self) -> None:
@@ -369,7 +369,7 @@ class Executor:
         if self.inherited:
             raise RuntimeError(f"this pipeline was built in process {self._pid} and cannot be used in its forked child; build one here")
 
-    # --- decisions: one at a time, on the thread that finds nobody deciding
+    # --- decisions: one at a time, by a thread that finds no other thread deciding
 
     def _admit(self, record: Record) -> None:
         if self.closed:
@@ -405,7 +405,7 @@ class Executor:
             self._failed(run, error)
 
     def _run_now(self, run: SegmentRun, phases: Iterator[Job]) -> None:
-        """Plan a segment of instant operators here, while deciding."""
+        """Plan a segment of instant operators on the deciding thread."""
         try:
             for job in phases:
                 raise TypeError(f"an instant operator asked for {type(job).__name__}")
@@ -414,13 +414,13 @@ class Executor:
         self._finish_segment(run)
 
     def finish_remote(self, run: SegmentRun, error: BaseException | None) -> None:
-        """Engines have made a segment of an iteration, or failed to."""
+        """Engines have made a segment of an iteration, or have failed."""
         if error is not None:
             self._record_failure(run, error)
         self._finish_segment(run)
 
     def planned_remote(self, run: SegmentRun) -> None:
-        """The positions behind an iteration that engines make are known: the next one may begin. On the loop's thread."""
+        """The positions behind an iteration of the engines are known, so the next one may begin. Runs on the loop's thread."""
         self._planned(run)
 
     def _planned(self, run: SegmentRun) -> None:
@@ -446,7 +446,7 @@ class Executor:
     # --- on stage and worker threads
 
     def _advance(self, run: SegmentRun, phases: Iterator[Job], state: WorkerState | None, error: BaseException | None) -> None:
-        """Resume a run until its next job or its end."""
+        """Resume a run until it yields its next job or ends."""
         if self.closed:
             phases.close()  # type: ignore[attr-defined]
             return
@@ -456,13 +456,13 @@ class Executor:
             self._post(self._finish_segment, run)
             return
         except BaseException as failure:
-            if self.closed:  # an operator was told to stop; who waits gets PipelineClosed
+            if self.closed:  # an operator was told to stop; waiting callers get PipelineClosed
                 return
             failure.__traceback__ = None if isinstance(failure, MemoryError) else failure.__traceback__
             self._failed(run, failure)
             return
         finally:
-            error = None  # it may be what failed: then its traceback holds this frame
+            error = None  # the frame must not keep the error, whose traceback holds the frame
         self._run_job(run, phases, job, state)
 
     def _failed(self, run: SegmentRun, error: BaseException) -> None:
@@ -477,7 +477,7 @@ class Executor:
 
     def _run_job(self, run: SegmentRun, phases: Iterator[Job], job: Job, state: WorkerState | None) -> None:
         def finished() -> None:
-            job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive until a collection
+            job.finished = _nothing  # breaks the cycle job -> this closure -> job, which would keep the batches alive
             self._jobs.discard(job)
             try:
                 job.raise_error()
@@ -492,7 +492,7 @@ class Executor:
             job.stop()
         waits, pixels = isinstance(job, Waiting), getattr(job, "is_pixels", False)
         if (waits or pixels) and not run.told:
-            # The next iteration may be planned while this one's pixels are made.
+            # The next iteration may be planned while the pixels of this one are computed.
             run.told = True
             self._post(self._planned, run)
         if isinstance(job, Waiting):
@@ -504,13 +504,13 @@ class Executor:
         if pixels:
             return
         if state is not None:
-            job.work(state)  # a stage thread helps with what planning waits for
+            job.work(state)  # the stage thread helps, because planning waits for this job
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
-        """Make a decision, soon: whichever thread finds nobody deciding decides for all.
+        """Request a decision. A thread that finds no other thread deciding decides for all.
 
-        To wake a thread for it would take the interpreter lock two or three times per stage of an iteration, which beside a busy thread
-        takes up to a switch interval each. The user's threads do not decide: an interrupt could come between any two steps.
+        Waking a dedicated thread would take the interpreter lock two or three times per stage of an iteration. Beside a busy thread, each
+        these takes up to a switch interval. The user's threads do not decide, because an interrupt could come between any two steps.
         """
         if self.on_loop:
             if self._loop is not None:
@@ -531,7 +531,7 @@ class Executor:
         """Call a part of the runtime that decides."""
         try:
             function(*args)
-        except Exception as error:  # a bug in the runtime itself: nobody waits for ever because of it
+        except Exception as error:  # a bug in the runtime: no caller may wait for ever because of it
             log.exception("unexpected error in a decision of the executor")
             self._broken = error
             for record in list(self._open_records):
@@ -541,7 +541,7 @@ class Executor:
     # --- the end
 
     def close(self, timeout: float = 0.9) -> None:
-        """Stop threads within `timeout` seconds; waiting consumers get :class:`PipelineClosed`. Idempotent."""
+        """Stop threads within `timeout` seconds. Waiting consumers get :class:`PipelineClosed`. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -564,7 +564,7 @@ class Executor:
             operator.close()
 
     def _abandon_records(self, timeout: float) -> None:
-        """On the loop's thread, which alone knows what is open; what is admitted after this fails at once."""
+        """Runs on the loop's thread, which alone knows what is in flight. Iterations admitted later fail at once."""
 
         def abandon() -> None:
             for record in self._open_records:
@@ -575,7 +575,8 @@ class Executor:
         done = threading.Event()
         if self._loop is None:
             return
-        if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():  # let go of in a decision
+        # The last reference was dropped in a decision.
+        if self._loop.is_current() if self.on_loop else self._decider == threading.get_ident():
             abandon()
             return
         self._loop.call(self._post, abandon)
@@ -583,10 +584,10 @@ class Executor:
 
 
 def assign_streams(segments: list[BuiltSegment], policy: StreamPolicy, make: Callable[[Any], Stream]) -> list[Stream]:
-    """The stream of every segment: CPU segments share the CPU stage; the others as `policy` says.
+    """Assigns a stream to every segment. CPU segments share the CPU stage; the others follow `policy`.
 
-    SINGLE: one for all; PER_BACKEND: one for mixed and one for gpu; PER_OPERATOR: a segment continues the lowest-numbered stream of
-    its producers that nobody else has continued, else opens a new one.
+    SINGLE: one stream for all. PER_BACKEND: one for mixed and one for gpu. PER_OPERATOR: a segment continues the lowest-numbered stream of
+    its producers that no other segment has continued; otherwise it opens a new stream.
     """
     streams: list[Stream] = []
     numbers: dict[int, int] = {}

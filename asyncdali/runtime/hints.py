@@ -1,4 +1,4 @@
-"""Buffers that the user's hints ask for, made in `build()`: `bytes_per_sample` of the pipeline, `bytes_per_sample_hint` of operators."""
+"""Buffers that `build()` allocates because of hints: `bytes_per_sample` of the pipeline, `bytes_per_sample_hint` of operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HINT = "bytes_per_sample_hint"
 
 
 def hinted(planned: PlannedOperator) -> Iterator[int]:
-    """Bytes of a sample of each output, as far as the user said them. A source's hint is about its worker processes."""
+    """Bytes of a sample of each output, where the user gave a hint. A hint of a source concerns its worker processes."""
     spec = planned.spec
     if not spec.given(HINT) or spec.schema.role is Role.INPUT:
         return
@@ -31,7 +31,7 @@ def hinted(planned: PlannedOperator) -> Iterator[int]:
 
 
 def reserve(executor: Executor, operators: list[PlannedOperator], batch_size: int, bytes_per_sample: int | None) -> None:
-    """Have free buffers for the first batches. TooLarge, a MemoryError, that names the hint."""
+    """Allocate buffers for the first batches. Raises TooLarge (a MemoryError) that names the hint."""
     if bytes_per_sample:
         _reserve(executor.pool.reserve, bytes_per_sample, batch_size, f"{bytes_per_sample=}")
     for planned in operators:

@@ -1,7 +1,7 @@
-"""Operators that run when they are called, on the calling thread: what debug mode works with.
+"""Operators that run when they are called, on the calling thread. Debug mode uses them.
 
-Nothing is queued and no loop is involved: a small plan of one operator is walked segment by segment, and its jobs are shared with helper
-threads. Operators, checks and error texts are those of the executor.
+There is no queue and no event loop. A plan of one operator is executed segment by segment, and helper threads share its jobs. Operators,
+checks and error texts are those of the executor.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .statistics import NO_STATISTICS, Statistics, take
 
 
 class Engine:
-    """Memory and threads that the operators of a pipeline share; `seed` is that of the pipeline (drawn if none was given).
+    """Memory and threads that the operators of a pipeline share. `seed` is the pipeline's seed; one is drawn if none was given.
 
-    `calling(seed)` is the :attr:`Environment.calling` of its operators.
+    `calling(seed)` becomes the :attr:`Environment.calling` of its operators.
     """
 
     progress = None  # see ``Executor.progress``
 
-    memory = None  # statistics of it: not kept here
+    memory = None  # no memory statistics in debug mode
 
     def __init__(self, options: PipelineOptions, name: str, calling: Callable[[int], Callable[[], AbstractContextManager[None]]]):
         from ..compiled import driver
@@ -64,13 +64,13 @@ class Engine:
         threads = int(options.num_threads)
         self.environment = Environment(self.batch_size, threads, self.device_id, False, self.allocate, calling(self.seed))
         self._state = WorkerState()
-        # The calling thread is one of them.
+        # The calling thread also works.
         self._helpers = WorkerThreads(threads - 1, name, options.affinity()) if threads > 1 else None
         self._device_memory = HostMemory(self.allocate)
         self._converter = Converter(self.allocate, None, no_copy=True)
 
     def work(self, job: Job) -> BaseException | None:
-        """Do a job; returns its error, if any."""
+        """Run a job and return its error, if any."""
         done = threading.Event()
         job.finished = done.set
         samples = job.count if isinstance(job, CompiledSamples) else self.batch_size
@@ -89,41 +89,41 @@ class Engine:
         return None
 
     def tensors(self, batch: Batch) -> TensorListCPU | TensorListGPU:
-        """A batch as the user sees it."""
+        """A batch in the form that users get."""
         batch = batch.private()
         if batch.device == "gpu":
             return TensorListGPU._from_batch(batch, self.device_id or 0, None, self._device_memory)
         return TensorListCPU._from_batch(batch)
 
     def batch_of(self, data: Any) -> Batch:
-        """The batch of a tensor list, or of a list of arrays; shares memory where it can."""
+        """The batch of a tensor list or of a list of arrays. Shares memory where possible."""
         if isinstance(data, (TensorListCPU, TensorListGPU)):
             return data._batch
         return self._converter.samples(data)
 
     def copied(self, data: Any) -> TensorListCPU:
-        """A copy of anything that is a batch."""
+        """A copy of any object that can be a batch."""
         return TensorListCPU._from_batch(Converter(self.allocate, None, no_copy=False).batch(data))
 
     def sources(self, planned: Sequence[PlannedOperator]) -> Sources:
-        """The inputs that one call of `external_source` made."""
+        """The inputs of one call of `external_source`."""
         return Sources(planned, self.batch_size, self.allocate, False, None)
 
     def statistics(self) -> Statistics:
-        """What was counted; see ``Pipeline.statistics``."""
+        """The counters' report; see ``Pipeline.statistics``."""
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
         return take(self.counters, self._options, 1, (), self._pool, None)
 
     def close(self) -> None:
-        """End the helpers; what is called later runs without them."""
+        """End the helper threads. Later calls run without them."""
         if self._helpers is not None:
             self._helpers.close()
             self._helpers = None
 
 
 def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, device: str, count: int) -> Batch:
-    """A batch with the same array `count` times."""
+    """A batch of `count` times the same array."""
     batch = Batch.from_values(np.repeat(values[None], count, 0), layout, dtype)
     batch.device = device
     return batch
@@ -131,13 +131,13 @@ def repeated(values: np.ndarray, dtype: DALIDataType, layout: str, device: str, 
 
 def stand_in(name: str, device: str) -> DataNode:
     """A node for data that will be given when an :class:`Immediate` runs."""
-    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, pipeline=None).outputs[0]
+    return OperatorInstance(ExternalInput.schema, name, device, (), {}, {}, explicit_name=True, definition=None).outputs[0]
 
 
 class Immediate:
-    """A small graph, built: in fact one operator, with stand-ins for its inputs.
+    """A small built graph: one operator, with placeholders for its inputs.
 
-    `seed` is used by operators that were given none.
+    `seed` is used by operators without a seed of their own.
     """
 
     def __init__(self, engine: Engine, outputs: Sequence[DataNode], instances: Sequence[OperatorInstance], seed: int = 0):
@@ -168,11 +168,11 @@ class Immediate:
 
     @property
     def stateful(self) -> bool:
-        """Whether a call depends on those before."""
+        """Whether a call depends on earlier calls."""
         return any(segment.stateful for segment in self._segments)
 
     def run(self, fed: Fed, batch_size: int, index: int) -> list[Batch]:
-        """The output batches for `fed`; `index` is the iteration, for messages. Raises the operator's error."""
+        """The output batches for the inputs `fed`. `index` is the iteration's number, for messages. Raises the operator's error."""
         self._before = [(built, built.position) for segment in self._segments for built in segment.stateful]
         record = Record(index, batch_size, self.plan.edge_count)
         record.weight = 1
@@ -193,10 +193,10 @@ class Immediate:
         except StopIteration:
             return
         finally:
-            phases.close()  # after an interrupt: positions move on now, and not when the generator is collected
+            phases.close()  # after an interrupt: move the positions now, not when the generator is collected
 
     def skip(self, batch_size: int, index: int) -> None:
-        """Move on as if an iteration had run."""
+        """Move the positions as if an iteration had run."""
         for segment in self._segments:
             segment.commit_positions(Record(index, batch_size, 0), {})
 
@@ -206,6 +206,6 @@ class Immediate:
             built.position = position
 
     def close(self) -> None:
-        """Release what the operators hold."""
+        """Release the operators' resources."""
         for built in self._built.values():
             built.operator.close()

@@ -25,7 +25,7 @@ _TEXT = ERROR_TEXT_BYTES // 8
 
 
 class Timed(enum.IntEnum):
-    """Whether a job counts its time; processor time costs two system calls per thread, the rest next to nothing."""
+    """Whether a job measures its time. Processor time costs two system calls per thread; the other times cost almost nothing."""
 
     NO = 0
     YES = 1
@@ -34,15 +34,15 @@ class Timed(enum.IntEnum):
 
 @dataclass(frozen=True)
 class JobTimes:
-    """What a job took, in nanoseconds (see :mod:`time`'s ``perf_counter_ns``).
+    """The times of a job, in nanoseconds (see :mod:`time`'s ``perf_counter_ns``).
 
     Attributes:
-        busy: summed over the threads.
+        busy: sum over the threads.
         begun: when the first sample was taken.
-        processor: processor time of the threads; -1 where it was not measured.
-        slowest: processor time of the slowest sample, 0 where unknown, and
-        sample: which it was.
-        steps: time in each step.
+        processor: processor time of the threads; -1 if it was not measured.
+        slowest: processor time of the slowest sample; 0 if unknown.
+        sample: the number of the slowest sample.
+        steps: time of each step.
     """
 
     busy: int
@@ -58,15 +58,15 @@ _NO_TIMES = {timed: TIMES.entries(busy=0, begun=0, processor=0, with_processor=t
 
 
 class Job:
-    """Shared by the threads that work on it; `finished` runs once, on the thread that leaves last."""
+    """Shared by the threads that work on it. `finished` runs once, on the thread that leaves last."""
 
     scratch_bytes = 0
     brief = False
-    """Not worth waking the workers for: the thread that plans does it alone."""
+    """Whether the job is too short to wake the workers. The planning thread then does all of it."""
 
     def __init__(self) -> None:
         self.on_thread: Callable[[int, int], None] | None = None
-        """Called by each thread that took part, with when it began and ended (ns): for traces."""
+        """Called by each participating thread with its begin and end (ns). For traces."""
         self._lock = threading.Lock()
         self._active = 0
         self._exhausted = False
@@ -82,13 +82,13 @@ class Job:
         began = now() if self.on_thread is not None else 0
         try:
             self._run(thread)
-        except BaseException as error:  # no memory for scratch, say; the iteration must end whatever happens
+        except BaseException as error:  # for example no memory for scratch; the iteration must end in any case
             self._failure = error
         finally:
             if self.on_thread is not None:
                 self.on_thread(began, now())
             with self._lock:
-                self._exhausted = True  # a thread leaves only when there is nothing left to take
+                self._exhausted = True  # a thread leaves only when no sample is left
                 self._active -= 1
                 last = self._active == 0
         if last:
@@ -98,14 +98,14 @@ class Job:
         raise TypeError("abstract")
 
     def times(self) -> JobTimes | None:
-        """What it took, once it is over; None unless it was made with `timed`."""
+        """The times of the finished job; None unless it was made with `timed`."""
         return None
 
     def stop(self) -> None:
-        """Take no further sample (the pipeline is being closed)."""
+        """Take no further sample, because the pipeline is being closed."""
 
     def raise_error(self) -> None:
-        """Raise the first sample's error, if any; once, for a job that keeps it would keep what its traceback refers to."""
+        """Raise the first sample's error, if any. Call it once: a job that kept the error would keep the frames of its traceback."""
         failure, self._failure = self._failure, None
         if failure is not None:
             try:
@@ -116,7 +116,7 @@ class Job:
 
 @functools.cache
 def _driver() -> Callable[[int, int], int]:
-    """Compiled code that takes part in a job; it needs Numba, so it is imported late."""
+    """Compiled code that takes part in a job. It needs Numba, so it is imported late."""
     from ..compiled.driver import run_job
 
     run: Callable[[int, int], int] = run_job
@@ -124,7 +124,7 @@ def _driver() -> Callable[[int, int], int]:
 
 
 class CompiledSamples(Job):
-    """Compiled steps over a range of samples; one entry into the interpreter per thread."""
+    """Compiled steps over a range of samples. Each thread enters the interpreter once."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class CompiledSamples(Job):
             if step.scratch_bytes:
                 step.place_scratch(own_scratch)
         self.scratch_bytes = own_scratch + extra
-        # One block of memory for all that the driver reads and writes: this runs several times a batch, and every array takes its time.
+        # One allocation for all that the driver reads and writes: this runs several times per batch, and every array costs time.
         functions = JOB.words + FLAGS.words
         contexts = functions + len(steps)
         slot_arrays = contexts + len(steps)
@@ -174,7 +174,7 @@ class CompiledSamples(Job):
             *([*_NO_TIMES[timed], *[0] * len(steps)] if timed else ()),
         ]  # fmt: skip
         block[status:texts] = 0
-        block[texts::_TEXT] = 0  # texts are empty
+        block[texts::_TEXT] = 0  # all texts are empty
         self._flags = block[JOB.words : functions]
         self._times = block[times:status] if timed else None
         self._status = block[status:texts]
@@ -182,7 +182,7 @@ class CompiledSamples(Job):
 
     @property
     def address(self) -> int:
-        """Of the JOB, for threads that take part without the interpreter; 0: what each thread does is traced by Python."""
+        """Address of the JOB table, for threads without the interpreter. 0: Python traces the work of each thread."""
         return self._address if self.on_thread is None else 0
 
     def work(self, thread: WorkerState) -> None:
@@ -193,12 +193,12 @@ class CompiledSamples(Job):
             record = thread.record_for(self.scratch_bytes, self._own_times)
         except BaseException as error:
             self._fail(error)
-            record = thread.record_for(0)  # no sample is taken any more
+            record = thread.record_for(0)  # no sample is left
         if self.crew.take_part(self, record):
             self.finished()
 
     def grow(self, thread: WorkerState) -> None:
-        """Give a thread what it needs to take part; without memory for that the job fails."""
+        """Give a thread the memory that it needs to take part. If there is none, the job fails."""
         try:
             thread.record_for(self.scratch_bytes, self._own_times)
         except BaseException as error:
@@ -223,7 +223,7 @@ class CompiledSamples(Job):
         self._flags[FLAGS.word.stop] = 1
 
     def raise_error(self) -> None:
-        """SampleError of the first failed sample; its ``owner`` attribute is who the failed step belongs to."""
+        """SampleError of the first failed sample. Its ``owner`` attribute is the owner of the failed step."""
         super().raise_error()
         if not self._flags[FLAGS.word.failed]:
             return
@@ -239,14 +239,14 @@ class CompiledSamples(Job):
 
 
 class Waiting(Job):
-    """Nothing to do but to wait for a device: kept away from the worker threads."""
+    """A job that only waits for a device. It does not occupy a worker thread."""
 
     def __init__(self, event: Event):
         super().__init__()
         self._event = event
 
     def begin(self, submit: Callable[[Callable[[WorkerState], None]], object]) -> None:
-        """Have the thread that waits called by `submit`, when there is little left to wait for."""
+        """`submit` calls the waiting thread back when little is left to wait for."""
 
         def over() -> None:
             submit(self.work)
@@ -258,13 +258,13 @@ class Waiting(Job):
 
 
 class PythonSamples(Job):
-    """Python work per sample; it counts as what it is: one entry into the interpreter per sample."""
+    """Python work per sample: one entry into the interpreter per sample."""
 
     def __init__(self, job: PythonJob, timed: Timed = Timed.NO):
         super().__init__()
         self._job = job
         self._timed = timed
-        self._spans: list[tuple[int, int, int]] = []  # of each thread: begin, end, processor time
+        self._spans: list[tuple[int, int, int]] = []  # per thread: begin, end, processor time
         self._next = itertools.count()
         self._stopped = False
         self._errors: list[tuple[int, BaseException]] = []
@@ -294,7 +294,7 @@ class PythonSamples(Job):
                 break
             try:
                 self._job.work(samples[k])
-            except BaseException as error:  # reported by raise_error, with its sample
+            except BaseException as error:  # raise_error reports it with its sample
                 self._errors.append((samples[k], error))
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""The event loop: one per process, on a thread of its own, started at the first built pipeline.
+"""The event loop: one per process, on its own thread, started with the first built pipeline.
 
-It owns scheduling and completion, and is woken once per stage of an iteration. uvloop is used where it is installed;
-``ASYNCDALI_LOOP=asyncio`` or ``=uvloop`` chooses.
+The loop's thread schedules and completes iterations; it wakes up once per stage of an iteration. uvloop is used if it is installed;
+``ASYNCDALI_LOOP=asyncio`` or ``=uvloop`` selects one.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run `function` on the loop's thread, soon; callable from any thread."""
+        """Schedule `function` on the loop's thread. May be called from any thread."""
         self.loop.call_soon_threadsafe(function, *args)
 
 
 _lock = threading.Lock()
 _shared: LoopThread | None = None
 _inherited: list[LoopThread] = []
-"""Loops of parent processes: never used nor closed here, their descriptors are shared with the parent."""
+"""Loops of parent processes. They are neither used nor closed here, because their descriptors are shared with the parent."""
 
 
 def _after_fork() -> None:
@@ -72,10 +72,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_loop() -> LoopThread:
-    """The process's loop thread; a forked child gets one of its own."""
+    """The process's loop thread. A forked child gets its own."""
     global _shared
     with _lock:
         if _shared is None:
-            with uninterrupted():  # else its thread and descriptors would be lost
+            with uninterrupted():  # an interrupt would lose its thread and descriptors
                 _shared = LoopThread()
         return _shared

@@ -1,4 +1,4 @@
-"""From a plan to operators: what a session does in ``build()``, and an engine likewise."""
+"""Makes operators from a plan, for a session's ``build()`` and for an engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .segments import BuiltOperator
 
 
 class Seeds:
-    """The table of automatic operator seeds, made when the first entry is asked for."""
+    """The table of automatic operator seeds. It is made when the first entry is read."""
 
     def __init__(self, seed: int | None):
         self.seed = secrets.randbits(62) if seed is None else int(seed)
@@ -28,9 +28,9 @@ class Seeds:
 
 
 def make_operators(operators: Sequence[PlannedOperator], environment: Environment, made: list[BuiltOperator]) -> None:
-    """Append the operators to `made`; all kernels whose types are known are compiled (or loaded) here, on the building thread.
+    """Append the operators to `made`. All kernels whose types are known are compiled (or loaded) here, on the building thread.
 
-    After an error, `made` has those that must be closed.
+    After an error, `made` has the operators that must be closed.
     """
     from ..compiled import driver, volumes
 
@@ -40,7 +40,10 @@ def make_operators(operators: Sequence[PlannedOperator], environment: Environmen
     for planned in operators:
         operator = _make(planned, environment)
         made.append(BuiltOperator(planned, operator))
-        inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        try:
+            inferred = operator.infer([dtypes[edge] for edge in planned.inputs])
+        except Exception as error:
+            raise operator_error(planned, error, None) from error
         dtypes.update(zip(planned.outputs, inferred, strict=True))
 
 

@@ -17,7 +17,7 @@ class MemoryStatistics:
         self._seen: dict[str, list[list[int]]] = {}
 
     def note(self, operator: str, outputs: list[Batch]) -> None:
-        """Take the outputs of one iteration into account; called by one thread per operator."""
+        """Add the outputs of one iteration. Each operator is reported by one thread only."""
         rows = self._seen.setdefault(operator, [[0] * len(KEYS) for _ in outputs])
         for row, batch in zip(rows, outputs, strict=True):
             sizes = batch.sizes()
@@ -27,5 +27,5 @@ class MemoryStatistics:
             row[:] = map(max, row, found)
 
     def table(self) -> dict[str, dict[str, Any]]:
-        """{operator: {statistic: [value of each output]}}, bytes."""
+        """{operator: {statistic: [value of each output]}}, in bytes."""
         return {name: {key: [row[k] for row in rows] for k, key in enumerate(KEYS)} for name, rows in list(self._seen.items())}

@@ -1,7 +1,7 @@
-"""The producing end of a pipeline: asks the sources, feeds iterations, and queues them.
+"""The producing end of a pipeline: asks the sources for batches, feeds iterations, and queues them.
 
-Runs on the user's thread, in `run()` and `schedule_run()`, or on the pipeline's source thread for `run_async()`. Errors of sources are
-not raised here: good batches come first, then the error, where its batch would have come.
+It runs on the user's thread, in `run()` and `schedule_run()`; for `run_async()`, on the pipeline's source thread. Errors of sources are not
+raised here: the good batches come first, and then the error at the position of the missing batch.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .executor import Executor, Record
 
 
 class Place(NamedTuple):
-    """Where a consumer is, between two iterations.
+    """The consumer's position between two iterations.
 
     Attributes:
         epoch, iteration: of the next batch; `iteration` is its number in the epoch.
         sources: positions of the sources that have a state, by node.
-        ended: "here": the epoch has no more batches. "ahead": the sources have ended it already, but some of its batches are still to be
+        ended: "here": the epoch has no more batches. "ahead": the sources have ended the epoch, but some of its batches are still to be
             returned. "": not known.
-        resets: ends to come after which the next epoch begins at once: they were reset before the consumer came there.
-        more: with `ended` or `resets`: iterations in flight beyond what the first call of a fresh pipeline leaves there.
+        resets: number of future ends of epochs that were already reset. The next epoch begins directly after each of them.
+        more: with `ended` or `resets`: iterations in flight beyond the number that the first call of a fresh pipeline queues.
     """
 
     epoch: int
@@ -47,9 +47,9 @@ class Producer:
         failure: the error of a source that the consumer has not seen yet.
     """
 
-    # Resets take effect where the sources end, which may be some batches ahead of the consumer. A checkpoint is about the consumer. So a
-    # restored producer knows what has been decided ahead of that place: whether the end of the epoch was met, and how many ends were
-    # followed by a reset before the consumer came there.
+    # Resets take effect where the sources end, which may be some batches ahead of the consumer. A checkpoint describes the consumer. So a
+    # restored producer knows two facts from ahead of the consumer: whether the end of the epoch was met, and how many ends were followed by
+    # a reset.
 
     def __init__(self, executor: Executor, sources: Sources, depth: int, batch_size: int):
         self.sources = sources
@@ -61,35 +61,37 @@ class Producer:
         self._depth = depth
         self._batch_size = batch_size
         self._started = False
-        self._resets = 0  # ends to come that were reset before they were saved
-        self._end_is_near = False  # the end of the epoch was met when this place was saved
-        self._more = 0  # iterations to be queued at first, beyond `depth`
-        self._longer = False  # more iterations are in flight than the queue is deep
-        self._behind = 0  # iterations that could not be queued in their time
+        self._resets = 0  # ends ahead that were reset before the checkpoint was saved
+        self._end_is_near = False  # the end of the epoch had been met when this position was saved
+        self._more = 0  # iterations to be queued first, beyond `depth`
+        self._longer = False  # more iterations are in flight than `depth`
+        self._behind = 0  # iterations that are queued too late
         self._lock = PatientLock(self._asks_in)
-        self._pulling = False  # a source is being asked; means something to the thread that holds the lock, for an interrupt may leave it
-        self._unfed: deque[Record] = deque()  # in order; all but the first wait for it
+        # A source is being asked. Only the thread that holds the lock may trust the flag, because an interrupt may leave it set.
+        self._pulling = False
+        self._unfed: deque[Record] = deque()  # in order; the others wait for the first
         self._feeding = threading.RLock()
         self._closed = False
 
     def asks_here(self, hook: bool) -> bool:
-        """Whether this thread is in a source's callback (with `hook`, or in the legacy hook)."""
+        """Whether this thread is in a source's callback (with `hook`: or in the legacy hook)."""
         return self._lock.held_here() and (hook or self._pulling)
 
     def _asks_in(self, frame: FrameType) -> bool:
-        """Whether a frame is that of a thread which asks the sources of this pipeline, or calls its hook."""
+        """Whether a frame belongs to a thread that asks the sources of this pipeline or calls its hook."""
         return frame.f_code is _ADVANCE and frame.f_locals.get("self") is self
 
     @property
     def started(self) -> bool:
-        """Whether the queue of this epoch was filled for the first time."""
+        """Whether the queue of this epoch has been filled for the first time."""
         return self._started
 
     # --- queueing
 
     def schedule(self, hook: Callable[[], None]) -> None:
-        """Queue one iteration; at the start of an epoch as many as the queue is deep. `hook` runs before each is fed, and may end the
-        epoch."""
+        """Queue one iteration; at the start of an epoch, as many as the queue holds.
+
+        `hook` runs before each iteration is fed, and may end the epoch."""
         with self._lock.held():
             if self.ended:
                 return
@@ -105,7 +107,7 @@ class Producer:
             try:
                 while self.launched - before < burst and self._advance(hook):
                     pass
-            except BaseException:  # an interrupt: the next call makes up for it
+            except BaseException:  # an interrupt: the next call queues the missing iteration
                 self._behind = burst - max(self.launched - before, 1)
                 raise
             self._behind = burst - (self.launched - before)
@@ -125,14 +127,15 @@ class Producer:
             self.ended, self._end_is_near = True, False
             return False
         except Exception as error:
-            # Batches in flight come first: then the error waits, and its traceback would hold the pipeline, whose caller may drop it.
+            # Batches in flight are returned before the error. While it waits, its traceback would keep the pipeline alive after the last
+            # reference.
             self.failure = set_aside(error) if self.in_flight else error
             return False
         self._launch(pulled)
         return True
 
     def _launch(self, pulled: Fed) -> None:
-        """An interrupt (Ctrl-C) anywhere in here leaves the iteration queued, once: no batch is lost."""
+        """If an interrupt (Ctrl-C) comes in here, the iteration is queued exactly once, so no batch is lost."""
         record = self._executor.new_record(self.launched, self._batch_size)
         record.place = (self.sources.epoch, self.sources.iteration)
         record.fed = pulled
@@ -158,7 +161,7 @@ class Producer:
         self._feed_waiting()
 
     def _feed_waiting(self) -> None:
-        """Give fed data to the iterations that have none yet, as far as it goes."""
+        """Give fed data to the oldest iterations without data, as far as the data goes."""
         with self._feeding:
             if self._closed:
                 self._fail_unfed()
@@ -171,7 +174,7 @@ class Producer:
                 self._executor.submit(record)
 
     def wait_without_frames(self) -> None:
-        """The call that queued iterations returns, and the error of a source waits for another call: its traceback goes."""
+        """The call that queued iterations returns. A source's error waits for another call, so its traceback is dropped."""
         with self._lock.held():
             if self.failure is not None:
                 set_aside(self.failure)
@@ -184,31 +187,31 @@ class Producer:
         self._feed_waiting()
 
     def feed_count(self, node: Any) -> int:
-        """Batches to feed before the first run."""
+        """Number of batches to feed before the first run."""
         self.sources.port(node)
         return self._depth
 
     # --- the consumer's side
 
     def take_failure(self) -> BaseException | None:
-        """The pending error of a source, if any; the consumer raises it, and the next iteration asks again."""
+        """The pending error of a source, if any. The consumer raises it, and the next iteration asks the source again."""
         error, self.failure = self.failure, None
         if error is not None:
             self.sources.settle()
-            self._behind = max(0, self._behind - 1)  # the call that raises it gets no batch
+            self._behind = max(0, self._behind - 1)  # the call that raises the error gets no batch
         return error
 
     def place(self, queues_after: bool = False) -> Place:
-        """Where the consumer is: before the next batch to be returned.
+        """The consumer's position: before the next batch to be returned.
 
-        `queues_after`: this consumer queues an iteration after it has fetched one, not before, so that one more is in flight.
+        `queues_after`: this consumer queues an iteration after it has fetched one, not before, so one more iteration is in flight.
         """
         near = self.ended or self._end_is_near
         if self.in_flight:
             record = self.in_flight[0]
             epoch, iteration = record.place
             resets = self.sources.epoch - epoch + self._resets
-            # A reset restarts the queue: what is in flight then is beyond what is queued next, until an end is met.
+            # A reset restarts the queue: iterations in flight at the reset are in addition to those queued next, until an end is met.
             more = len(self.in_flight) - queues_after - (self._depth - 1 if self._started else 0)
             more = more if near or resets or self._longer else 0
             return Place(epoch, iteration, record.sources, "ahead" if near else "", resets, more)
@@ -219,16 +222,16 @@ class Producer:
         return Place(self.sources.epoch, self.sources.iteration, self.sources.positions(), ended, self._resets, self._more)
 
     def restore(self, place: Place) -> None:
-        """Be at a saved place. Before anything was queued, and after the sources that have a state were brought to their positions."""
+        """Go to a saved position. Called before anything is queued, after the sources with a state were brought to their positions."""
         self.sources.seek(place.iteration, place.epoch)
         self.ended = place.ended == "here"
         self._end_is_near = place.ended == "ahead"
         self._resets, self._more, self._longer = place.resets, place.more, place.more > 0
 
     def reset(self) -> None:
-        """After the end of the data: the next epoch. Does nothing otherwise."""
+        """Begin the next epoch after the end of the data. Otherwise do nothing."""
         with self._lock.held():
-            if self._end_is_near:  # it had its effect when the end was met, and has it where the end will be met again
+            if self._end_is_near:  # the reset took effect when the end was met, or will take effect when the end is met again
                 self._end_is_near = False
                 self._resets += 1
                 self._longer = True
@@ -249,7 +252,7 @@ class Producer:
         self.ended = False
 
     def close(self) -> None:
-        """Nothing more will be queued; whoever waits for an iteration that was never fed gets PipelineClosed."""
+        """Queue nothing more. Callers that wait for an iteration without data get PipelineClosed."""
         with self._feeding:
             self._closed = True
             self._fail_unfed()

@@ -1,4 +1,4 @@
-"""What a session asks of engines: processes that make a part of each iteration. They are given to it (docs/engines.md)."""
+"""The interface between a session and engines, which are processes that make a part of each iteration (docs/engines.md)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 class Remote(Protocol):
-    """Makes one segment elsewhere."""
+    """Makes one segment in another process."""
 
     def begin(self, run: SegmentRun) -> None:
-        """Make the segment for an iteration; :meth:`Executor.finish_remote` is called when that is done. On the loop's thread."""
+        """Make the segment for an iteration and call :meth:`Executor.finish_remote` when it is done. Runs on the loop's thread."""
 
 
 class Engines(Protocol):
     """The engines of one pipeline, as its session sees them."""
 
     seed: int
-    """The pipeline's seed: drawn before the engines started, if none was given."""
+    """The pipeline's seed. It was drawn before the engines started, if none was given."""
 
     pool: BufferPool | None
-    """Where batches from outside get their memory; None: where they get it without engines."""
+    """The pool for batches from outside. None: the pool that sessions without engines use."""
 
     def cut(self, plan: Plan, fuse_device: bool, on_cuda: bool) -> None:
-        """Give the plan the segments that remain for this process, and one that engines make."""
+        """Replace the plan's segments by those that remain in this process, and one that engines make."""
 
     def attach(self, executor: Executor, segment: BuiltSegment) -> None:
-        """Wait until all engines are ready, and make the segment from now on. Raises what stops an engine from being built."""
+        """Wait until all engines are ready, then let them make the segment. Raises the error that prevents an engine from being built."""
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What each engine has done."""
+        """The work of each engine."""
 
     def close(self) -> None:
         """End the engines. Idempotent."""

@@ -1,6 +1,6 @@
-"""What is counted of segments and their operators: see :mod:`.counters`.
+"""Counters of segments and their operators; see :mod:`.counters`.
 
-One thread at a time plans a segment, so it counts without a lock. Pixels of two iterations may end at once.
+One thread at a time plans a segment, so planning is counted without a lock. Pixels of two iterations may end at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..compiled.memory import address_of
 from .jobs import Job, JobTimes, Timed
 
 SAMPLED = 16
-"""Processor time is measured in one iteration of so many that are timed."""
+"""Processor time is measured in one of so many timed iterations."""
 
 _FLUSH = 64
 
@@ -27,8 +27,9 @@ _YES, _PROCESSOR = Timed.YES, Timed.PROCESSOR
 
 
 class Recorder(Protocol):
-    """Takes spans of time for a trace: on which lane (None: the calling thread) what was done from when to when (ns), for which iteration;
-    and levels: how much of something there is, at a time."""
+    """Receives the spans of a trace: the lane (None: the calling thread), the work, its begin and end (ns) and the iteration.
+
+    It also receives levels: the size of a quantity at a time."""
 
     def span(self, what: str, began: int, ended: int, iteration: int, lane: str | None = None) -> None: ...
 
@@ -36,7 +37,7 @@ class Recorder(Protocol):
 
 
 class DeviceTimes(Protocol):
-    """Measures work on a stream of a GPU; nobody waits for it (``device.cuda.timing.StreamTimes``)."""
+    """Measures work on a stream of a GPU without waiting for it (``device.cuda.timing.StreamTimes``)."""
 
     def mark(self, commands: Any) -> int: ...
     def queued(self, begun: int, ended: int) -> None: ...
@@ -44,46 +45,47 @@ class DeviceTimes(Protocol):
 
 
 class Estimate:
-    """A part of a growing total (processor time of a time, say) which is measured now and then: in between the share last measured is
-    assumed."""
+    """A part of a growing total (for example the processor time of a time) that is measured in intervals.
+
+    Between two measurements the part is assumed to have its last measured share."""
 
     __slots__ = ("_base", "_share", "_until")
 
     def __init__(self) -> None:
         self._base = self._share = 0.0
-        self._until = 0  # of the total; what comes behind it is not measured
+        self._until = 0  # the total up to which the part is measured
 
     def measured(self, before: int, took: int, part: int) -> None:
-        """When the total was `before`, it grew by `took`, and this was the `part` of it."""
+        """When the total was `before`, it grew by `took`, of which `part` is the measured part."""
         self._base = self.of(before) + part
         self._until = before + took
         self._share = part / took if took else 0.0
 
     def of(self, total: int) -> float:
-        """The part of all of it."""
+        """The part of the whole total."""
         return self._base + (total - self._until) * self._share
 
 
 class OutputCounters:
-    """One output of an operator: how many samples, how many bytes.
+    """The samples and bytes of one output of an operator.
 
-    Most outputs have the same shapes in every iteration (the very same array): of these only the first is noted. What differs is added up
-    for many.
+    Most outputs have the same shapes in every iteration (the same array object); only the first of these is recorded. Different shapes are
+    added up.
     """
 
     __slots__ = ("_bytes", "_lock", "_log", "_samples", "_since", "dtype", "edge", "shapes")
 
     def __init__(self, edge: int) -> None:
         self.edge = edge
-        self.shapes: np.ndarray | None = None  # the current ones, and their element type
+        self.shapes: np.ndarray | None = None  # the current shapes and their element type
         self.dtype: Any = None
-        self._since = 0  # iterations before them
-        self._samples = self._bytes = 0  # until then
+        self._since = 0  # iterations before the current shapes
+        self._samples = self._bytes = 0  # counts up to the current shapes
         self._log: list[tuple[np.ndarray, Any, int]] = []
         self._lock = threading.Lock()
 
     def changes(self, batch: Batch, iterations: int) -> None:
-        """After so many iterations the shapes become those of `batch`."""
+        """After so many iterations, the shapes become those of `batch`."""
         with self._lock:
             if self.shapes is not None:
                 self._log.append((self.shapes, self.dtype, iterations - self._since))
@@ -105,33 +107,33 @@ class OutputCounters:
             self._add_up()
             if self.shapes is None:
                 return self._samples, self._bytes
-            times = max(0, iterations - self._since)  # more may have come since `iterations` was read
+            times = max(0, iterations - self._since)  # `iterations` may have been read before a later change of shapes
             return self._samples + len(self.shapes) * times, self._bytes + times * _bytes([self.shapes], [self.dtype])
 
 
 class OperatorCounters:
-    """One operator: `planning` on the stage thread (its jobs left out), `jobs` on worker threads before planning, `steps` in pixels."""
+    """One operator: `planning` on the stage thread (without its jobs), `jobs` on worker threads before planning, `steps` in pixels."""
 
     __slots__ = ("counted", "jobs", "jobs_processor", "outputs", "planned", "planning", "steps")
 
     def __init__(self, planned: Any, counted: Callable[[], tuple[tuple[str, int], ...]]) -> None:
         self.planned = planned
         self.counted = counted
-        """What the operator counts itself."""
+        """Numbers that the operator itself counts."""
         self.outputs = [OutputCounters(edge) for edge in planned.outputs]
         self.jobs = self.steps = 0
         self.jobs_processor = Estimate()
         """Processor time, of `jobs`."""
         self.planning = Estimate()
-        """Its part of the segment's."""
+        """Its share of the segment's time."""
 
     def totals(self, iterations: int) -> tuple[int, int]:
-        """Samples of the first output, and bytes of all, of so many iterations."""
+        """Samples of the first output and bytes of all outputs, in so many iterations."""
         totals = [output.totals(iterations) for output in self.outputs]
         return totals[0][0] if totals else 0, sum(size for _, size in totals)
 
     def job(self, times: JobTimes, weight: int) -> None:
-        """Count a job of `prepare`, which stands for so many."""
+        """Count a job of `prepare` that stands for so many jobs."""
         if times.processor >= 0:
             self.jobs_processor.measured(self.jobs, times.busy * weight, times.processor * weight)
         self.jobs += times.busy * weight
@@ -143,7 +145,7 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
         return sum(_bytes([item], [kind]) for item, kind in zip(shapes, types))
     if len(set(map(id, shapes))) == 1:
         return len(shapes) * _volume(shapes[0]) * storage_dtype(types[0]).itemsize
-    arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share theirs
+    arrays = dict(zip(map(id, shapes), shapes))  # batches of equal samples share their shapes
     elements = 0
     ragged: dict[int, list[np.ndarray]] = {}
     for key, times in Counter(map(id, shapes)).items():
@@ -156,7 +158,7 @@ def _bytes(shapes: Sequence[np.ndarray], types: Sequence[Any]) -> int:
 
 
 def _volume(shapes: np.ndarray) -> int:
-    """Elements of all samples."""
+    """Number of elements of all samples."""
     if not shapes.shape[1]:
         return len(shapes)
     from ..compiled.volumes import volume
@@ -167,7 +169,7 @@ def _volume(shapes: np.ndarray) -> int:
 
 
 class SegmentCounters:
-    """One segment; see ``statistics.SegmentStatistics`` for what the numbers mean."""
+    """One segment. ``statistics.SegmentStatistics`` explains the numbers."""
 
     def __init__(self, segment: Any, operators: list[OperatorCounters]):
         self.index: int = segment.index
@@ -182,27 +184,30 @@ class SegmentCounters:
         self.batches = self.samples = self.pixels = self.pixels_busy = 0
         self.slowest_sum = self._slowest_last = 0
         self.slowest: tuple[int, int, int, str] | None = None  # time, iteration, sample, file
-        self.times: DeviceTimes | None = None  # where it runs on a GPU
+        self.times: DeviceTimes | None = None  # for segments on a GPU
         self.on_device = self._on_device_last = 0
         self._instant: bool = segment.instant
         self._producers: tuple[int, ...] = tuple(segment.producers)
         self._outputs = [output for operator in operators for output in operator.outputs]
-        self._free = 0  # when the iteration before was planned
+        self._free = 0  # when the previous iteration was planned
         self._lock = threading.Lock()
 
     # --- on the stage thread
 
     def lap(self, record: Any, started: int) -> Lap | None:
-        """Begin to plan an iteration whose times are taken, for which the segment was started then. None for one of instant operators
-        (they have no jobs), but for every sixteenth: :meth:`planned` is enough."""
+        """Begin to plan an iteration whose times are taken. `started` is when the segment was started.
+
+        Returns None for 15 of 16 iterations of instant operators, which have no jobs; then calling :meth:`planned` is enough."""
         sampled = record.index % (SAMPLED * record.weight) == 0 or self.always_processor
         if self._instant and not sampled:
             return None
         return Lap(self, record, started, _PROCESSOR if sampled else _YES)
 
     def planned(self, record: Any, started: int, began: int, away: int = 0) -> int:
-        """An iteration is planned, and there is memory for it: for when the segment was started, when the thread `began`, and how long of
-        it went to jobs. Returns how long it took, times the iterations that it stands for."""
+        """An iteration is planned and has its memory.
+
+        Takes the time at which the segment was started, the time at which the thread `began`, and the time spent on jobs. Returns the
+        planning time, multiplied by the iterations that it stands for."""
         ended = now()
         weight = record.weight
         took: int = (ended - began - away) * weight
@@ -217,11 +222,11 @@ class SegmentCounters:
         return took
 
     def made_elsewhere(self, edges: Sequence[int]) -> None:
-        """Engines make the segment: of its outputs only these are seen here."""
+        """Engines make the segment. This process sees only these outputs."""
         self._outputs = [output for output in self._outputs if output.edge in edges]
 
     def passed(self, edges: Sequence[Any]) -> None:
-        """An iteration is planned. Where its times are not taken, this is all."""
+        """An iteration is planned. This is the only call for an iteration whose times are not taken."""
         for output in self._outputs:
             batch = edges[output.edge]
             if batch.shapes is not output.shapes or batch.dtype is not output.dtype:
@@ -230,7 +235,7 @@ class SegmentCounters:
         self._free = now()
 
     def _waited(self, record: Any, free: int, started: int, weight: int) -> None:
-        """It could have been started from `free` on: why was it not?"""
+        """The segment could have started at `free`: find out why it did not."""
         asked = record.admitted
         if asked > free:
             self.wait_output += (asked - free) * weight
@@ -247,7 +252,7 @@ class SegmentCounters:
             self.wait_turn += (started - ready) * weight
 
     def watch(self, job: Job, name: str, iteration: int) -> None:
-        """Where a trace is recorded: have the job's threads tell their part."""
+        """If a trace is recorded, the job's threads report their parts."""
         recorder = self.recorder
         if recorder is not None:
             job.on_thread = lambda began, ended: recorder.span(name, began, ended, iteration)
@@ -255,7 +260,7 @@ class SegmentCounters:
     # --- on the thread that queues work of a GPU
 
     def ran_on_device(self, marks: Sequence[int]) -> None:
-        """An iteration's work is queued; `marks` are those of `times` where it begins and ends, none if it is not measured."""
+        """An iteration's work is queued. `marks` are the events of `times` at its begin and end; none if it is not measured."""
         if self.times is None:
             return
         if marks:
@@ -266,7 +271,7 @@ class SegmentCounters:
             self._add_device_times()
 
     def add_device_times(self) -> None:
-        """Add what the GPU told since."""
+        """Add the times that the GPU has reported since the last call."""
         with self._lock:
             self._add_device_times()
 
@@ -279,7 +284,7 @@ class SegmentCounters:
     # --- on the worker that leaves last
 
     def made(self, job: Job, owners: Sequence[Any], record: Any, samples: int) -> None:
-        """The pixels of an iteration are made; `owners` of the job's steps."""
+        """The pixels of an iteration are computed. `owners` own the job's steps."""
         times = job.times()
         if times is None:
             return
@@ -304,7 +309,7 @@ class SegmentCounters:
 
 
 def _origin(record: Any, sample: int) -> str:
-    """The file that a sample of an iteration was made from, if known."""
+    """The file of a sample of an iteration, if known."""
     for batch in record.edges:
         if batch is not None and batch.source_info and sample < len(batch.source_info):
             return str(batch.source_info[sample])
@@ -312,7 +317,7 @@ def _origin(record: Any, sample: int) -> str:
 
 
 class Lap:
-    """The stopwatch of one segment while it plans one iteration; it rests while jobs run."""
+    """The stopwatch of one segment while it plans one iteration. It is stopped while jobs run."""
 
     __slots__ = ("_away", "_began", "_counters", "_laps", "_last", "_left", "_record", "_started", "_used", "timed")
 
@@ -324,20 +329,20 @@ class Lap:
         self._began = self._last = now()
 
     def planned(self) -> None:
-        """The next operator has prepared and planned."""
+        """The next operator has been prepared and planned."""
         time = now() - self._away
         self._laps.append(time - self._last)
         self._last = time
 
     def yields(self, job: Job, operator: OperatorCounters) -> None:
-        """A job of `prepare` is about to run, on other threads; this one may go on elsewhere."""
+        """A job of `prepare` is about to run on other threads. The generator may be resumed on another thread."""
         if self.timed is _PROCESSOR:
             self._used += time.thread_time_ns()
         self._counters.watch(job, operator.planned.spec.name, self._record.index)
         self._left = now()
 
     def resumes(self, job: Job, operator: OperatorCounters) -> None:
-        """It is over."""
+        """The job is over."""
         times = job.times()
         if times is not None:
             operator.job(times, self._record.weight)
@@ -346,7 +351,7 @@ class Lap:
         self._away += now() - self._left
 
     def ends(self) -> None:
-        """Everything is planned, and there is memory for it."""
+        """All operators are planned, and their memory is allocated."""
         used = self._used + time.thread_time_ns() if self.timed is _PROCESSOR else -1
         counters = self._counters
         took = counters.planned(self._record, self._started, self._began, self._away)

@@ -1,7 +1,7 @@
 """One segment in one iteration: prepare, plan, pixels.
 
-:meth:`SegmentRun.phases` is a generator that yields jobs and is resumed when they are over; whoever resumes it runs on a
-stage thread (before the pixels) or on the worker that finished last (after them). Nobody waits.
+:meth:`SegmentRun.phases` is a generator that yields jobs and is resumed after each job. Before the pixels a stage thread resumes it, after
+the pixels the worker that finished last. No thread waits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .segment_counters import Lap, OperatorCounters, SegmentCounters
 log = logging.getLogger("asyncdali")
 
 MAX_SCRATCH = 64 << 20
-"""Intermediates of a sample larger than this are placed in pooled memory rather than in every thread's scratch."""
+"""A larger intermediate result of a sample is placed in pooled memory instead of every thread's scratch memory."""
 
 
 class BuiltOperator:
@@ -45,26 +45,26 @@ class BuiltOperator:
         self.gate = Gate(operator) if planned.inputs or planned.arguments else None
         scope = operator.scope_argument
         self.sources = [*self.inputs, *planned.arguments.values()] if scope is None else [planned.arguments[scope]]
-        """Edges that tell in which branch of a conditional it is."""
+        """Edges that tell in which branch of a conditional the operator is."""
         self.counters: OperatorCounters | None = None
         self.position: Any = operator.start if operator.stateful else None
-        """Where a stateful operator is; moved on when an iteration has been planned."""
+        """The position of a stateful operator. It moves when an iteration has been planned."""
 
     def save(self, position: Any) -> Any:
-        """A position as JSON data; see :meth:`Operator.save`."""
+        """The position as JSON data; see :meth:`Operator.save`."""
         return self.operator.save(position)
 
     def load(self, data: Any) -> Any:
-        """The position saved as `data`; see :meth:`Operator.load`."""
+        """The position that was saved as `data`; see :meth:`Operator.load`."""
         return self.operator.load(data)
 
     def move_on(self, samples: int) -> None:
-        """Go on behind an iteration of `samples` samples."""
+        """Move the position by an iteration of `samples` samples."""
         self.position = self.operator.after(self.position, samples)
 
 
 class BuiltSegment:
-    """A segment ready to run: its operators and what has to survive it."""
+    """A segment ready to run: its operators, and the objects that must live as long as it."""
 
     def __init__(self, segment: Segment, operators: list[BuiltOperator]):
         self.index = segment.index
@@ -74,24 +74,24 @@ class BuiltSegment:
         self.instant = all(built.operator.instant for built in operators)
         self.stateful = [built for built in operators if built.operator.stateful]
         self.read = sorted({edge for built in operators for edge in built.inputs} - {edge for built in operators for edge in built.outputs})
-        """Edges of other segments that operators have as inputs."""
+        """Edges of other segments that are inputs of operators."""
         self.kept = segment.consumed_outside
         self.returned = segment.returned
         self.in_engines = segment.in_engines
         self.remote: Remote | None = None
-        """What makes it elsewhere (engines); None: this process."""
+        """The engines that make the segment; None: this process makes it."""
         self.counters: SegmentCounters | None = None
 
     def go_to(self, positions: dict[str, Any]) -> None:
-        """Be at these positions."""
+        """Set the positions of the operators."""
         for built in self.stateful:
             built.position = positions[built.planned.spec.name]
 
     def commit_positions(self, record: Any, produced: dict[int, int]) -> None:
-        """Move the stateful operators on by what they produced (`produced`: operator's id -> samples).
+        """Move the stateful operators by the samples that they produced (`produced`: operator's id -> samples).
 
-        An operator that did not come to produce moves on as if it had, so that a failed iteration is skipped exactly. Never raises: an
-        operator that cannot tell (a reader that finds no data) stays where it is.
+        An operator that did not run moves as if it had, so a failed iteration is skipped exactly. Never raises: an operator that cannot
+        compute its next position (a reader without data) keeps its position.
         """
         for built in self.stateful:
             samples = produced.get(id(built.operator), record.batch_size)
@@ -107,13 +107,13 @@ class BuiltSegment:
 
 
 Steps: TypeAlias = "list[tuple[BuiltOperator, Step | Batch]]"
-"""Operators of an iteration and what their plans gave: a step to run, or the finished batch."""
+"""Operators of an iteration with the results of their plans: a step to run, or the finished batch."""
 
 Fresh: TypeAlias = list[tuple[int, Batch]]
-"""Edges and the batches made for them whose memory this iteration fills."""
+"""Edges, and their batches whose memory this iteration fills."""
 
 Slots: TypeAlias = list[tuple[int, int]]
-"""For each intermediate in scratch memory: the address of its table of addresses, and where it begins in a thread's scratch."""
+"""For each intermediate in scratch memory: the address of its address table, and its offset in a thread's scratch memory."""
 
 
 class SegmentRun:
@@ -124,13 +124,13 @@ class SegmentRun:
         self.record = record
         self.executor = executor
         self.committed = False
-        self.told = False  # the scheduler, that it is planned
-        self.started = 0  # for statistics: when
+        self.told = False  # whether the scheduler knows that the run is planned
+        self.started = 0  # for statistics: when it was started
         self._issue_on = stream
-        self._scratch_places: dict[int, int] = {}  # sub-batches in scratch
+        self._scratch_places: dict[int, int] = {}  # offsets of partial batches in scratch memory
 
     def phases(self) -> Iterator[Job]:
-        """Yields the jobs of this run; raises the error of the iteration."""
+        """Yield the jobs of this run. Raises the error of the iteration."""
         steps: Steps = []
         fresh: Fresh = []
         produced: dict[int, int] = {}
@@ -161,7 +161,7 @@ class SegmentRun:
         yield from self._pixels(steps, fresh, slots, scratch, timed)
 
     def _pixels(self, steps: Steps, fresh: Fresh, slots: Slots, scratch: int, timed: Timed) -> Iterator[Job]:
-        """The outputs' contents: all steps as one job."""
+        """Compute the outputs' contents: all steps as one job."""
         counters = self.segment.counters
         if steps and self.executor.progress is not None:
             self.executor.progress(self.record, self.segment)
@@ -212,13 +212,13 @@ class SegmentRun:
             if batch.owner is None or batch.alias_of is not None or batch.links:
                 fresh.append((edge, batch))
             if batch.links or (rows is not None and batch.owner is None and batch.alias_of is None):
-                steps.append((built, batch))  # its addresses are handed over while the pixels are made
+                steps.append((built, batch))  # its addresses are passed on while the pixels are computed
         produced[id(operator)] = len(planned.outputs[0]) if planned.outputs else count
         for step in planned.steps:
             steps.append((built, step if rows is None else branches.in_branch(step, rows)))
 
     def _prepare(self, built: BuiltOperator, preparation: Generator[Any, None, Any], lap: Lap | None) -> Generator[Job, None, Any]:
-        """The jobs of a preparation; returns what the operator returned."""
+        """Yield the jobs of a preparation and return the operator's result."""
         with contextlib.closing(preparation):
             while True:
                 try:
@@ -236,7 +236,7 @@ class SegmentRun:
         return built.operator.plan(inputs, arguments, iteration)
 
     def _skip(self, built: BuiltOperator, produced: dict[int, int], rows: np.ndarray) -> None:
-        """An operator in a branch that no sample takes: it is not asked, its outputs are empty."""
+        """An operator in a branch without samples: it is not called, and its outputs are empty."""
         for edge in built.outputs:
             batch = branches.nothing(rows)
             batch.device = built.output_device
@@ -244,9 +244,9 @@ class SegmentRun:
         produced[id(built.operator)] = 0
 
     def _place(self, fresh: Fresh) -> tuple[Slots, int]:
-        """Memory for the outputs: pooled if someone outside the segment reads them, else a slot in each thread's scratch."""
+        """Allocate memory for the outputs: from the pool if other segments read them, otherwise in each thread's scratch memory."""
         kept: set[int] = set()
-        for edge, batch in reversed(fresh):  # consumers first: what a kept batch is linked to is kept
+        for edge, batch in reversed(fresh):  # consumers first: a batch that is linked to a kept batch is kept too
             if edge in self.segment.kept or id(batch) in kept:
                 root = batch.alias_of or batch
                 kept.add(id(root))
@@ -274,7 +274,7 @@ class SegmentRun:
         return slots, offset
 
     def _take_over(self, steps: Steps) -> None:
-        """Samples that a branch left where they were, in memory of others: outputs get copies, made with the pixels and only of these."""
+        """Outputs get copies of samples that a branch left in memory of others. Only these samples are copied, together with the pixels."""
         for edge in self.segment.returned:
             batch = self.record.edges[edge]
             root = batch.alias_of or batch
@@ -290,7 +290,7 @@ class SegmentRun:
                 statistics.note(f"{spec.device.upper()}_{spec.name}", [self.record.edges[edge] for edge in built.outputs])
 
     def _wrap(self, built: BuiltOperator, error: BaseException, whole: bool = False) -> BaseException:
-        """The error for the user; `whole`: its sample is counted in the whole batch, not in that of a branch."""
+        """The error for the user. `whole`: its sample is numbered in the whole batch, not in the branch's part."""
         if not isinstance(error, Exception):
             return error
         source = None
@@ -304,7 +304,7 @@ class SegmentRun:
         return operator_error(built.planned, error, self.record.number, source)
 
     def _rows(self, built: BuiltOperator) -> np.ndarray | None:
-        """The branch of a conditional that an operator is in; None outside of branches."""
+        """The branch of a conditional that contains an operator; None outside of branches."""
         edges = self.record.edges
         for edge in built.sources:
             rows: np.ndarray | None = edges[edge].rows
@@ -321,7 +321,7 @@ class SegmentRun:
 
 
 def _samples(fresh: Fresh, record: Any) -> int:
-    """Samples of the job: a sub-batch has as many as the batch it is part of."""
+    """Number of samples of the job. A partial batch has as many as the batch that it is a part of."""
     return max((len(batch) if batch.rows is None else len(batch.rows) for _, batch in fresh), default=record.batch_size)
 
 

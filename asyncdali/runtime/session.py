@@ -1,4 +1,4 @@
-"""A built pipeline at work: operators, executor, and the position of the consumer."""
+"""A built and running pipeline: operators, executor, and the consumer's position."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,20 +18,18 @@ from .. import checkpoint as checkpoints
 from .._deadlocks import PatientLock
 from ..access import Access
 from ..batch import Batch
-from ..data_node import DataNode
 from ..device.host import FUSES_BACKENDS
 from ..device.select import choose_gpu, users_device
 from ..device.threads import CallThread
-from ..errors import PipelineClosed, operator_error
-from ..graph.node import OperatorInstance
+from ..errors import CheckpointError, OperatorError, PipelineClosed, operator_error, place
 from ..graph.plan import build_plan, cut_for_gpu
 from ..operators.base import Role
-from ..options import PipelineOptions
 from ..sources.sources import Sources
 from ..tensors import TensorListCPU, TensorListGPU
 from ..tensors.gpu import stream_handle
 from ..tensors.memory import HostMemory
 from ..types import OperatorConcurrency, StreamPolicy
+from .blueprint import Blueprint
 from .compiling import compiling_ahead
 from .counters import PipelineCounters
 from .executor import Executor, Record
@@ -51,47 +49,45 @@ log = logging.getLogger("asyncdali")
 
 
 class Mark(NamedTuple):
-    """Where a consumer is: what a checkpoint says besides the graph. Cheap to make and to keep."""
+    """The consumer's position: everything in a checkpoint except the graph. Cheap to make and to keep."""
 
     positions: dict[str, Any]
     place: Place
 
 
 class Session:
-    """Everything that exists between ``build()`` and ``close()``."""
+    """Owns everything that exists between ``build()`` and ``close()``."""
 
     @users_device()
     def __init__(
         self,
-        options: PipelineOptions,
-        outputs: list[DataNode],
-        instances: Sequence[OperatorInstance],
-        pipeline: Any,
+        blueprint: Blueprint,
         parallel: Parallel | None = None,
         opened: Callable[[Callable[[], None]], None] | None = None,
         engines: Engines | None = None,
     ):
         """`engines` make a part of each iteration (docs/engines.md).
 
-        `opened` is called first, with what closes this session while it is made: an interrupt may come at any instant.
+        `opened` is called first, with the function that closes this session during its construction, because an interrupt may come at any
+        time.
         """
-        self.options = options
+        self.options = options = blueprint.options
         self.closed = False
         self.operators: list[BuiltOperator] = []
         self._fetching = PatientLock(self._is_waited_for)
         self.owed = 0
-        """Iterations launched by calls that were interrupted or cancelled before they got their outputs."""
+        """Iterations that were launched by interrupted or cancelled calls, and not returned yet."""
         self._turns = Turns()
         if opened is not None:
             opened(functools.partial(self.close, workers=False))
         self.parallel = parallel
         self.engines = engines
         self.depth = options.depth
-        self._check_scope(outputs, instances, pipeline)
+        blueprint.check_scope()
         # PER_OPERATOR asks for streams of their own: nothing is fused across backends then.
         fuse = FUSES_BACKENDS and options.stream_policy is not StreamPolicy.PER_OPERATOR
         seeds = Seeds(options.seed if engines is None else engines.seed)
-        self.plan = build_plan(outputs, instances, pipeline, seeds.entry, fuse)
+        self.plan = build_plan(blueprint.outputs, blueprint.definition.instances, blueprint.definition, seeds.entry, fuse)
         needs_gpu = any(planned.backend != "cpu" for planned in self.plan.operators)
         self.gpu = choose_gpu(options.device_id, needs_gpu)
         if self.gpu is not None:
@@ -106,13 +102,13 @@ class Session:
         self.expected_layout = options.expected("output_layout", count)
         self._expects = any(value is not None for value in (*self.expected_dtype, *self.expected_ndim, *self.expected_layout))
         self.gpu_id = 0 if options.device_id is None else int(options.device_id)
-        with uninterrupted():  # it starts threads, and nobody else knows them
+        with uninterrupted():  # it starts threads, which nothing else could stop yet
             self.executor = Executor(
                 num_threads=options.num_threads,
                 concurrency=options.concurrency or OperatorConcurrency.BACKEND,
                 stream_policy=options.stream_policy or StreamPolicy.PER_BACKEND,
                 affinity=options.affinity(),
-                name=f"asyncdali-{id(pipeline):x}",
+                name=f"asyncdali-{id(blueprint.definition):x}",
                 gpu=self.gpu,
                 pool=None if engines is None else engines.pool,
             )
@@ -123,13 +119,13 @@ class Session:
         self.counters = self.executor.counters
         self._device_memory: Any = HostMemory(self.executor.allocate) if self.gpu is None else self.gpu.memory
         try:
-            self._instantiate(pipeline._calling(self.seed), pipeline._access)
+            self._instantiate(blueprint.calling(self.seed), blueprint.access)
         except BaseException:
             self.close(workers=False)
             raise
 
     def _check_kernels(self) -> None:
-        """NotImplementedError that names the GPU operators which a CUDA device cannot run."""
+        """Raise NotImplementedError that names the GPU operators which a CUDA device cannot run."""
         missing = [planned for planned in self.plan.operators if planned.backend != "cpu" and not planned.kind.on_cuda]
         if missing:
             names = ", ".join(sorted({planned.spec.schema.name for planned in missing}))
@@ -138,19 +134,6 @@ class Session:
                 "process on the host device."
             )
             raise operator_error(missing[0], error, None) from error
-
-    @staticmethod
-    def _check_scope(outputs: list[DataNode], instances: Sequence[OperatorInstance], pipeline: Any) -> None:
-        if not pipeline._options.enable_checkpointing:
-            return
-        from ..graph.plan import reachable
-
-        foreign = [item.name for item in reachable(outputs, instances).order if item.pipeline() is not pipeline]
-        if foreign:
-            raise RuntimeError(
-                "The pipeline does not support checkpointing because it contains operator(s) that were defined outside the pipeline "
-                f"scope: {foreign}"
-            )
 
     # --- build
 
@@ -190,8 +173,10 @@ class Session:
     # --- running
 
     def calls_here(self, hook: bool) -> bool:
-        """Whether the caller is a function that this pipeline calls: on a thread of its own, a source on whatever thread asks it, or a
-        coroutine of a source. With `hook` the legacy hook ``iter_setup`` counts, too."""
+        """Whether the caller is a function that this pipeline calls.
+
+        Three cases: a thread of the pipeline, a source (on any thread), or a coroutine of a source. With `hook`, also the legacy
+        ``iter_setup``."""
         if threading.current_thread().name.startswith(self.executor.threads):
             return True
         return self.producer.asks_here(hook) or self.producer.sources.awaited_here()
@@ -208,37 +193,37 @@ class Session:
 
     @property
     def iteration(self) -> int:
-        """Iterations of this epoch that were returned to the user."""
+        """Number of iterations of this epoch that were returned to the user."""
         return self.producer.place().iteration
 
     def nothing_left(self) -> BaseException:
-        """What to raise when no iteration is in flight: a source's error, or StopIteration."""
+        """The exception to raise when no iteration is in flight: a source's error, or StopIteration."""
         return self.producer.take_failure() or StopIteration()
 
     @functools.cached_property
     def source_thread(self) -> CallThread:
-        """Where `run_async()` asks the sources."""
+        """The thread on which `run_async()` asks the sources."""
         return CallThread(f"asyncdali-{id(self):x}-sources")
 
     def turn(self) -> Turn:
-        """The calling coroutine's place among those that wait for an iteration."""
+        """The calling coroutine's place in the queue for iterations."""
         return Turn(self._turns)
 
     def arrives(self) -> None:
-        """The consumer begins to wait for the next iteration (counted once)."""
+        """The consumer begins to wait for the next iteration. Counted once."""
         if self.counters is not None:
             self.counters.arrives(self.in_flight)
 
     def wait_all(self) -> None:
-        """Wait until everything launched is computed."""
+        """Wait until every launched iteration is computed."""
         for record in list(self.in_flight):
             record.wait()
 
     def fetch(self, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """Wait for the oldest iteration and return its outputs, or raise its error; the consumer moves on either way.
+        """Wait for the oldest iteration and return its outputs, or raise its error. The consumer moves on in both cases.
 
-        GPU outputs are complete on return; with a `stream` they are only ordered before what that stream is given next.
-        Threads that fetch at the same time are served one after another.
+        GPU outputs are complete on return. With a `stream` they are only ordered before the later work of that stream. Threads that fetch
+        at the same time are served one after another.
         """
         record, popped, positions = None, None, self._positions
         queue = self.in_flight
@@ -253,7 +238,7 @@ class Session:
         except BaseException as error:
             self.check_open(error)
             if record is not None and error is record.error:
-                record.error = None  # which would keep alive whatever its traceback refers to
+                record.error = None  # the record must not keep the frames of its traceback alive
             elif not isinstance(error, Exception):  # an interrupt: the next call gets this iteration
                 if popped is not None and popped not in queue:
                     queue.appendleft(popped)
@@ -270,7 +255,7 @@ class Session:
         return self.executor.output_stream()
 
     def _oldest(self) -> Record:
-        """The iteration to be returned next, when it is finished."""
+        """The iteration that is returned next, if it is finished."""
         if not self.in_flight:
             raise self.nothing_left()
         record: Record = self.in_flight[0]
@@ -280,8 +265,8 @@ class Session:
         return record
 
     def _delivered(self, record: Record, stream: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
-        """A finished iteration's outputs, or its error."""
-        self.iterator_data = None  # that of the checkpoint was about the place before
+        """Return the outputs of a finished iteration, or raise its error."""
+        self.iterator_data = None  # the data of a checkpoint described the previous position
         if self.counters is not None:
             self.counters.fetched(record, record.outputs)
         if isinstance(record.error, PipelineClosed):
@@ -314,12 +299,12 @@ class Session:
             elif layout is not None and batch.layout != layout:
                 found = ("layout", f"expected {layout!r}, got {batch.layout!r}")
             if found:
-                raise RuntimeError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
+                raise OperatorError(f"Output {index} has an unexpected {found[0]}: {found[1]}")
 
     def end_of_epoch(self) -> int | None:
-        """Iteration count at which the current epoch ends: the largest shard of the readers has been delivered.
+        """Number of iterations after which the current epoch ends: the largest shard of the readers has been delivered.
 
-        None without readers, and with sources: they end the epoch.
+        None without readers. None with sources, because they end the epoch.
         """
         metas = list(self.reader_metas().values())
         if not metas or self.producer.sources.pullers:
@@ -342,7 +327,7 @@ class Session:
         return {item.planned.spec.name: item.operator.meta() for item in self.operators if hasattr(item.operator, "meta")}
 
     def statistics(self) -> Statistics:
-        """What was counted since the pipeline was built."""
+        """The report of everything counted since the pipeline was built."""
         if self.counters is None:
             raise RuntimeError(NO_STATISTICS)
         pool = None if self.parallel is None else self.parallel.pool.statistics()
@@ -354,7 +339,7 @@ class Session:
         return {} if statistics is None else statistics.table()
 
     def skip(self, iterations: int) -> None:
-        """Before anything has run: go `iterations` full batches ahead without computing them."""
+        """Before the first run: move `iterations` full batches ahead without computing them."""
         batch = int(self.options.batch_size)
         for item in self.stateful.values():
             for _ in range(iterations):
@@ -364,13 +349,14 @@ class Session:
 
     # --- checkpoints
 
-    def _describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
+        """The graph and the data sets, as a checkpoint keeps them and is compared with."""
         readers: dict[str, Any] = {item.planned.spec.name: item.operator for item in self.operators if hasattr(item.operator, "digest")}
         data = {name: (reader.meta()["epoch_size"], reader.digest()) for name, reader in readers.items()}
         return checkpoints.describe_graph(self.plan, data)
 
     def mark(self, queues_after: bool = False) -> Mark:
-        """Where the consumer is: after the last iteration returned to it, and after all errors and ends that it was told.
+        """The consumer's position: after the last iteration that was returned, and after all errors and ends that were raised.
 
         `queues_after`: see :meth:`Producer.place`.
         """
@@ -380,7 +366,7 @@ class Session:
     def checkpoint(self, library: str, mark: Mark | None = None, iterator: Any = None) -> bytes:
         """The state at `mark` (None: now), with the data of the `iterator` that consumes the pipeline, if there is one."""
         if self._graph_json is None:
-            self._graph_json = checkpoints.graph_json(self._describe())
+            self._graph_json = checkpoints.graph_json(self.describe())
         positions, place = self.mark() if mark is None else mark
         states = {name: item.save(positions[name]) for name, item in self.stateful.items()}
         iterator = self.iterator_data if iterator is None else iterator
@@ -392,11 +378,11 @@ class Session:
 
     def _restore(self, data: Any) -> None:
         body = checkpoints.decode(data)
-        found = checkpoints.differences(body.get("graph", {}), self._describe())
+        found = checkpoints.differences(body.get("graph", {}), self.describe())
         if found:
             text = "\n  ".join(found)
             if self.options.strict:
-                raise checkpoints.CheckpointError(
+                raise CheckpointError(
                     f"The checkpoint might come from another pipeline, it does not fit this one:\n  {text}\n"
                     "(strict=False restores what fits and logs this.)"
                 )
@@ -412,19 +398,22 @@ class Session:
         for name, item in self.stateful.items():
             if name not in states:
                 if self.options.strict:
-                    raise checkpoints.CheckpointError(f'There\'s no checkpoint for operator "{name}".')
+                    raise _unfit(item, f'There\'s no checkpoint for operator "{name}".')
                 continue
             try:
                 item.position = item.load(states[name])
-            except Exception as error:  # a position may be anything, and the sources that are given one are the user's
+            except Exception as error:  # a position may be anything, and the sources that receive it are the user's
                 what = f"{error}" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
                 message = f'the checkpoint of operator "{name}" cannot be restored: {what}'
                 if self.options.strict:
-                    raise checkpoints.CheckpointError(message) from error
+                    raise _unfit(item, message) from error
                 log.warning("%s; it goes on as it is", message)
 
     def _load_settings(self, body: dict[str, Any]) -> None:
-        """What the saved pipeline decided in ``build()`` holds here, too; what has no meaning here (no GPU) is handed on."""
+        """Adopt the decisions that the saved pipeline made in ``build()``.
+
+        Decisions without a meaning here (no GPU) are kept for later saves.
+        """
         self._settings = body.get("settings", {})
         for item in self.operators:
             name = item.planned.spec.name
@@ -432,23 +421,23 @@ class Session:
                 try:
                     item.operator.use_settings(self._settings[name])
                 except ValueError as error:
-                    raise checkpoints.CheckpointError(f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
+                    raise _unfit(item, f'the checkpoint of operator "{name}" cannot be restored: {error}') from error
 
     # --- the end
 
     def check_open(self, error: BaseException | None = None) -> None:
-        """PipelineClosed when the pipeline was closed: in place of the `error` that a caller met amid what is being closed."""
+        """Raise PipelineClosed, chained to `error`, if the pipeline was closed while a caller met that error."""
         if self.closed and not isinstance(error, PipelineClosed) and (error is None or isinstance(error, Exception)):
             raise PipelineClosed("the pipeline was closed") from error
 
     @users_device()
     def close(self, workers: bool = True) -> None:
-        """Stop all threads and, unless told otherwise, the worker processes. Any part of it may not be there yet. Idempotent."""
+        """Stop all threads and, unless told otherwise, the worker processes. Works on a partly constructed session. Idempotent."""
         with uninterrupted():
             self.closed = True
             made = self.__dict__
             if "executor" not in made or self.executor.inherited:
-                return  # in a forked child threads, worker processes and what waits in their queues are the parent's
+                return  # in a forked child, threads, worker processes and the contents of their queues are the parent's
             if "producer" in made:
                 self.producer.close()
             if "source_thread" in made:
@@ -461,3 +450,12 @@ class Session:
                 self.parallel.close()
             if self.engines is not None and workers:
                 self.engines.close()
+
+
+def _unfit(item: Any, message: str) -> CheckpointError:
+    """The error to raise for a checkpoint that does not fit a stateful operator or source."""
+    error = CheckpointError(message)
+    planned = getattr(item, "planned", None)
+    if planned is not None:
+        place(error, planned, None)
+    return error

@@ -1,6 +1,6 @@
-"""What ``Pipeline.statistics()`` returns: plain frozen objects, seconds and counts.
+"""The result of ``Pipeline.statistics()``: plain frozen objects with seconds and counts.
 
-Counts only ever grow, so the difference of two reports (:meth:`Statistics.since`) is a report of what happened between.
+Counts only grow, so the difference of two reports (:meth:`Statistics.since`) is a report of the time between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOW = {
     "lent", "operator", "outstanding", "pid",
     "prefetch", "ready", "serves", "slowest_sample", "stream",
 }  # fmt: skip
-"""Fields that tell how something is, rather than count."""
+"""Fields that describe a state and are not counts."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class OperatorStatistics:
     """One operator of the plan.
 
     Attributes:
-        name, operator, backend: the instance, what it is (``"decoders.image"``), and ``"cpu"``, ``"mixed"`` or ``"gpu"``.
-        iterations, samples, bytes: what it produced (in iterations that its whole segment planned); all outputs count for `bytes`.
-        planning_seconds: on the stage's thread, interpreter included: decisions for whole batches, and users' Python. In segments of a few
-            microseconds (stream "loop") their share in one iteration of sixteen is taken for the others, too.
+        name, operator, backend: the instance, the operator (``"decoders.image"``), and ``"cpu"``, ``"mixed"`` or ``"gpu"``.
+        iterations, samples, bytes: what it produced, in iterations that its whole segment planned. `bytes` counts all outputs.
+        planning_seconds: on the stage thread, interpreter included: decisions for whole batches, and users' Python. For segments of a few
+            microseconds (stream "loop"), one iteration in 16 is measured and stands for the others.
         prepare_seconds: on worker threads, before planning (reading files), summed over threads.
-        steps_seconds: on worker threads, in its compiled steps among the segment's pixels, summed over threads.
-        prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration of sixteen; much less than that means
-            waiting (for a disk, for other threads).
-        counted: what the operator itself counts, as (name, number) pairs: decoders how many JPEGs which decoder decoded.
+        steps_seconds: on worker threads, in its compiled steps, summed over threads.
+        prepare_processor_seconds: processor time of `prepare_seconds`, estimated from one iteration in 16. A much smaller value than
+            `prepare_seconds` means waiting (for a disk, for other threads).
+        counted: numbers that the operator itself counts, as (name, number) pairs. Decoders count the JPEGs of each decoder.
     """
 
     name: str
@@ -56,27 +56,28 @@ class OperatorStatistics:
 
     @property
     def busy_seconds(self) -> float:
-        """All its time, on whatever thread."""
+        """All its time, on all threads."""
         return self.planning_seconds + self.prepare_seconds + self.steps_seconds
 
 
 @dataclass(frozen=True)
 class SegmentStatistics:
-    """Operators that run as one (see docs/architecture.md), per segment.
+    """A segment: operators that run as one (see docs/architecture.md).
 
     Attributes:
-        index, backend, operators: which; operators by name.
+        index, backend, operators: its number, its backend, and its operators by name.
         stream: the stage thread or stream that plans it; "loop" for segments of a few microseconds.
-        iterations: how many it has planned, and `batches`, `samples`: how much pixels of it are made.
-        planning_seconds, planning_processor_seconds: on the stage's thread (jobs of `prepare` left out); how much of it the processor
-            worked, estimated from one iteration of sixteen. The rest is waiting: for the interpreter, the processor, in a user's function.
-        pixels_seconds: from the first sample of a batch to its last, summed over batches (two may be made at the same time).
-        pixels_busy_seconds: summed over threads. pixels_processor_seconds: processor time of that, estimated.
-        slowest_sample_seconds: processor time of the slowest sample of each batch, summed over batches; estimated from one of sixteen.
-        slowest_sample: the slowest of those: (seconds, iteration, sample, file or ""); None before there is any.
-        wait_output_seconds: could have gone on, and nobody asked: the queue is full, a source is being asked, or the consumer is away.
-        wait_input_seconds: asked, and its inputs were not there yet.
-        wait_turn_seconds: inputs were there, and `OperatorConcurrency` or the loop held it back.
+        iterations: number of planned iterations. batches, samples: how many of them have finished pixels.
+        planning_seconds: on the stage thread, without jobs of `prepare`.
+        planning_processor_seconds: processor time of `planning_seconds`, estimated from one iteration in 16. The difference is waiting: for
+            the interpreter, for the processor, in a user's function.
+        pixels_seconds: from the first sample of a batch to its last, summed over batches. Two batches may be computed at the same time.
+        pixels_busy_seconds: the same, summed over threads. pixels_processor_seconds: processor time of that, estimated.
+        slowest_sample_seconds: processor time of the slowest sample of each batch, summed over batches, estimated from one in 16.
+        slowest_sample: the slowest of these samples: (seconds, iteration, sample, file or ""); None before there is any.
+        wait_output_seconds: could have continued, but nobody asked: the queue is full, a source is being asked, or the consumer is away.
+        wait_input_seconds: was asked, but its inputs were not ready.
+        wait_turn_seconds: inputs were ready, but `OperatorConcurrency` or the loop delayed it.
     """
 
     index: int
@@ -105,10 +106,10 @@ class SegmentStatistics:
 
 @dataclass(frozen=True)
 class SourceStatistics:
-    """One external source: how often a batch was asked for, and how long whoever asked had to wait.
+    """One external source: how often it was asked for a batch, and how long the asking thread waited.
 
-    `kind` is ``"called"`` (its code runs in the call), ``"awaited"`` or ``"parallel"``; `processor_seconds` is what the asking thread
-    computed meanwhile, estimated from one batch of sixteen.
+    `kind` is ``"called"`` (its code runs in the call), ``"awaited"`` or ``"parallel"``. `processor_seconds` is the processor time of the
+    asking thread during `wait_seconds`, estimated from one batch in 16.
     """
 
     name: str
@@ -122,11 +123,11 @@ class SourceStatistics:
 
 @dataclass(frozen=True)
 class ConsumerStatistics:
-    """The side of ``run()``, ``outputs()`` or ``await run_async()``.
+    """The consumer: ``run()``, ``outputs()`` or ``await run_async()``.
 
     Attributes:
-        iterations, samples, failed: delivered; iterations that ended in an error are counted in both.
-        wait_seconds: waiting for batches that were not ready. away_seconds: between two calls; sources asked in the call count for neither.
+        iterations, samples, failed: delivered. Iterations that ended in an error count as `iterations` and as `failed`.
+        wait_seconds: waiting for batches that were not ready. away_seconds: between two calls. Time in sources counts for neither.
         latency_seconds: from queueing an iteration to its end, summed.
     """
 
@@ -142,8 +143,8 @@ class ConsumerStatistics:
 class QueueStatistics:
     """Iterations in flight.
 
-    `depth`: how many are kept. `in_flight`, `ready`: now, and how many of these are done. `ready_on_arrival[k]`: how often k were done when
-    the consumer came; all at 0 means that it always waits, all at `depth` that it never does.
+    `depth`: the target number. `in_flight`, `ready`: the current number, and how many of them are done. `ready_on_arrival[k]`: how often k
+    were done when the consumer came. All counts at 0 mean that the consumer always waits; all at `depth`, that it never waits.
     """
 
     depth: int
@@ -159,7 +160,7 @@ class QueueStatistics:
 
 @dataclass(frozen=True)
 class ThreadStatistics:
-    """The CPU worker threads: how many, how long they worked (summed), and processor time of that, estimated."""
+    """The CPU worker threads: their number, their working time (summed), and its processor time, estimated."""
 
     count: int
     busy_seconds: float
@@ -170,8 +171,8 @@ class ThreadStatistics:
 class StreamStatistics:
     """A stage thread or stream: which segments it `serves`, and how long its thread was occupied.
 
-    `device_seconds`: how long the GPU was at work on what the stream was given, gaps between launches included; measured by the GPU in one
-    iteration of sixteen, the others are assumed to take as long. 0 without a GPU.
+    `device_seconds`: how long the GPU worked for the stream, gaps between launches included. The GPU measures one iteration in 16; the
+    others are assumed to take as long. 0 without a GPU.
     """
 
     name: str
@@ -182,7 +183,7 @@ class StreamStatistics:
 
 @dataclass(frozen=True)
 class BufferStatistics:
-    """Memory, now. `allocated`, `free`: of the pool (blocks of 64 KB and more). `held`: outputs that the user still refers to."""
+    """Current memory. `allocated`, `free`: of the pool (blocks of 64 KB and more). `held`: outputs that the user still refers to."""
 
     allocated_bytes: int
     free_bytes: int
@@ -192,7 +193,7 @@ class BufferStatistics:
 
 @dataclass(frozen=True)
 class WorkerStatistics:
-    """Worker processes of parallel sources (docs/workers.md). `queue_wait_seconds`: how long tasks waited for one, summed over tasks."""
+    """Worker processes of parallel sources (docs/workers.md). `queue_wait_seconds`: how long tasks waited for a worker, summed."""
 
     count: int
     tasks: int
@@ -209,14 +210,14 @@ class EngineStatistics:
     """One engine (docs/engines.md).
 
     Attributes:
-        index: which. pid: of its process; 0 while it starts.
-        asked, answered: iterations that it was asked for, and made.
+        index: its number. pid: its process id; 0 while it starts.
+        asked, answered: number of requested iterations, and of answered ones.
         restarts: how often it was replaced.
-        busy_seconds: from a request's arrival to its answer, summed; several requests are in work at a time.
+        busy_seconds: from a request's arrival to its answer, summed. Several requests are in progress at a time.
         planning_seconds, pixels_seconds: of its stage threads, and of its worker threads (summed), since it was started.
         planning_processor_seconds: processor time of its planning, estimated.
-        allocated_bytes, lent: memory of its pool, and how many outputs are in use in this process.
-        outstanding: iterations that it was asked for and has not made yet.
+        allocated_bytes, lent: memory of its pool, and the number of outputs in use in this process.
+        outstanding: number of requested iterations that it has not answered yet.
     """
 
     index: int
@@ -235,10 +236,10 @@ class EngineStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Where the time of a pipeline went: see :meth:`asyncdali.Pipeline.statistics`. Times are seconds.
+    """A report of where the time of a pipeline went; see :meth:`asyncdali.Pipeline.statistics`. Times are seconds.
 
-    Where iterations take less than half a millisecond, only one of sixteen is timed, and its times (and `ready_on_arrival`) stand for all;
-    iterations, samples and bytes are counted one by one. `buffers.held_*` then leaves out labels and other numbers of those not timed.
+    If iterations take less than 0.5 ms, one in 16 is timed, and its times (and `ready_on_arrival`) stand for all. Iterations, samples and
+    bytes are counted one by one. `buffers.held_*` then leaves out labels and other numbers of iterations that are not timed.
     """
 
     elapsed_seconds: float
@@ -255,7 +256,7 @@ class Statistics:
     engines: tuple[EngineStatistics, ...] = ()
 
     def since(self, earlier: Statistics) -> Statistics:
-        """What happened after `earlier`, a report of the same pipeline. ValueError for one of another."""
+        """The report of the time after `earlier`, a report of the same pipeline. ValueError for a report of another pipeline."""
         return _difference(self, earlier)
 
     def as_dict(self) -> dict[str, Any]:
@@ -263,7 +264,7 @@ class Statistics:
         return dataclasses.asdict(self)
 
     def operator(self, name: str) -> OperatorStatistics:
-        """The operator instance of that name; KeyError if there is none."""
+        """The operator instance with this name; KeyError if there is none."""
         for item in self.operators:
             if item.name == name:
                 return item
@@ -300,7 +301,7 @@ def take(
     counters: PipelineCounters, options: Any, depth: int, in_flight: Sequence[Any], memory: Any, pool: Mapping[str, Any] | None,
     engines: Sequence[Mapping[str, Any]] = (),
 ) -> Statistics:  # fmt: skip
-    """A report of `counters`; `memory` is the buffer pool, `pool` and `engines` the statistics of worker processes and engines."""
+    """A report made from `counters`. `memory` is the buffer pool; `pool` and `engines` are statistics of worker processes and engines."""
     segments = list(counters.segments)
     for segment in segments:
         segment.add_device_times()

@@ -1,4 +1,4 @@
-"""First come, first served, for coroutines of any event loop and thread."""
+"""A first-come, first-served queue for coroutines of any event loop and thread."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import deque
 
 
 class Turn:
-    """One coroutine's place in the queue: ``async with Turn(turns)`` waits for it and gives it up."""
+    """One coroutine's place in the queue. ``async with Turn(turns)`` waits for the turn and then gives it up."""
 
     def __init__(self, turns: Turns):
         self._turns = turns
         self._loop = asyncio.get_running_loop()
         self._come: asyncio.Future[None] = self._loop.create_future()
-        turns.join(self)  # at once: the order is that of the calls
+        turns.join(self)  # now, so that the order is that of the calls
 
     async def __aenter__(self) -> None:
         try:
@@ -27,7 +27,7 @@ class Turn:
         self._turns.leave(self)
 
     def wake(self) -> bool:
-        """Tell the coroutine that its turn has come; False if its loop is closed."""
+        """Wake the coroutine, because its turn has come. Returns False if its loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._arrived)
         except RuntimeError:
@@ -40,7 +40,7 @@ class Turn:
 
 
 class Turns:
-    """The queue. The first in it has its turn until it leaves."""
+    """The queue. The first place has its turn until it leaves."""
 
     def __init__(self) -> None:
         self._waiting: deque[Turn] = deque()
@@ -51,14 +51,14 @@ class Turns:
             self._waiting.append(turn)
             first = len(self._waiting) == 1
         if first:
-            turn._arrived()  # on its own loop: no need to go through the queue of calls
+            turn._arrived()  # same loop: no need for a call from another thread
 
     def leave(self, turn: Turn) -> None:
-        """Give up a place, whether its turn had come or not; the next in the queue is woken."""
+        """Give up a place, whether its turn has come or not. The next place is woken."""
         with self._lock:
             if turn not in self._waiting:
-                return  # given up for it: its loop was closed
+                return  # its loop was closed, and the place was given up for it
             had_turn = self._waiting[0] is turn
             self._waiting.remove(turn)
             while had_turn and self._waiting and not self._waiting[0].wake():
-                self._waiting.popleft()  # its loop was closed with the wait still in it
+                self._waiting.popleft()  # its loop was closed while the wait was pending

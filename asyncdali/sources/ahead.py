@@ -1,4 +1,4 @@
-"""Sources that are asked ahead of need: what was asked for is on its way while the pipeline works."""
+"""Sources that are asked ahead of need, so that their work overlaps the pipeline's."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .pullers import Puller
 
 
 class AheadPuller(Puller):
-    """Keeps `prefetch_queue_depth` batches asked for.
+    """Keeps `prefetch_queue_depth` requests in flight.
 
-    They are kept by key: the iteration, for what is asked by position; a running number for sources that just go on.
+    The key of a request is the iteration, for sources that are asked by position, and a running number for other sources.
     """
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
@@ -23,22 +23,25 @@ class AheadPuller(Puller):
         self._asked: dict[int, Any] = {}
         self._turn = 0
         self._round = 0
-        """Ends that were answered. What goes on after an end belongs to the next round, and is not asked before the end was answered: what
-        is asked then is forgotten. The pipeline's epoch would not do, as another source may end that."""
-        self._got: dict[str, Batch] | None = None  # the answer to what was asked first
+        """Number of ends that were answered.
 
-    # --- to be written
+        Requests behind an end belong to the next round. They are made only after the end was answered, and earlier requests behind it are
+        dropped. The pipeline's epoch cannot be used, because another source may end the epoch.
+        """
+        self._got: dict[str, Batch] | None = None  # the answer to the oldest request
+
+    # --- implemented by subclasses
 
     def _ask(self, iteration: int) -> Any:
-        """Ask for a batch; returns what stands for it."""
+        """Request a batch. Returns an object that represents the request."""
         raise TypeError("abstract")
 
     def _answer(self, asked: Any) -> dict[str, Batch]:
-        """Wait for what was asked for."""
+        """Wait for a request."""
         raise TypeError("abstract")
 
     def _cancel(self, asked: Any) -> None:
-        """It is not needed any more."""
+        """Cancel a request."""
         raise TypeError("abstract")
 
     # --- the order
@@ -52,7 +55,7 @@ class AheadPuller(Puller):
             self._ask_ahead(key)
             try:
                 self._got = self._answer(self._asked[key])
-            except Exception:  # an interrupt leaves it where it is
+            except Exception:  # an interrupt leaves the request in the queue
                 self._answered(key)
                 raise
         self._asked[key] = None
@@ -81,11 +84,11 @@ class AheadPuller(Puller):
     def _ask_ahead(self, first: int) -> None:
         for key in range(first, first + self.group.prefetch_queue_depth):
             if key not in self._asked:
-                with uninterrupted():  # nobody else knows what was asked for
+                with uninterrupted():  # no other reference to the request exists yet
                     self._asked[key] = self._ask(key)
 
     def _forget(self) -> None:
-        """Nothing of what was asked for is needed."""
+        """Drop all requests."""
         asked, self._asked, self._got = self._asked, {}, None
         for item in asked.values():
             if item is not None:
@@ -100,7 +103,7 @@ class AheadPuller(Puller):
     def restart(self, epoch: int) -> None:
         super().restart(epoch)
         if self.description.resumable:
-            self._forget()  # asked by position: those were positions of the epoch before
+            self._forget()  # the requests were for positions of the previous epoch
 
     def seek(self, iteration: int, epoch: int) -> None:
         self._forget()

@@ -1,4 +1,4 @@
-"""Asynchronous sources: `async def` callables and asynchronous iterators, on an event loop of their own."""
+"""Asynchronous sources (`async def` callables and asynchronous iterators), on their own event loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .snapshots import Position, load_snapshot
 
 
 class SourceLoop:
-    """The event loop on which users' coroutines run: one per process, on a thread of its own, so that they cannot delay the executor's."""
+    """The event loop for users' coroutines: one per process, on its own thread, so that coroutines cannot delay the executor's loop."""
 
     def __init__(self) -> None:
         require_descriptors(LOOP_DESCRIPTORS, "the event loop of `async def` sources cannot be started")
@@ -33,7 +33,7 @@ class SourceLoop:
         self.thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-        """Run a coroutine; callable from any thread."""
+        """Run a coroutine. May be called from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
@@ -42,25 +42,25 @@ _shared: tuple[int, SourceLoop] | None = None
 
 
 def source_loop() -> SourceLoop:
-    """The process's loop; a forked child gets one of its own."""
+    """The process's loop. A forked child gets its own."""
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():
-            with uninterrupted():  # else its thread and descriptors would be lost
+            with uninterrupted():  # an interrupt would lose its thread and descriptors
                 _shared = (os.getpid(), SourceLoop())
         return _shared[1]
 
 
 class _End:
-    """What a coroutine returns at the end of the data: StopIteration cannot leave one."""
+    """Returned by a coroutine at the end of the data, because StopIteration cannot leave a coroutine."""
 
 
 _callers: ContextVar[tuple[object, ...]] = ContextVar("asyncdali_callers", default=())
-"""Of the running coroutine: the keys of the sources whose callbacks it is, a source that runs another pipeline first."""
+"""In the running coroutine: the keys of the sources whose callback it is. If a source runs another pipeline, its key comes first."""
 
 
 class AwaitedPuller(AheadPuller):
-    """Awaits the source. Samples of a batch are awaited together, at most `max_concurrency` at a time; iterators one item after another."""
+    """Awaits the source. Samples of a batch run concurrently, at most `max_concurrency` at a time; iterators run one item after another."""
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
@@ -68,7 +68,7 @@ class AwaitedPuller(AheadPuller):
         self._in_turn = asyncio.Lock()
         self._key_of_calls = object()
         self._partial: list[Any] = []
-        self._kept: list[Any] = []  # a batch that was got before it was asked for
+        self._kept: list[Any] = []  # a batch that arrived before it was requested
         self._ended_round: int | None = None  # the round that has ended
 
     def _ask(self, iteration: int) -> Any:
@@ -95,13 +95,13 @@ class AwaitedPuller(AheadPuller):
         return self._key_of_calls in _callers.get()
 
     async def _guarded(self, iteration: int, epoch: int, number: int) -> Any:
-        _callers.set((*_callers.get(), self._key_of_calls))  # each task has a context of its own
+        _callers.set((*_callers.get(), self._key_of_calls))  # each task has its own context
         try:
             if self.description.resumable:
                 return await self._at(iteration, epoch), None
             async with self._in_turn:
                 if self._ended_round == number:
-                    return _End  # asked for before the end was known
+                    return _End  # requested before the end was known
                 result = self._kept.pop() if self._kept else await self._next()
                 return result, None if self.snapshots is None else self.snapshots.due()
         except Exception as error:
@@ -128,7 +128,7 @@ class AwaitedPuller(AheadPuller):
             try:
                 _raise_first(done)
             finally:
-                del task, tasks, done  # they keep the error, whose traceback holds this frame
+                del task, tasks, done  # they hold the error, whose traceback holds this frame
             raise
 
     async def _placed(self, callback: Any, info: SampleInfo) -> Any:
@@ -167,7 +167,7 @@ class AwaitedPuller(AheadPuller):
 
 
 def _raise_first(results: list[Any]) -> None:
-    """Of several failures of a batch the real ones count before an end, then the first."""
+    """The failure to report if a batch has several: errors come before an end; among errors, the first."""
     error = next((item for item in results if isinstance(item, Exception) and not is_end(item)), None)
     try:
         if error is not None:
@@ -177,13 +177,13 @@ def _raise_first(results: list[Any]) -> None:
 
 
 def is_end(error: BaseException) -> bool:
-    """Whether a coroutine has ended the data. Python turns a StopIteration that leaves one into a RuntimeError."""
+    """Whether a coroutine has ended the data. Python turns a StopIteration that leaves a coroutine into a RuntimeError."""
     ends = (StopIteration, StopAsyncIteration)
     return isinstance(error, ends) or (isinstance(error, RuntimeError) and isinstance(error.__cause__, ends))
 
 
 class Awaited:
-    """A coroutine at work on the source loop."""
+    """A running coroutine on the source loop."""
 
     def __init__(self, work: Coroutine[Any, Any, Any]):
         done: list[bool] = []
@@ -191,7 +191,7 @@ class Awaited:
         gate = self._gate = threading.Lock()
         gate.acquire()
 
-        def wake(_: object) -> None:  # not a method: the future keeps its callbacks, and would keep this object with its error
+        def wake(_: object) -> None:  # not a method: the future keeps its callbacks, and would keep this object and its error alive
             done.append(True)
             gate.release()
 
@@ -201,9 +201,9 @@ class Awaited:
         self._future.add_done_callback(wake)
 
     def result(self) -> Any:
-        """Its result or error; the wait is interruptible by signals, and may be repeated.
+        """The coroutine's result or error. Signals interrupt the wait, and the wait may be repeated.
 
-        ``Future.result`` is not: an interrupt inside it can leave its lock held, or replace itself by another error.
+        ``Future.result`` does not allow this: an interrupt inside it can leave its lock held, or be replaced by another error.
         """
         if not self._done and threading.current_thread() is source_loop().thread:
             raise RuntimeError(

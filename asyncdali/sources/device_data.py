@@ -1,4 +1,4 @@
-"""What a source returned, or a user fed, for an input on a GPU: data that lie in its memory stay there."""
+"""Data for an input on a GPU. Data that is already in the GPU's memory does not move to the host."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _OWN_STREAM = -1
 
 
 class DeviceData:
-    """Batches of arrays in the memory of the pipeline's GPU: TensorGPU, TensorListGPU, CuPy's, torch's, DLPack objects."""
+    """Batches of arrays in the memory of the pipeline's GPU: TensorGPU, TensorListGPU, arrays of CuPy and torch, DLPack objects."""
 
     def __init__(self, arrays: FedArrays, no_copy: bool):
         self._arrays = arrays
         self._no_copy = no_copy
 
     def batch(self, data: Any, whole: bool, stream: Any) -> Batch | None:
-        """The batch of `data` (with `whole` anything that is one, else a list of samples); None if the data are not on a GPU.
+        """The batch of `data`; None if the data is not on a GPU. `whole`: `data` may be one object for a batch; otherwise it is a list of
+        samples.
 
-        `stream` orders them: a handle or stream object, None for the one that the data name; see ``FedArrays``.
+        `stream` is the stream on which the data is ready: a handle or an object; None: the stream that the data names. See ``FedArrays``.
         """
         handle = stream_handle(stream)
         handle = None if handle == _OWN_STREAM else handle

@@ -1,4 +1,4 @@
-"""Videos fed to a pipeline, and the parts of them that iterations decode."""
+"""Videos that are fed to a pipeline, and the parts of them that iterations decode."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .ports import Port
 
 
 class Film:
-    """One encoded video, uint8[bytes], which is decoded a part at a time. ValueError if it is no video."""
+    """One encoded video, uint8[bytes], that is decoded in parts. Raises ValueError for data that is no video."""
 
     def __init__(self, data: np.ndarray):
         self._data = data
         self.index = read_index(io.BytesIO(data.data))
-        self._lock = threading.Lock()  # parts of several iterations may be decoded at a time
+        self._lock = threading.Lock()  # several iterations may decode parts at the same time
         self._opened: OpenVideo | None = None
 
     def read(self, first: int, output: Batch) -> None:
-        """Decode sequences, one after another from the frame `first` on; frames behind the end are 0. SampleError for a broken frame.
+        """Decode consecutive sequences from the frame `first` on. Frames behind the end are 0. SampleError for a broken frame.
 
-        The decoder stays open where it is: the next part follows, usually.
+        The decoder stays open at its position, because the next part usually follows.
         """
         with self._lock:
             if self._opened is None:
@@ -56,7 +56,7 @@ def _store(image: np.ndarray, target: np.ndarray) -> None:
 
 
 class FilmPart(Batch):
-    """The sequences of one iteration, without memory: their shapes, and where they begin in their video."""
+    """The sequences of one iteration, without memory: their shapes, and their first frames in the video."""
 
     __slots__ = ("film", "first")
 
@@ -68,10 +68,10 @@ class FilmPart(Batch):
 
 
 class FilmPort(Port):
-    """The input of ``experimental.inputs.video``: videos are fed, and every iteration takes as many sequences as a batch has samples.
+    """The input of ``experimental.inputs.video``. The program feeds videos; every iteration takes as many sequences as a batch has samples.
 
-    `position` is the number of sequences that iterations took of the current video. It is what a checkpoint keeps: the program feeds that
-    video again, and those behind it.
+    `position` is the number of sequences that iterations took from the current video. A checkpoint keeps it; after a restore the program
+    feeds that video and the following ones again.
     """
 
     stateful = True
@@ -85,10 +85,10 @@ class FilmPort(Port):
         self._film: Film | None = None
         self.position = 0
 
-    # --- what is accepted
+    # --- checks
 
     def take_in(self, batch: Batch, layout: str | None = None) -> Batch:
-        """The first sample of a batch, which must be an encoded video; further ones are left out, as in DALI. RuntimeError."""
+        """The first sample of a batch, which must be an encoded video. Further samples are ignored, as in DALI. Raises RuntimeError."""
         batch = super().take_in(batch, layout)
         if not len(batch) or batch.ndim != 1 or batch.dtype != DALIDataType.UINT8:
             found = f"{len(batch)} samples of {batch.ndim} dimensions and type {batch.dtype.name}" if len(batch) else "no sample"
@@ -107,7 +107,7 @@ class FilmPort(Port):
         return self._film is not None or super().has_data()
 
     def take(self) -> Batch | Exception:
-        """The next part of the current video, or of the next one; an error (returned, not raised) when none is there or it is no video."""
+        """The next part of the current or the next video. Returns (does not raise) an error if there is none, or if it is no video."""
         if self._film is None:
             fed = super().take()
             if isinstance(fed, Exception):
@@ -133,22 +133,22 @@ class FilmPort(Port):
             self._film, self.position = None, 0
         return FilmPart(film, first, lengths)
 
-    # --- in a checkpoint
+    # --- checkpoints
 
     @property
     def before(self) -> int:
-        """The same as `position`: nothing is got ahead of its use."""
+        """Equal to `position`, because nothing is decoded ahead of its use."""
         return self.position
 
     def settle(self) -> None:
-        """Errors do not move it."""
+        """Errors do not move the position."""
 
     def save(self, position: int) -> int:
-        """A position as JSON data."""
+        """The position as JSON data."""
         return position
 
     def load(self, data: Any) -> int:
-        """Be at the position saved as `data`; ValueError if it is not one."""
+        """Go to the position that was saved as `data`. ValueError if `data` is no position."""
         if type(data) is not int or data < 0:
             raise ValueError(f"{data!r} is not the position of a video input; expected the number of sequences taken")
         self.position = int(data)

@@ -1,4 +1,4 @@
-"""One call of `external_source`: its source and options, shared by the nodes it made."""
+"""One call of `external_source`: its source and options, shared by its nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import OperatorTypeError, refused
+from ..errors import OperatorIndexError, OperatorTypeError, refused
 from .kinds import SourceDescription, SourceKind
 
 
@@ -25,12 +25,12 @@ class Group:
     max_concurrency: int = 32
     snapshot_every: int = 1
     cuda_stream: Any = None
-    """Handle or stream object that orders what it returns in the memory of a GPU; None: what the data name."""
+    """The stream (handle or object) on which the source's GPU data is ready. None: the stream that the data names."""
     nodes: list[str] = field(default_factory=list)
     number: int = field(default_factory=itertools.count().__next__)
-    """Order of definition."""
+    """Order of definition in the graph."""
     first_state: Any = None
-    """Of a source with a state that is asked in this process: what it was before anything was asked."""
+    """For a source with a state in this process: the state before its first request."""
 
     def __post_init__(self) -> None:
         if self.parallel:
@@ -57,7 +57,7 @@ class Group:
             )
 
     def start_over(self) -> None:
-        """Bring a source with a state back to where it was before anything was asked."""
+        """Return a source with a state to the state before its first request."""
         if self.first_state is not None:
             from .snapshots import load_snapshot
 
@@ -65,17 +65,17 @@ class Group:
 
     @property
     def name(self) -> str:
-        """How messages call it: by its first node."""
+        """The name in messages: that of the first node."""
         return self.nodes[0] if self.nodes else "external_source"
 
     def components(self, result: Any) -> Sequence[Any]:
-        """A batch-mode result by output."""
+        """The result of a source of batches, by output."""
         if self.num_outputs is None:
             return (result,)
         return [self._component(result, k) for k in range(self.num_outputs)]
 
     def sample_components(self, results: list[Any]) -> Sequence[Any]:
-        """Sample-mode results by output: a list of samples each."""
+        """The results of a source of samples, by output: a list of samples each."""
         if self.num_outputs is None:
             return (results,)
         return [[self._component(result, k) for result in results] for k in range(self.num_outputs)]
@@ -85,11 +85,13 @@ class Group:
             return result[k]
         except (IndexError, KeyError) as error:
             count = len(result) if hasattr(result, "__len__") else "fewer"
-            raise IndexError(
+            raise refused(
+                OperatorIndexError, "external_source", "num_outputs",
                 f"the source of {self.name!r} is declared with num_outputs={self.num_outputs}, but returned {count} outputs"
             ) from error
         except TypeError as error:
-            raise TypeError(
+            raise refused(
+                OperatorTypeError, "external_source", "num_outputs",
                 f"the source of {self.name!r} is declared with num_outputs={self.num_outputs}, but returned a {type(result).__name__}: "
                 "expected a tuple or list with one entry per output"
             ) from error

@@ -1,4 +1,4 @@
-"""Going through an iterable again and again: what happens at its end."""
+"""Repeated iteration over an iterable, with a policy for its end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Rounds:
-    """Items of the iterators that `start` makes; `policy` is what happens at the end of one.
+    """Items of the iterators that `start` makes. `policy` decides what happens at the end of an iterator.
 
-    None: StopIteration for ever. "quiet": the next round begins at once (StopIteration if it is empty). "raise": one
-    StopIteration, and the next round is ready.
+    None: StopIteration for ever. "quiet": the next round begins at once (StopIteration if it is empty). "raise": one StopIteration, then
+    the next round.
     """
 
     def __init__(self, start: Callable[[], Iterator[Any]], policy: str | None):
@@ -19,7 +19,7 @@ class Rounds:
         self._iterator = start()
 
     def enter_again(self) -> None:
-        """Begin a round now."""
+        """Begin a round."""
         self._iterator = self._start()
 
     def next(self) -> Any:
@@ -36,7 +36,7 @@ class Rounds:
 
 
 class AsyncRounds:
-    """As :class:`Rounds`, for asynchronous iterators; the end is StopAsyncIteration."""
+    """Like :class:`Rounds`, for asynchronous iterators. The end is StopAsyncIteration."""
 
     def __init__(self, start: Callable[[], AsyncIterator[Any]], policy: str | None):
         self._start = start
@@ -44,7 +44,7 @@ class AsyncRounds:
         self._iterator = start()
 
     def enter_again(self) -> None:
-        """Begin a round now."""
+        """Begin a round."""
         self._iterator = self._start()
 
     async def next(self) -> Any:

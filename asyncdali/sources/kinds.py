@@ -1,4 +1,4 @@
-"""What kind of a thing a source is, and the one callback that gets a batch or sample from it."""
+"""Finds out what kind of object a source is, and makes the callback that returns its batches or samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CYCLES = (None, "no", "quiet", "raise", False, True)
 
 
 class SourceKind(enum.Enum):
-    """What was given as `source`."""
+    """Kinds of the argument `source`."""
 
     CALLABLE = 0
     ITERABLE = 1
@@ -28,7 +28,7 @@ class SourceKind(enum.Enum):
 
 @dataclass(frozen=True)
 class SourceDescription:
-    """A source as it was given: its kind, whether it takes the position as an argument, and whether asking for it is awaited."""
+    """The source as given: its kind, whether it takes the position as an argument, and whether its results are awaited."""
 
     source: Any
     kind: SourceKind
@@ -39,7 +39,7 @@ class SourceDescription:
 
     @property
     def resumable(self) -> bool:
-        """Whether it can be asked for any position: its own state is no part of a checkpoint."""
+        """Whether it can be asked for any position. Its own state is then no part of a checkpoint."""
         return self.has_inputs
 
     @property
@@ -52,7 +52,7 @@ class SourceDescription:
 
 
 def checked_cycle(cycle: Any) -> str | None:
-    """None, "quiet" or "raise" for the values that `cycle` may have; ValueError for others."""
+    """The policy (None, "quiet" or "raise") for a value of `cycle`. ValueError for other values."""
     if not any(cycle is known or (isinstance(cycle, str) and cycle == known) for known in CYCLES):
         raise refused(OperatorValueError, "external_source", "cycle",
             f"Invalid value {cycle!r} for the argument `cycle`. Valid values are \"no\", False or None; \"quiet\" or True; \"raise\"."
@@ -61,11 +61,11 @@ def checked_cycle(cycle: Any) -> str | None:
 
 
 def get_callback_from_source(source: Any, cycle: Any = None, batch_info: bool = False) -> tuple[Callable[..., Any] | None, Any]:
-    """(callback without arguments or with the position as its only one, SourceDescription); (None, None) without a source.
+    """Returns (callback, SourceDescription); (None, None) without a source. The callback takes no argument, or the position.
 
-    Iterables are entered now (``iter(source)``), generator functions are called; their bodies start at the first call. An object
-    that is both iterable and callable is iterated. TypeError for what is neither, and for callables of more than one argument; ValueError
-    for a `cycle` that does not fit.
+    Iterables are entered now (``iter(source)``). Generator functions are called now; their bodies start at the first request. An object
+    that is both iterable and callable is iterated. TypeError for objects that are neither, and for callables of more than one argument;
+    ValueError for a `cycle` that does not fit.
     """
     policy = checked_cycle(cycle)
     if source is None:
@@ -108,9 +108,9 @@ def _refuse_used_up(source: Any, policy: str | None) -> None:
 
 
 def _is_iterable(source: Any) -> bool:
-    """By protocol, not by trying: an error inside ``__iter__`` is the user's to see."""
+    """Decided by protocol. Trying ``iter()`` would hide an error inside the user's ``__iter__``."""
     if isinstance(source, type):
-        return False  # the methods of a class are those of its instances
+        return False  # a class lists the methods of its instances
     kind = type(source)
     if "__iter__" in dir(kind):
         return kind.__iter__ is not None
@@ -118,7 +118,7 @@ def _is_iterable(source: Any) -> bool:
 
 
 def _inner(source: Any) -> Any:
-    """What decides: the function in a (nested) partial, or the ``__call__`` of an object."""
+    """The function whose signature decides: that of a (nested) partial, or the ``__call__`` of an object."""
     while isinstance(source, functools.partial):
         source = source.func
     if inspect.isfunction(source) or inspect.ismethod(source) or isinstance(source, type):
@@ -146,7 +146,7 @@ _VARIADIC = {
 
 
 def accepts_argument(source: Callable[..., Any]) -> bool:
-    """Whether a callable takes one positional argument (False: none); TypeError for any other signature."""
+    """Whether a callable takes one positional argument (True) or none (False). TypeError for any other signature."""
     try:
         parameters = list(inspect.signature(source).parameters.values())
     except (ValueError, TypeError) as error:
@@ -154,7 +154,7 @@ def accepts_argument(source: Callable[..., Any]) -> bool:
             f"The signature of the source {source!r} is not known to Python: wrap it in a function with no argument or one"
         ) from error
     if isinstance(source, functools.partial):
-        # What a partial has filled in by keyword is still listed, as keyword-only.
+        # The signature of a partial still lists arguments that are given by keyword, as keyword-only.
         parameters = [item for item in parameters if not (item.kind is item.KEYWORD_ONLY and item.name in source.keywords)]
     for item in parameters:
         if item.kind in _VARIADIC:

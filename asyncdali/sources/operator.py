@@ -1,4 +1,4 @@
-"""external_source as an operator of the graph: it hands on what was fed to its iteration."""
+"""external_source as an operator of the graph: it passes on the batch that was fed to its iteration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ..types import DALIDataType
 
 @register
 class ExternalInput(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="external_source",
         doc="""Data from Python: an iterable, a generator function, a callable, or batches fed with `Pipeline.feed_input`.
@@ -33,18 +31,18 @@ class ExternalInput(Operator):
     )
 
     eager = True
-    on_cuda = True  # the run of its segment copies what is on the host
+    on_cuda = True  # its segment uploads data from the host
 
     @classmethod
     def port(cls) -> Any:
-        """What takes the data that are fed."""
+        """The object that accepts fed data."""
         from .ports import Port
 
         return Port
 
     @property
     def instant(self) -> bool:
-        return True  # the data is there
+        return True  # the data exists before planning
 
     def infer(self, dtypes: list[DALIDataType | None]) -> list[DALIDataType | None]:
         return [self.spec.constant("dtype")]

@@ -1,4 +1,4 @@
-"""Parallel sources: a pipeline's pool of worker processes, and the puller that asks it."""
+"""Parallel sources: a pipeline's pool of worker processes, and the puller that sends requests to it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from asyncdali_workers import PoolOutput, Source, WorkerPool
 
 from ..batch import Batch, from_numpy_dtype
+from ..errors import OperatorError, operator_error, refused
 from .ahead import AheadPuller
 from .group import Group
 from .kinds import SourceKind
@@ -22,21 +23,22 @@ from .state import decode_state, encode_state
 log = logging.getLogger("asyncdali")
 
 _GATHERED = 64 * 1024
-"""Batches smaller than this are copied out of shared memory: cheaper than keeping a slot until the user lets go."""
+"""Smaller batches are copied out of shared memory. A copy is cheaper than a slot that stays occupied while the user keeps the batch."""
 
 
 class Parallel:
-    """The worker processes of one pipeline, to be started.
+    """The worker processes of one pipeline, before they are started.
 
-    `positions` maps nodes to saved positions (from a checkpoint), for sources that have a state: theirs is loaded in their worker.
+    `positions` maps nodes to saved positions from a checkpoint. A source with a state loads its state in its worker.
     """
 
     def __init__(self, groups: Sequence[Group], options: Any, positions: dict[str, Any]):
         workers = options.py_num_workers
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise RuntimeError(
+            raise refused(
+                OperatorError, "external_source", "parallel",
                 "The pipeline has parallel external sources and cannot run in parallel mode without worker processes: "
-                f"`py_num_workers` is {workers!r}, it must be an int of at least 1."
+                f"`py_num_workers` is {workers!r}, it must be an int of at least 1.",
             )
         self.groups = list(groups)
         self._numbers = {id(group): k for k, group in enumerate(self.groups)}
@@ -51,11 +53,11 @@ class Parallel:
         )
 
     def start(self) -> None:
-        """Start the workers; returns when all are ready."""
+        """Start the workers. Returns when all are ready."""
         self.pool.start()
 
     def number(self, group: Group) -> int:
-        """What the pool calls the source of `group`."""
+        """The pool's description of the source of `group`."""
         return self._numbers[id(group)]
 
     def close(self) -> None:
@@ -63,7 +65,7 @@ class Parallel:
         self.pool.close()
 
     def shm_statistics(self) -> dict[str, list[int]]:
-        """Capacities in bytes of the pieces of shared memory, whole and per sample."""
+        """Capacities in bytes of the pieces of shared memory: total, and per sample."""
         found = self.pool.statistics()
         return {key: list(found[key]) for key in ("capacities", "per_sample_capacities")}
 
@@ -94,7 +96,7 @@ def _source(group: Group, options: Any, positions: dict[str, Any]) -> Source:
 
 
 def _position(group: Group, positions: dict[str, Any]) -> Position:
-    """Where a source is to begin, with its state decoded. What is no position is refused by the session, as for other operators."""
+    """The position at which a source begins, with its state decoded. The session refuses invalid positions, as for operators."""
     try:
         saved = checked_position(positions.get(group.name), group.snapshot_every)
         return saved._replace(state=None if saved.state is None else decode_state(saved.state))
@@ -103,12 +105,12 @@ def _position(group: Group, positions: dict[str, Any]) -> Position:
 
 
 def _state_bytes(state: Any) -> bytes:
-    """In the worker: a state as it will stand in a checkpoint."""
+    """Runs in the worker: a state in the form that checkpoints store."""
     return json.dumps(encode_state(state)).encode()
 
 
 class Awaiting:
-    """An `async def` callable as one that a worker can call."""
+    """An `async def` callable as a function that a worker can call."""
 
     def __init__(self, callback: Any):
         self.callback = callback
@@ -134,7 +136,7 @@ class Awaiting:
 
 
 class ParallelPuller(AheadPuller):
-    """Asks the pool."""
+    """Sends requests to the pool."""
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int, parallel: Parallel):
         super().__init__(group, ports, batch_size)
@@ -151,19 +153,22 @@ class ParallelPuller(AheadPuller):
         batches = {}
         for port, output in zip(self._ports, answer.outputs, strict=True):
             if port is not None:
-                batches[port.name] = port.take_in(_batch(output))
+                try:
+                    batches[port.name] = port.take_in(_batch(output))
+                except RuntimeError as error:
+                    raise operator_error(port.planned, error, self.index) from error
         return batches
 
     def _cancel(self, asked: Any) -> None:
         self._pool.cancel(asked)
 
     def _resume(self, position: Position) -> None:
-        """Its worker was started at that position, and will go there when the first batch is asked for."""
+        """The worker was started at that position and goes there at the first request."""
         decode_state(position.state)
 
 
 def _batch(output: PoolOutput) -> Batch:
-    """A batch over the workers' memory, or a copy of it if it is small."""
+    """A batch over the workers' memory, or a copy of a small batch."""
     kind = from_numpy_dtype(output.dtype)
     layout = output.layout or ""
     if output.values is not None:

@@ -1,4 +1,4 @@
-"""Inputs of a built pipeline: what each accepts, and the queue of a push-mode one."""
+"""Inputs of a built pipeline: what each input accepts, and the queue of an input that the program feeds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from asyncdali_workers.limits import TooLarge
 
 from ..batch import Batch
+from ..errors import operator_error
 from ..operators.base import Spec
 from ..tensors.data import Allocate, Converter
 from ..types import DALIDataType
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
 
 
 def _declared(spec: Spec, name: str) -> Any:
-    """An argument of the input, None where it has none of that name."""
+    """An argument of the input; None if it has no such argument."""
     return spec.constant(name) if name in spec.schema.by_name else None
 
 
 class Port:
     """One external input.
 
-    Every batch is compared with what was declared (`dtype`, `ndim`, `layout`) and with the batch before it: the type, number of dimensions
+    Every batch is compared with the declaration (`dtype`, `ndim`, `layout`) and with the batch before it: the type, number of dimensions
     and layout of an input never change.
     """
 
     stateful = False
-    """Whether a checkpoint keeps its `position`."""
+    """Whether checkpoints keep its `position`."""
     position: Any = None
 
     def __init__(self, planned: Any, batch_size: int, allocate: Allocate, arrays: FedArrays | None = None):
         constant = functools.partial(_declared, planned.spec)
-        self.planned = planned  # for errors: they name operator and user's line
+        self.planned = planned  # for errors, which name the operator and the user's line
         self.name: str = planned.spec.name
         self.batch_size = batch_size
         self.dtype: DALIDataType | None = constant("dtype")
@@ -63,10 +64,10 @@ class Port:
         if self.layout:
             self.ndim = len(self.layout)
 
-    # --- what is accepted
+    # --- checks
 
     def take_in(self, batch: Batch, layout: str | None = None) -> Batch:
-        """First check, without memory: number of samples, and whether the layout fits the data. RuntimeError."""
+        """First check, before any memory is used: returns the number of samples and whether the layout fits the data. RuntimeError."""
         if len(batch) > self.batch_size:
             raise RuntimeError(
                 f"The data fed to the external input {self.name!r} has {len(batch)} samples; "
@@ -84,8 +85,8 @@ class Port:
         return batch
 
     def check(self, batch: Batch) -> None:
-        """Second check: against the declaration and the batches before. RuntimeError that quotes both."""
-        if batch.dtype is DALIDataType.NO_TYPE:  # nothing in it
+        """Second check: compares with the declaration and with earlier batches. The RuntimeError quotes both."""
+        if batch.dtype is DALIDataType.NO_TYPE:  # an empty batch
             self._fill_in(batch)
             return
         problem = self._problem(batch)
@@ -94,7 +95,7 @@ class Port:
         self._seen = (batch.dtype, batch.ndim, batch.layout)
 
     def _fill_in(self, batch: Batch) -> None:
-        """An empty list of samples says nothing about itself: what is known of the input is filled in."""
+        """An empty list of samples has no type or rank, so the known ones of the input are used."""
         dtype, ndim, layout = self._seen or (self.dtype, self.ndim, self.layout)
         if dtype is not None:
             batch.dtype = dtype
@@ -122,7 +123,10 @@ class Port:
         return ""
 
     def converted(self, data: Any, whole: bool, stream: Any = None) -> Batch:
-        """Data as a batch: with `whole` anything that is one, else a list of samples. `stream` orders data in the memory of a GPU."""
+        """Data as a batch.
+
+        `whole`: one object for a batch; otherwise a list of samples. `stream`: the stream on which GPU data is ready.
+        """
         if self._device_data is not None:
             batch = self._device_data.batch(data, whole, stream)
             if batch is not None:
@@ -132,26 +136,33 @@ class Port:
         except TooLarge as error:
             raise TooLarge(f"the data of the external input {self.name!r} are too large: {error}", error.sample) from None
 
-    # --- push mode
+    # --- fed inputs
 
     def feed(self, data: Any, layout: str | None, stream: Any = None) -> None:
-        """Queue a batch. What is no batch is refused now (RuntimeError); what does not fit the input fails the iteration it would feed."""
-        self.queue(self.take_in(self.converted(data, True, stream), layout))
+        """Queue a batch. Data that is no batch is refused now (OperatorError). Data that does not fit the input fails its iteration."""
+        self.queue(self.accepted(data, layout, stream))
+
+    def accepted(self, data: Any, layout: str | None, stream: Any = None) -> Batch:
+        """What a program feeds, as a batch to :meth:`queue`. OperatorError for what is none."""
+        try:
+            return self.take_in(self.converted(data, True, stream), layout)
+        except Exception as error:
+            raise operator_error(self.planned, error, None, doing="feeding") from error
 
     def queue(self, batch: Batch) -> None:
-        """Queue what :meth:`take_in` gave."""
+        """Queue the result of :meth:`take_in`."""
         with self._lock:
             item: Batch | Exception = batch
             try:
                 self.check(batch)
             except RuntimeError as error:
-                item = error.with_traceback(None)  # it waits in the queue: the caller's frames shall not
+                item = error.with_traceback(None)  # it waits in the queue and must not keep the caller's frames alive
             if self.repeat_last:
                 self._queue.clear()
             self._queue.append(item)
 
     def drop(self) -> None:
-        """Forget what no iteration has taken."""
+        """Drop batches that no iteration has taken."""
         with self._lock:
             self._queue.clear()
 
@@ -160,12 +171,12 @@ class Port:
         return bool(self._queue) or (self.repeat_last and self._last is not None)
 
     def take(self) -> Batch | Exception:
-        """What feeds the next iteration; an IndexError (returned, not raised) when nothing is there."""
+        """The batch for the next iteration. Returns (does not raise) an IndexError if there is none."""
         with self._lock:
             if self._queue:
                 item = self._queue.popleft()
                 if self.repeat_last and isinstance(item, Batch):
-                    item.reused = True  # fed again and again: outputs must not be views of it
+                    item.reused = True  # the batch is fed repeatedly, so outputs must not be views of it
                     self._last = item
                 return item
         if not self.repeat_last:

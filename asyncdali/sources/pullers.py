@@ -1,8 +1,8 @@
-"""How batches are got from a source, one at a time, in order.
+"""Pullers request batches from a source, one at a time and in order.
 
 A puller holds the position of its source (`iteration` of the epoch). :meth:`Puller.pull` returns the batches of the next iteration, one per
-node. It does not move on by itself: called again it returns the same. :meth:`Puller.advance` moves on, after :meth:`Puller.drop` a source
-is asked again. Interrupts (Ctrl-C) come at any instant, so the steps of each may be repeated.
+node. It does not move the position: a second call returns the same batches. :meth:`Puller.advance` moves the position. After
+:meth:`Puller.drop` the source is asked again. Interrupts (Ctrl-C) may come at any time, so every step may be repeated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from asyncdali_workers import BatchInfo, SampleInfo
 from asyncdali_workers.states import replay
 
 from ..batch import Batch
+from ..errors import operator_error
 from .group import Group
 from .kinds import SourceDescription
 from .ports import Port
@@ -21,66 +22,68 @@ from .snapshots import Position, Snapshots, load_snapshot
 
 
 class Puller:
-    """Base: the position, and the conversion of what a source returns."""
+    """Base class: the position, and the conversion of a source's results."""
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         self.group = group
         self.batch_size = batch_size
         self.iteration = 0
         self.epoch = 0
+        self.index: int | None = None
+        """The pipeline's iteration that is pulled for, for messages."""
         self.snapshots: Snapshots | None = None
         self._ports = [ports.get(name) for name in group.nodes]
 
     @property
     def description(self) -> SourceDescription:
-        """What the source is."""
+        """The kind of the source."""
         return self.group.description
 
     @property
     def port(self) -> Port:
-        """The first node that is used, for messages."""
+        """The first used node, for messages."""
         return next(port for port in self._ports if port is not None)
 
     def keep_snapshots(self) -> Snapshots:
-        """The pipeline is checkpointed and the source has a state: keep track of it."""
+        """The pipeline has checkpoints and the source has a state: track the state."""
         self.snapshots = Snapshots(self.group, self._resume)
         return self.snapshots
 
     def start(self) -> None:
-        """The pipeline is about to ask for the first batch of an epoch."""
+        """The pipeline is about to request the first batch of an epoch."""
 
     def pull(self) -> dict[str, Batch]:
-        """The batches of the next iteration by node; StopIteration at the end, or whatever the source raises."""
+        """The batches of the next iteration by node. StopIteration at the end; other exceptions are the source's."""
         raise TypeError("abstract")
 
     def advance(self, iteration: int) -> None:
-        """What was pulled is used; `iteration` comes next."""
+        """The pulled batches are used. `iteration` is the next position."""
         self.iteration = iteration
         if self.snapshots is not None:
             self.snapshots.advance()
 
     def drop(self) -> None:
-        """What was pulled, if anything was, will not be used."""
+        """The pulled batches, if any, will not be used."""
         if self.snapshots is not None:
             self.snapshots.drop()
 
     def failed(self) -> None:
-        """:meth:`pull` raised an error: the next one asks the source again."""
+        """After an error of :meth:`pull`: the next call asks the source again."""
         if self.snapshots is not None:
             self.snapshots.failed()
         self.drop()
 
     def ended(self) -> None:
-        """The source raised StopIteration."""
+        """The source has raised StopIteration."""
         if self.snapshots is not None:
             self.snapshots.ended()
 
     def restart(self, epoch: int) -> None:
-        """Position: the start of `epoch`."""
+        """Go to the start of `epoch`."""
         self.iteration, self.epoch = 0, epoch
 
     def seek(self, iteration: int, epoch: int) -> None:
-        """Position: batch `iteration` of `epoch` (restored from a checkpoint); only what is asked by position can go there."""
+        """Go to batch `iteration` of `epoch`, after a restore. Only sources that are asked by position can do this."""
         if self.description.resumable:
             self.iteration = iteration
         self.epoch = epoch
@@ -93,22 +96,25 @@ class Puller:
         """Nothing more will be pulled."""
 
     def _argument(self, iteration: int) -> Any:
-        """What a callable of batches is called with."""
+        """The argument for a callable of batches."""
         return BatchInfo(iteration, self.epoch) if self.description.batch_info else iteration
 
     def _batches(self, result: Any) -> dict[str, Batch]:
-        """A source's batch, or list of samples, by node."""
+        """A source's batch, or list of samples, as batches by node. OperatorError for anything else."""
         group = self.group
-        parts: Sequence[Any] = group.components(result) if group.batch else group.sample_components(result)
-        batches = {}
-        for port, part in zip(self._ports, parts, strict=True):
-            if port is not None:
-                batch = port.converted(part, group.batch, group.cuda_stream)
-                batches[port.name] = port.take_in(batch)
-        return batches
+        try:
+            parts: Sequence[Any] = group.components(result) if group.batch else group.sample_components(result)
+            batches = {}
+            for port, part in zip(self._ports, parts, strict=True):
+                if port is not None:
+                    batch = port.converted(part, group.batch, group.cuda_stream)
+                    batches[port.name] = port.take_in(batch)
+            return batches
+        except Exception as error:  # the source has answered: what is wrong is its answer
+            raise operator_error(self.port.planned, error, self.index) from error
 
     def _resume(self, position: Position) -> None:
-        """Bring the source to `position`; ValueError if it does not get there."""
+        """Bring the source to `position`. ValueError if the source does not reach it."""
         raise TypeError("abstract")
 
 
@@ -116,12 +122,12 @@ _NOTHING = object()
 
 
 class DirectPuller(Puller):
-    """Calls the source here and now."""
+    """Calls the source on the calling thread."""
 
     def __init__(self, group: Group, ports: dict[str, Port], batch_size: int):
         super().__init__(group, ports, batch_size)
         self._partial: list[Any] = []
-        self._result: Any = _NOTHING  # what the source gave, until batches are made of it
+        self._result: Any = _NOTHING  # the source's result, until batches are made of it
         self._got: dict[str, Batch] | None = None
 
     def pull(self) -> dict[str, Batch]:
@@ -131,7 +137,7 @@ class DirectPuller(Puller):
             if self.snapshots is not None:
                 self.snapshots.pulled(self.snapshots.due())
             self._got = self._batches(self._result)
-            self._result = _NOTHING  # the user's memory is free for the next batch
+            self._result = _NOTHING  # release the user's memory for the next batch
         return self._got
 
     def advance(self, iteration: int) -> None:
@@ -149,7 +155,7 @@ class DirectPuller(Puller):
         if self.description.has_inputs:
             first, iteration, epoch = self.iteration * size, self.iteration, self.epoch
             return [callback(SampleInfo(first + k, k, iteration, epoch)) for k in range(size)]
-        # Without a position what was got before an error cannot be asked for again: it is kept.
+        # Without a position, a result from before an error cannot be requested again, so it is kept.
         while len(self._partial) < size:
             self._partial.append(callback())
         got, self._partial = self._partial, []

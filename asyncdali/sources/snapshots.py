@@ -1,4 +1,4 @@
-"""Positions of sources that have a state: the newest snapshot, and what the source was asked since."""
+"""Positions of sources with a state: the newest snapshot, and the requests since then."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any, NamedTuple
 
 from asyncdali_workers.states import BATCH, END, ERROR, OUTCOMES, restore
 
+from ..errors import OperatorTypeError, refused
 from .group import Group
 from .state import decode_state, encode_state
 
 LIMIT = 1000
-"""Errors, or ends, in a row that a position counts; a source that has failed more often fails for good."""
+"""Most consecutive errors or ends that a position counts. A source that failed more often has failed for good."""
 
 
 class Position(NamedTuple):
-    """Where a source is: give it `state`, then ask it as often as `asks` says, and it is there.
+    """The position of a source. To reach it, load `state` into the source and repeat the requests `asks`.
 
     Attributes:
-        state: a snapshot as JSON data; None: the source as it was made.
-        asks: runs of an outcome ("batch", "error" or "end") and how often it came.
+        state: a snapshot as JSON data; None: the initial state of the source.
+        asks: runs of an outcome ("batch", "error" or "end") with their lengths.
 
-    An end is repeated rather than stepped over, because only the source knows what its end does to it: a generator stays ended, another
-    iterator rewinds itself.
+    An end is repeated and not skipped, because only the source knows what its end does: a generator stays ended, another iterator rewinds
+    itself.
     """
 
     state: Any = None
     asks: tuple[tuple[str, int], ...] = ()
 
     def after(self, outcome: str) -> Position:
-        """The position after one more ask."""
+        """The position after one more request."""
         *before, last = self.asks or (("", 0),)
         if last[0] != outcome:
             return self if len(self.asks) >= LIMIT else Position(self.state, (*self.asks, (outcome, 1)))
@@ -40,12 +41,12 @@ class Position(NamedTuple):
 
     @property
     def batches(self) -> int:
-        """Batches since the snapshot."""
+        """Number of batches since the snapshot."""
         return sum(count for outcome, count in self.asks if outcome == BATCH)
 
     @property
     def interrupted(self) -> bool:
-        """Whether an end or an error came since the snapshot."""
+        """Whether an end or an error came after the snapshot."""
         return any(outcome != BATCH for outcome, _ in self.asks)
 
 
@@ -55,13 +56,13 @@ START = Position()
 class Snapshots:
     """The position of one source with ``state_dict()`` and ``load_state_dict()``.
 
-    A snapshot is taken right after a pull: when `snapshot_every` batches came since the last one, and after the first batch that follows an
-    end or an error.
+    A snapshot is taken right after a pull: when `snapshot_every` batches came since the last snapshot, and after the first batch that
+    follows an end or an error.
 
     Attributes:
-        position: after what the consumer knows of: batches in queued iterations, errors and ends that it was told.
-        before: after all that is used or dropped, whether the consumer knows of it or not.
-        ahead: after what was pulled last, which may be held for the next iteration.
+        position: what the consumer knows: batches in queued iterations, and errors and ends that were raised.
+        before: behind everything that is used or dropped, whether the consumer knows of it or not.
+        ahead: behind the last pull, which may be held for the next iteration.
     """
 
     def __init__(self, group: Group, resume: Callable[[Position], None]):
@@ -71,15 +72,15 @@ class Snapshots:
         self._every = group.snapshot_every
         self._source = group.description.source
         self._resume = resume
-        self._since, self._interrupted = 0, False  # batches since the last snapshot; whether an end or an error came since
-        if group.first_state is None and not group.parallel:  # in workers the source itself stays what it was
-            with contextlib.suppress(TypeError):  # will be raised where it matters
+        self._since, self._interrupted = 0, False  # batches since the last snapshot; whether an end or an error came since then
+        if group.first_state is None and not group.parallel:  # parallel sources keep their initial state in this process
+            with contextlib.suppress(TypeError):  # the same error is raised where it matters
                 group.first_state = snapshot(self._source, self.name)
 
     def due(self) -> Any:
-        """To be called after each batch that the source gave, possibly ahead of :meth:`pulled`.
+        """Called after each batch of the source, possibly before :meth:`pulled`.
 
-        Returns the state if it is time for a snapshot, else None. TypeError if the state cannot be saved.
+        Returns the state if a snapshot is due, else None. TypeError if the state cannot be saved.
         """
         self._since += 1
         if self._since < self._every and not self._interrupted:
@@ -88,20 +89,20 @@ class Snapshots:
         return snapshot(self._source, self.name)
 
     def interrupted(self) -> None:
-        """To be called where the source has met an end or an error, likewise."""
+        """Called when the source has met an end or an error."""
         self._interrupted = True
 
     def pulled(self, state: Any) -> None:
-        """A batch was got; `state` is the snapshot that came with it, if any. May be repeated for it."""
+        """A batch has arrived; `state` is the snapshot that came with it, if any. May be called again for the same batch."""
         self.ahead = self.before.after(BATCH) if state is None else Position(state)
 
     def ended(self) -> None:
-        """The source was asked, and has ended; used up by :meth:`drop`, when the epoch ends."""
+        """The source was asked and has ended. :meth:`drop` consumes the end when the epoch ends."""
         self.interrupted()
         self.ahead = self.before.after(END)
 
     def failed(self) -> None:
-        """The source was asked, and has failed; or what it gave cannot be used."""
+        """The source was asked and has failed, or its data cannot be used."""
         self.interrupted()
         if self.ahead is self.before:
             self.before = self.ahead = self.before.after(ERROR)
@@ -109,29 +110,29 @@ class Snapshots:
             self.drop()
 
     def advance(self) -> None:
-        """What was pulled is used."""
+        """The pulled batch is used."""
         self.position = self.before = self.ahead
 
     def drop(self) -> None:
-        """What was pulled is not used, but the source has given it."""
+        """The pulled batch is not used, although the source has returned it."""
         self.before = self.ahead
 
     def settle(self) -> None:
-        """The consumer was told of all errors and ends so far."""
+        """The consumer knows all errors and ends so far."""
         self.position = self.before
 
     def save(self, position: Position) -> Any:
-        """A position as JSON data."""
+        """The position as JSON data."""
         return None if position == START else {"state": position.state, "asks": [list(run) for run in position.asks]}
 
     def load(self, data: Any) -> Position:
-        """Bring the source to the position saved as `data`; ValueError if it is not one, or if the source does not get there."""
+        """Bring the source to the position saved as `data`. ValueError if `data` is no position, or if the source does not reach it."""
         position = checked_position(data, self._every)
         if position != START:
             try:
                 self._resume(position)
             except Exception:
-                with contextlib.suppress(Exception):  # another build begins where this one did, if the source can be brought there
+                with contextlib.suppress(Exception):  # another build starts from the same state, if the source can be brought there
                     self._group.start_over()
                 raise
             self._since, self._interrupted = position.batches, position.interrupted
@@ -140,27 +141,28 @@ class Snapshots:
 
 
 def snapshot(source: Any, name: str) -> Any:
-    """The state of a source as JSON data; TypeError names source and value."""
+    """The state of a source as JSON data. The TypeError names source and value."""
     try:
         return encode_state(source.state_dict())
     except TypeError as error:
-        raise TypeError(f"the state of the source of {name!r} cannot be saved: {error}") from error
+        message = f"the state of the source of {name!r} cannot be saved: {error}"
+        raise refused(OperatorTypeError, "external_source", None, message) from error
 
 
 def load_snapshot(group: Group, state: Any) -> None:
-    """Give a group's source the state of a snapshot; its iterator is made anew. ValueError if the source does not keep that state."""
+    """Load a snapshot's state into a group's source and make its iterator anew. ValueError if the source does not keep the state."""
     restore(group.description.source, decode_state(state), lambda: enter_again(group.callback), group.name)
 
 
 def enter_again(callback: Any) -> None:
-    """An iterable is entered again: its iterator belongs to another state."""
+    """Enter an iterable again, because its iterator belongs to another state."""
     rounds: Any = getattr(callback, "__self__", None)
     if hasattr(rounds, "enter_again"):
         rounds.enter_again()
 
 
 def checked_position(data: Any, every: int) -> Position:
-    """The saved position of a source; ValueError if it is not one, or if it asks for more batches than lie between two snapshots."""
+    """The saved position of a source. ValueError if it is invalid, or has more requests than lie between two snapshots."""
     if data is None:
         return START
     if isinstance(data, dict) and "asks" not in data:
@@ -185,7 +187,7 @@ def _are_asks(data: Any) -> bool:
 
 
 def _of_earlier_release(data: dict[str, Any]) -> Any:
-    """Before 2.4.0 a position had batches to discard, and whether an end followed."""
+    """Before 2.4.0 a position was the number of batches to discard, and whether an end followed."""
     discard = data.get("discard")
     if type(discard) is not int or discard < 0:
         return None

@@ -1,4 +1,4 @@
-"""The state of a user's source as JSON data, and back; nothing executable."""
+"""The state of a user's source as JSON data, and back. Nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 
 def encode_state(value: Any, path: str = "state") -> Any:
-    """JSON data for numbers, text, bytes, None, numpy arrays and scalars, lists, tuples, dicts and sets of them.
+    """JSON data for numbers, text, bytes, None, numpy arrays and scalars, and lists, tuples, dicts and sets of them.
 
-    What JSON has no word for is an object with one tag. TypeError names the path of a value that cannot be saved.
+    A value without a JSON form becomes an object with one tag. The TypeError names the path of a value that cannot be saved.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value if type(value) is not float or math.isfinite(value) else {"float": repr(value)}
@@ -37,7 +37,7 @@ def encode_state(value: Any, path: str = "state") -> Any:
 
 
 def decode_state(data: Any) -> Any:
-    """What :func:`encode_state` was given; ValueError for data that it did not make."""
+    """The argument of :func:`encode_state`. ValueError for data that it did not make."""
     if isinstance(data, list):
         return [decode_state(item) for item in data]
     if not isinstance(data, dict):

@@ -28,7 +28,7 @@ _POLICIES = ("partial", "pad")
 
 @register
 class VideoInput(Operator):
-    """See the schema. For a GPU frames are decoded by the CPU and uploaded."""
+    """Sequences of frames of one fed video. The CPU decodes; for a GPU the frames are uploaded."""
 
     eager = True
     on_cuda = True
@@ -69,7 +69,7 @@ class VideoInput(Operator):
 
     @classmethod
     def port(cls) -> Any:
-        """What takes the data that are fed."""
+        """The object that accepts fed data."""
         from .films import FilmPort
 
         return FilmPort

@@ -1,8 +1,8 @@
-"""Tensors and tensor lists: what `run` returns, and what users wrap their own data in.
+"""Tensors and tensor lists: the results of `run`, and wrappers for users' own data.
 
-A list is a view of a placed `Batch`: making one costs nothing per sample, and every view handed out (a tensor, a numpy array, a DLPack
-capsule) keeps the memory alive. Memory is reached through a small interface (`HostMemory`), so that a CUDA device can give the GPU
-classes arrays of its own; on the host device GPU tensors live in plain memory.
+A list is a view of a placed `Batch`: making one costs nothing per sample. Every view (a tensor, a numpy array, a DLPack capsule) keeps the
+memory alive. Memory is accessed through a small interface (`HostMemory`), so a CUDA device can give the GPU classes its own arrays. On the
+host device GPU tensors are in plain memory.
 """
 
 from __future__ import annotations

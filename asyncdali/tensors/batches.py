@@ -1,4 +1,4 @@
-"""Batches behind tensor lists: made of arrays and tensors where they lie, sliced, looked at."""
+"""Batches behind tensor lists: made of arrays and tensors in place, sliced, and inspected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tensor import Tensor
 
 
 def empty_batch(device: str) -> Batch:
-    """No samples of no type."""
+    """An empty batch without a type."""
     return Batch(np.empty((0, 0), np.int64), DALIDataType.NO_TYPE, contiguous=True, device=device)
 
 
@@ -28,7 +28,7 @@ def is_uniform(batch: Batch) -> bool:
 
 
 def is_contiguous(batch: Batch) -> bool:
-    """Whether samples follow each other without gaps, by design or by chance."""
+    """Whether samples follow each other without gaps."""
     if batch.contiguous or len(batch.shapes) < 2:
         return True
     return bool((batch.addresses[1:] - batch.addresses[:-1] == batch.sizes()[:-1]).all())
@@ -68,7 +68,7 @@ def batch_of_array(array: Any, kind: DALIDataType, memory: Any, device: str) -> 
 
 
 def batch_of_tensors(tensors: list[Any], name: str, memory: Any, device: str) -> Batch:
-    """A batch of tensors of one type and rank where they lie."""
+    """A batch of tensors of one type and rank, in place."""
     if not tensors:
         return empty_batch(device)
     first = tensors[0]
@@ -93,7 +93,7 @@ def batch_of_tensors(tensors: list[Any], name: str, memory: Any, device: str) ->
 
 
 def repeated(tensor: Tensor, count: Any) -> Batch:
-    """One tensor as every sample of a batch, no copies."""
+    """A batch of `count` times the same tensor, without copies."""
     number = operator.index(count)
     if number < 0:
         raise ValueError(f"the number of samples cannot be negative, got {number}")

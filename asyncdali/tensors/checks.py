@@ -1,4 +1,4 @@
-"""Checks of what users say about tensors: layouts, types, shapes."""
+"""Checks of users' arguments about tensors: layouts, types, shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked_layout(layout: Any, ndim: int, what: str) -> str:
 
 
 def checked_reinterpretation(dtype: Any, current: DALIDataType) -> DALIDataType:
-    """A type that `reinterpret` may give to elements of type `current`: it has their size."""
+    """The target type of `reinterpret` for elements of type `current`. It must have the same size."""
     if not isinstance(dtype, DALIDataType):
         raise TypeError(f"expected a DALIDataType, got {type(dtype).__name__}")
     if dtype not in STORAGE or storage_dtype(dtype).itemsize != storage_dtype(current).itemsize:
@@ -36,7 +36,7 @@ def checked_reinterpretation(dtype: Any, current: DALIDataType) -> DALIDataType:
 
 
 def check_readable(dtype: DALIDataType) -> None:
-    """TypeError for enumerations, which are not numbers to numpy."""
+    """Raise TypeError for enumerations, which are not numbers for numpy."""
     if dtype in ENUMERATIONS:
         raise TypeError(
             f"Elements of the enumeration {dtype.name} cannot be read as numbers: convert them to an integral type with `fn.cast` first."
@@ -44,7 +44,7 @@ def check_readable(dtype: DALIDataType) -> None:
 
 
 def checked_extents(shape: Any) -> tuple[int, ...]:
-    """A shape given as a sequence of integers."""
+    """A shape that was given as a sequence of integers."""
     if isinstance(shape, (str, int)):
         raise TypeError(f"expected a sequence of extents, got {shape!r}")
     return tuple(operator.index(extent) for extent in shape)

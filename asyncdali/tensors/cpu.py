@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class TensorCPU(Tensor):
-    """A tensor in CPU memory, read without a copy by `numpy.asarray` and DLPack.
+    """A tensor in CPU memory. `numpy.asarray` and DLPack read it without a copy.
 
     TensorCPU(obj, layout=None, is_pinned=False) shares the memory of a C-contiguous numpy array, buffer, DLPack object or capsule, or other
-    TensorCPU. `is_pinned` says that the memory is page-locked; it changes nothing.
+    TensorCPU. `is_pinned` says that the memory is page-locked; it has no effect.
 
     Raises TypeError for objects without memory (Python lists) and for element types without a DALIDataType (complex, strings, objects,
     foreign byte order), RuntimeError for strided data, ValueError for a layout of the wrong length.
@@ -58,7 +58,7 @@ class TensorCPU(Tensor):
 
     @property
     def __array_struct__(self) -> Any:
-        """The same as a C structure, which numpy prefers: it takes a fraction of the time. Raises TypeError for enumerations."""
+        """The array interface as a C structure, which numpy reads in a fraction of the time. TypeError for enumerations."""
         return self._host().__array_struct__
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -143,7 +143,7 @@ class TensorListCPU(TensorList):
 
     @staticmethod
     def broadcast(tensor: Any, num_samples: int) -> TensorListCPU:
-        """A list that shows one tensor (TensorCPU or array) `num_samples` times, no copies. Raises ValueError for a negative number."""
+        """A list of `num_samples` times the same tensor (TensorCPU or array), without copies. ValueError for a negative number."""
         return TensorListCPU._from_batch(repeated(tensor if isinstance(tensor, TensorCPU) else TensorCPU(tensor), num_samples))
 
     def _view(self, array: Any, layout: str, source_info: str | tuple[Sequence[str], int] = "") -> TensorCPU:
@@ -204,7 +204,7 @@ class TensorListCPU(TensorList):
         self._copy_out(ptr)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """An array [samples, ...], over this memory where it is in one piece. Raises ValueError if shapes differ."""
+        """An array [samples, ...], over this memory if it is contiguous. ValueError if shapes differ."""
         check_readable(self._batch.dtype)
         if not is_uniform(self._batch):
             raise ValueError(f"samples of different shapes cannot be one array: {listed_shapes(self._batch)}")
@@ -219,13 +219,15 @@ class TensorListCPU(TensorList):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """As that of `as_tensor()`, without one in between: iterators ask in every iteration. Raises RuntimeError if the samples differ in
-        shape."""
+        """Like that of `as_tensor()`, without making a tensor, because iterators call it in every iteration.
+
+        RuntimeError if the shapes differ.
+        """
         check_readable(self._batch.dtype)
         return export(self._as_one(), max_version, dl_device, copy)
 
     def _to_share(self) -> np.ndarray:
-        """As :meth:`__dlpack__`, an array: for a library that takes these, it is the quicker way."""
+        """Like :meth:`__dlpack__`, as an array. This is quicker for libraries that accept arrays."""
         batch = self._batch
         check_readable(batch.dtype)
         return to_share(self._as_one() if batch.values is None else batch.values)

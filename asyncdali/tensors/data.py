@@ -1,7 +1,7 @@
-"""What a source returned, or a user fed, as a batch.
+"""Converts data that a source returned, or a user fed, to a batch.
 
-A batch is a list of samples, one array whose first axis counts samples, a TensorList or Tensor, or a DLPack object. The data is copied
-into memory of the pipeline unless `no_copy`; either way it is one dense block where all samples have one shape.
+A batch is a list of samples, one array whose first axis counts samples, a TensorList or Tensor, or a DLPack object. The data is copied into
+the pipeline's memory unless `no_copy`. In both cases samples of one shape are one dense block.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Allocate = Callable[[int], np.ndarray]
 
 
 class InvalidData(RuntimeError, TypeError):
-    """Data that is no batch or sample. (A TypeError by nature; DALI reports RuntimeError.)"""
+    """Data that is no batch or sample. It is a TypeError; DALI reports RuntimeError."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ samples
 
 
 def sample_array(value: Any, dtype: np.dtype | None = None) -> np.ndarray:
-    """One sample as a numpy array in native byte order; shares memory where it can.
+    """One sample as a numpy array in native byte order. Shares memory if possible.
 
-    `dtype` is the declared element type: Python numbers, which have none, take it (int32 and float32 without). Raises InvalidData for
-    what is no array, UnsupportedTypeError for element types without a DALIDataType.
+    `dtype` is the declared element type. Python numbers, which have no type, take it; without it they become int32 and float32. InvalidData
+    for objects that are no array; UnsupportedTypeError for element types without a DALIDataType.
     """
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
@@ -55,7 +55,7 @@ _KNOWN = frozenset(FROM_DTYPE)
 
 
 def _converted(array: np.ndarray) -> np.ndarray:
-    """An array of foreign byte order in native order; others have no DALIDataType."""
+    """An array in native byte order, because other orders have no DALIDataType."""
     native = array.dtype.newbyteorder("=")
     if native in _KNOWN:
         limits.check_array(array, "a sample in another byte order")
@@ -66,7 +66,7 @@ def _converted(array: np.ndarray) -> np.ndarray:
 
 
 def _python_numbers(value: Any, dtype: np.dtype | None) -> np.ndarray:
-    """Python numbers, as the library's constants: int32, float32, bool; or of the declared type."""
+    """Python numbers with the types of the library's constants (int32, float32, bool), or with the declared type."""
     if isinstance(value, (list, tuple)) and any(isinstance(item, np.ndarray) for item in value):
         raise InvalidData(f"a {type(value).__name__} of arrays is not a sample (several outputs of one source need `num_outputs`)")
     try:
@@ -86,7 +86,7 @@ def _python_numbers(value: Any, dtype: np.dtype | None) -> np.ndarray:
 
 
 def _foreign_array(value: Any) -> np.ndarray:
-    """The memory of another library's array; InvalidData if there is none on the CPU."""
+    """The memory of another library's array. InvalidData if there is none on the CPU."""
     if isinstance(value, Tensor):
         return np.asarray(value.as_cpu())  # type: ignore[attr-defined]
     if isinstance(value, (TensorListCPU, TensorListGPU)):
@@ -94,7 +94,7 @@ def _foreign_array(value: Any) -> np.ndarray:
     if is_capsule(value):
         return from_dlpack(value)
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy"):
-        return value.numpy()  # says itself what is wrong: requires_grad, bfloat16, memory of a GPU
+        return value.numpy()  # its own error says what is wrong: requires_grad, bfloat16, GPU memory
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
@@ -121,9 +121,9 @@ def _dlpack_array(value: Any) -> np.ndarray:
 
 
 class Converter:
-    """Turns data into batches for one input.
+    """Converts data to batches for one input.
 
-    `dtype` is the declared element type or None, `allocate` gives pooled memory, `no_copy` leaves data where it lies.
+    `dtype` is the declared element type or None, `allocate` gives pooled memory, `no_copy` uses data in place.
     """
 
     def __init__(self, allocate: Allocate, dtype: DALIDataType | None, no_copy: bool):
@@ -132,7 +132,7 @@ class Converter:
         self._no_copy = no_copy
 
     def batch(self, data: Any) -> Batch:
-        """A batch of anything that is one; its layout is that of the data ("" if it has none)."""
+        """A batch of one object. Its layout is that of the data ("" if it has none)."""
         if type(data) is list or type(data) is tuple:
             return self.samples(data)
         if isinstance(data, (TensorListCPU, TensorListGPU)):
@@ -190,7 +190,7 @@ class Converter:
         return Batch.from_values(values, dtype=kind)
 
     def _equal(self, arrays: Sequence[np.ndarray], first: np.ndarray) -> Batch:
-        """Samples of one shape become one dense block (where one is enough, the user's own with `no_copy`)."""
+        """Samples of one shape become one dense block. With `no_copy` it is the user's own, if the samples are one block there."""
         if self._no_copy and len(arrays) == 1 and first.flags.c_contiguous:
             return _shared(Batch.from_values(first[None]))
         if self._no_copy and first.nbytes * len(arrays) >= _WORTH_SHARING:
@@ -249,17 +249,17 @@ class Converter:
 
 
 _WORTH_SHARING = 64 * 1024
-"""Bytes per batch below which one small copy is cheaper than an address per sample."""
+"""For smaller batches (bytes), one small copy is cheaper than one address per sample."""
 
 
 def _shared(batch: Batch) -> Batch:
-    """Mark a batch whose memory is the user's: outputs of the pipeline must not be views of it."""
+    """Mark a batch whose memory is the user's. Outputs of the pipeline must not be views of it."""
     batch.reused = True
     return batch
 
 
 def _gathered(source: Batch, allocate: Allocate) -> Batch:
-    """A copy of a batch in one piece."""
+    """A contiguous copy of a batch."""
     copy = Batch(source.shapes, source.dtype)
     copy.reserve(allocate)
     for k in range(len(source)):
@@ -268,7 +268,7 @@ def _gathered(source: Batch, allocate: Allocate) -> Batch:
 
 
 def _type_of(data: Any) -> DALIDataType | None:
-    """Tensors know types that numpy does not (enumerations)."""
+    """The type of a tensor. numpy's dtype cannot express all of them (enumerations)."""
     return data.dtype if isinstance(data, Tensor) else None
 
 
@@ -289,7 +289,7 @@ def _refuse_mixed_capsules(items: Sequence[Any]) -> None:
 
 
 def check_types(arrays: Sequence[Any]) -> None:
-    """RuntimeError unless all arrays (their `dtype` is asked for) are of one element type."""
+    """Raise RuntimeError unless all arrays have one element type."""
     for k, array in enumerate(arrays):
         if array.dtype != arrays[0].dtype:
             raise RuntimeError(
@@ -298,7 +298,7 @@ def check_types(arrays: Sequence[Any]) -> None:
 
 
 def check_ranks(arrays: Sequence[Any]) -> None:
-    """RuntimeError unless all arrays (their `shape` is asked for) have one number of dimensions."""
+    """Raise RuntimeError unless all arrays have one number of dimensions."""
     for k, array in enumerate(arrays):
         if len(array.shape) != len(arrays[0].shape):
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""DLPack in host memory: the way in and the way out."""
+"""DLPack in host memory: import and export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CPU_DEVICE = (1, 0)  # kDLCPU
 
 
 class _Capsule:
-    """Gives a bare DLPack capsule the protocol that `np.from_dlpack` asks for."""
+    """Wraps a bare DLPack capsule in an object with the protocol of `np.from_dlpack`."""
 
     def __init__(self, capsule: Any):
         self._capsule = capsule
@@ -29,9 +29,9 @@ def is_capsule(value: Any) -> bool:
 
 
 def from_dlpack(source: Any) -> np.ndarray:
-    """Host array of a DLPack object or bare capsule, no copy.
+    """A host array of a DLPack object or bare capsule, without a copy.
 
-    numpy calls unversioned capsules read-only because they cannot say; they are writable.
+    numpy treats unversioned capsules as read-only because they cannot say; they are writable.
     """
     array = np.from_dlpack(_Capsule(source) if is_capsule(source) else source)
     if array.flags.writeable or not array.flags.c_contiguous:
@@ -40,9 +40,9 @@ def from_dlpack(source: Any) -> np.ndarray:
 
 
 def export(array: np.ndarray, max_version: tuple[int, int] | None, dl_device: Any, copy: bool | None) -> Any:
-    """A capsule over a host array: of a copy with `copy`; if that is None, see :func:`to_share`.
+    """A capsule over a host array; over a copy with `copy`. If `copy` is None, see :func:`to_share`.
 
-    Raises BufferError for a `dl_device` other than the CPU.
+    BufferError for a `dl_device` other than the CPU.
     """
     if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != CPU_DEVICE:
         raise BufferError(f"a tensor in CPU memory cannot be exported to DLPack device {tuple(dl_device)}")
@@ -51,7 +51,8 @@ def export(array: np.ndarray, max_version: tuple[int, int] | None, dl_device: An
 
 
 def to_share(array: np.ndarray) -> np.ndarray:
-    """What other libraries get for a host array: itself. Of memory that cannot be written to (records of mapped files) it is a copy:
-    libraries do not know the mark that says so, or do not heed it, and writing would end the process.
+    """The array for other libraries: `array` itself, or a copy if its memory is read-only (records of mapped files).
+
+    Libraries do not know or ignore DLPack's read-only flag, and writing would end the process.
     """
     return array if array.flags.writeable else array.copy()

@@ -1,4 +1,4 @@
-"""Memory of users' objects: numpy arrays, buffers, DLPack."""
+"""Access to the memory of users' objects: numpy arrays, buffers, DLPack."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .tensor import Tensor
 
 
 class UnsupportedTypeError(TypeError, RuntimeError):
-    """Data whose element type has no DALIDataType. (A TypeError; DALI reports some of these as RuntimeError.)"""
+    """Data whose element type has no DALIDataType. It is a TypeError; DALI reports some of these as RuntimeError."""
 
 
 def _host_array(value: Any) -> np.ndarray:
-    """Host array over the memory of a user's object; TypeError when it has none."""
+    """A host array over the memory of a user's object. TypeError if it has none."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if is_capsule(value):
@@ -35,7 +35,7 @@ def _host_array(value: Any) -> np.ndarray:
 
 
 def dense_array(value: Any) -> tuple[np.ndarray, DALIDataType]:
-    """Dense host array and element type of a user's object; shares its memory."""
+    """A dense host array over a user's object (shared memory), and its element type."""
     if isinstance(value, Tensor):
         if value._device != "cpu":
             raise TypeError(f"expected data in CPU memory, got {type(value).__name__}: call as_cpu() first")

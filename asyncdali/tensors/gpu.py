@@ -1,4 +1,4 @@
-"""TensorGPU and TensorListGPU: of a GPU, or of the host device that stands in for one."""
+"""TensorGPU and TensorListGPU, of a GPU or of the host device."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 
 class _OnDevice:
-    """Where data of a GPU are: the device's memory, its number, and the stream that orders them."""
+    """The place of GPU data: the device's memory, its number, and the stream on which the data is ordered."""
 
-    __slots__ = ()  # the classes have them: of two bases only one may
+    __slots__ = ()  # of two base classes only one may have slots
 
     _memory: Any
     _device_id: int
     _stream: int | None
 
     def _on(self, memory: Any, device_id: int | None, stream: Any) -> Self:
-        """Put this object there; returns it."""
+        """Set the place of this object, and return the object."""
         self._memory, self._device_id, self._stream = memory, _device_number(device_id), stream_handle(stream)  # type: ignore[misc]
         return self
 
     def device_id(self) -> int:
-        """Ordinal of the device."""
+        """Number of the device."""
         return self._device_id
 
     @property
     def stream(self) -> int | None:
-        """Handle of the stream that the data are ordered on, None if there is none."""
+        """Handle of the stream on which the data is ordered; None if there is none."""
         return self._stream
 
 
 class TensorGPU(_OnDevice, Tensor):
-    """A tensor of a GPU, or of the host device that stands in for one (then in plain memory, readable through DLPack).
+    """A tensor of a GPU, or of the host device (then in plain memory, readable through DLPack).
 
-    TensorGPU(obj, layout=None, device_id=None, stream=None) shares the memory of `obj`; on the host device obj is a host array, buffer,
-    DLPack object or capsule, or another TensorGPU. Errors as for `TensorCPU`; RuntimeError for CUDA memory where there is no CUDA device.
+    TensorGPU(obj, layout=None, device_id=None, stream=None) shares the memory of `obj`. On the host device `obj` is a host array, buffer,
+    DLPack object or capsule, or another TensorGPU. Errors as for `TensorCPU`; RuntimeError for CUDA memory if there is no CUDA device.
     """
 
     __slots__ = ("_device_id", "_memory", "_stream")
@@ -71,9 +71,9 @@ class TensorGPU(_OnDevice, Tensor):
         return TensorCPU._make(self._memory.to_host(self._array), self._dtype, self._layout, self.source_info())
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
-        """Copy the bytes to memory of the device at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
+        """Copy the bytes to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
-        On return the copy is complete, with `non_blocking` only enqueued. Raises ValueError for a null pointer.
+        On return the copy is complete; with `non_blocking` it is only queued. ValueError for a null pointer.
         """
         self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
@@ -104,7 +104,7 @@ class TensorGPU(_OnDevice, Tensor):
         check_readable(self._dtype)
         if isinstance(self._array, np.ndarray):
             return export(self._array, max_version, dl_device, copy)
-        # On a GPU the consumer's stream is made to wait for the data; the host does not.
+        # On a GPU the consumer's stream waits for the data; the host does not.
         return self._array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -118,10 +118,10 @@ class TensorGPU(_OnDevice, Tensor):
 
 
 class TensorListGPU(_OnDevice, TensorList):
-    """A batch of tensors of a GPU, or of the host device that stands in for one.
+    """A batch of tensors of a GPU, or of the host device.
 
-    TensorListGPU(obj=None, layout=None, device_id=None, stream=None, contiguous=True): obj is what `TensorGPU` takes (its first dimension
-    counts samples), a list of TensorGPU or of such objects, another TensorListGPU, or None for an empty list. Errors as for
+    TensorListGPU(obj=None, layout=None, device_id=None, stream=None, contiguous=True): `obj` is an argument of `TensorGPU` (its first
+    dimension counts samples), a list of TensorGPU or of such objects, another TensorListGPU, or None for an empty list. Errors as for
     `TensorListCPU`.
     """
 
@@ -154,7 +154,7 @@ class TensorListGPU(_OnDevice, TensorList):
 
     @classmethod
     def _from_batch(cls, batch: Batch, device_id: int | None = None, stream: Any = None, memory: Any = HOST) -> Self:
-        """A list over a placed batch of a device; `memory` is the device's side of `HostMemory`."""
+        """A list over a placed batch of a device. `memory` is the device's counterpart of `HostMemory`."""
         tensors = cls.__new__(cls)._on(memory, device_id, stream)
         tensors._batch = batch
         return tensors
@@ -172,7 +172,7 @@ class TensorListGPU(_OnDevice, TensorList):
 
     @staticmethod
     def broadcast(tensor: Any, num_samples: int) -> TensorListGPU:
-        """A list that shows one tensor `num_samples` times, without copies. Raises ValueError for a negative number."""
+        """A list of `num_samples` times the same tensor, without copies. ValueError for a negative number."""
         tensor = tensor if isinstance(tensor, TensorGPU) else TensorGPU(tensor)
         return TensorListGPU._from_batch(repeated(tensor, num_samples), tensor._device_id, tensor._stream, tensor._memory)
 
@@ -222,9 +222,9 @@ class TensorListGPU(_OnDevice, TensorList):
         return self._as_reshaped_tensor(shape)
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, non_blocking: bool = False, use_copy_kernel: bool = False) -> None:
-        """Copy all samples, one after another, to memory of the device at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
+        """Copy all samples, one after another, to device memory at `ptr` (ctypes.c_void_p or int), in the order of `cuda_stream`.
 
-        On return the copy is complete, with `non_blocking` only enqueued. Raises ValueError for a null pointer.
+        On return the copy is complete; with `non_blocking` it is only queued. ValueError for a null pointer.
         """
         self._copy_out(ptr, stream=stream_handle(cuda_stream), blocking=not non_blocking)
 
@@ -242,7 +242,7 @@ def _device_number(device_id: int | None) -> int:
 
 
 def stream_handle(stream: Any) -> int | None:
-    """An int handle of an int, ctypes pointer, `types.CUDAStream` or framework stream."""
+    """An int handle from an int, ctypes pointer, `types.CUDAStream` or framework stream."""
     if isinstance(stream, ctypes.c_void_p):
         return stream.value
     if hasattr(stream, "__cuda_stream__"):

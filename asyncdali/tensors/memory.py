@@ -1,4 +1,4 @@
-"""How tensors reach plain memory, and the addresses users give."""
+"""Access of tensors to plain memory, and checks of users' addresses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..batch import AddressView, Batch
 
 
 class HostMemory:
-    """How tensors reach plain memory.
+    """Access of tensors to plain memory.
 
-    A CUDA device provides the same methods over arrays of its own that have numpy's shape, dtype, nbytes, reshape and view.
-    `allocate` gives memory for copies (uint8 array of a size); a pool's is much cheaper than fresh pages.
+    A CUDA device provides the same methods over its own arrays, which have numpy's shape, dtype, nbytes, reshape and view. `allocate` gives
+    memory for copies (a uint8 array of a size); a pool's memory is much cheaper than fresh pages.
     """
 
     def __init__(self, allocate: Callable[[int], np.ndarray] | None = None):
@@ -52,12 +52,12 @@ class HostMemory:
 
     @staticmethod
     def copy(target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
-        """Copy bytes between addresses of this memory, in the order of `stream` where there are streams."""
+        """Copy bytes between addresses of this memory, in the order of `stream` if there are streams."""
         ctypes.memmove(target, source, size)
 
     @staticmethod
     def copy_samples(target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
-        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream` where there are streams."""
+        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream` if there are streams."""
         sizes = batch.sizes()
         if batch.contiguous:
             sizes = sizes.sum(keepdims=True)
@@ -69,11 +69,11 @@ class HostMemory:
 HOST = HostMemory()
 
 
-_FIRST_ADDRESS = 4096  # no operating system maps the first page: what is below is a mistake
+_FIRST_ADDRESS = 4096  # operating systems do not map the first page, so lower addresses are mistakes
 
 
 def pointer(ptr: Any, size: int) -> int:
-    """The address meant by a user's pointer; raises instead of writing to nowhere."""
+    """The address of a user's pointer. Raises an error for invalid addresses."""
     if isinstance(ptr, ctypes.c_void_p):
         address = ptr.value or 0
     elif isinstance(ptr, (ctypes.Array, ctypes._Pointer)):

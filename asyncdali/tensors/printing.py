@@ -1,4 +1,4 @@
-"""Tensors and tensor lists as text, as DALI prints them."""
+"""Tensors and tensor lists as text, in DALI's format."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 _INDENT = "    "
-_EDGE = 2  # leading and trailing items that an abbreviation keeps
+_EDGE = 2  # number of leading and trailing items in an abbreviation
 
 
 def described(name: str, fields: list[str]) -> str:
-    """A class name and what is said about the object, one line each."""
+    """A class name and the object's properties, one per line."""
     return f"{name}(\n{_INDENT}" + f",\n{_INDENT}".join(fields) + ")"
 
 
@@ -21,7 +21,10 @@ def values_text(sample: np.ndarray) -> str:
 
 
 def samples_text(sample: Callable[[int], np.ndarray], shapes: np.ndarray) -> str:
-    """Values of a list of samples of `shapes` (int64[samples, ndim]); if more than 5 with over 1000 elements, the first and last two."""
+    """Values of a list of samples of `shapes` (int64[samples, ndim]).
+
+    Of more than 5 samples with over 1000 elements, the first and last two.
+    """
     count, ndim = shapes.shape
     if count > 5 and int(shapes.prod(axis=1).sum()) > 1000:
         texts = [values_text(sample(i)) for i in range(_EDGE)]

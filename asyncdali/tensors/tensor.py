@@ -1,4 +1,4 @@
-"""What tensors of all devices share."""
+"""The common base of tensors of all devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """A dense tensor: an array of the storage type over somebody's memory, element type, layout and source."""
+    """A dense tensor: an array of the storage type over shared memory, element type, layout and source."""
 
     __slots__ = ("__weakref__", "_array", "_dtype", "_layout", "_source_info")
 
@@ -27,7 +27,7 @@ class Tensor:
     _dtype: DALIDataType
     _layout: str
     _source_info: str | tuple[Sequence[str], int]
-    """The text, or where it will be found: making it may cost more than the rest of the tensor."""
+    """The text, or the object that makes it. Making it may cost more than the rest of the tensor."""
 
     _device = "cpu"
     _memory: Any = HOST
@@ -60,7 +60,7 @@ class Tensor:
         self._layout = checked_layout(layout, self.ndim(), "Tensor")
 
     def source_info(self) -> str:
-        """Where the data come from (a file name), "" if unknown."""
+        """The origin of the data (for example a file name); "" if unknown."""
         info = self._source_info
         if not isinstance(info, str):
             names, index = info
@@ -78,9 +78,9 @@ class Tensor:
         return int(self._memory.address(self._array))
 
     def squeeze(self, dim: int | None = None) -> bool:
-        """Remove dimensions of extent 1 (all, or only `dim`) and their axis names, in place; tells whether the shape changed.
+        """Remove dimensions of extent 1 (all, or only `dim`) and their axis names, in place. Returns whether the shape changed.
 
-        Raises RuntimeError when there is no dimension `dim`.
+        RuntimeError if there is no dimension `dim`.
         """
         shape, ndim = self._array.shape, self.ndim()
         if dim is not None and not -ndim <= operator.index(dim) < ndim:
@@ -94,7 +94,7 @@ class Tensor:
         return True
 
     def reinterpret(self, dtype: DALIDataType) -> None:
-        """Call the same bytes another type, in place. Raises RuntimeError when the element size would change."""
+        """Change the element type without changing the bytes, in place. RuntimeError if the element size would change."""
         kind = checked_reinterpretation(dtype, self._dtype)
         self._array = self._array.view(storage_dtype(kind))
         self._dtype = kind
@@ -106,7 +106,7 @@ class Tensor:
             self._memory.copy(address, self.data_ptr(), size, **how)
 
     def _host(self) -> np.ndarray:
-        """The values in host memory (a copy where they are elsewhere); TypeError for enumerations."""
+        """The values in host memory (a copy if they are elsewhere). TypeError for enumerations."""
         raise NotImplementedError
 
     def _fields(self) -> list[str]:

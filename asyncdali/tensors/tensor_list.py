@@ -1,4 +1,4 @@
-"""What tensor lists of all devices share."""
+"""The common base of tensor lists of all devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TensorList:
-    """A batch as users see it. `_batch` is never changed, only replaced: the executor and other lists may share it."""
+    """A batch for users. `_batch` is never changed, only replaced, because the executor and other lists may share it."""
 
     __slots__ = ("__weakref__", "_batch")
 
@@ -37,10 +37,10 @@ class TensorList:
         raise NotImplementedError
 
     def _like(self, batch: Batch) -> Self:
-        """A list of the same kind and place over another batch."""
+        """A list of the same kind and place, over another batch."""
         raise NotImplementedError
 
-    # --- what it holds ---
+    # --- contents ---
 
     def __len__(self) -> int:
         return len(self._batch.shapes)
@@ -67,11 +67,11 @@ class TensorList:
         self._relabel(self._batch.dtype, checked_layout(layout, self.ndim(), "TensorList"))
 
     def reinterpret(self, dtype: DALIDataType) -> None:
-        """Call the same bytes another type, in place. Raises RuntimeError when the element size would change."""
+        """Change the element type without changing the bytes, in place. RuntimeError if the element size would change."""
         self._relabel(checked_reinterpretation(dtype, self._batch.dtype), self._batch.layout)
 
     def reset(self) -> None:
-        """Let go of the data; the list is empty then."""
+        """Drop the data. The list is empty afterwards."""
         self._batch = empty_batch(self._device)
 
     def is_dense_tensor(self) -> bool:
@@ -110,13 +110,13 @@ class TensorList:
         return number
 
     def _host_sample(self, index: int) -> np.ndarray:
-        """A sample in host memory, without a copy where it is there."""
+        """A sample in host memory; without a copy if it is there."""
         return self._view(self._memory.sample(self._batch, index), "")._host()
 
     # --- the list as one tensor ---
 
     def _dense(self) -> Batch:
-        """The batch in one piece: gathered now if it is in several, once."""
+        """The batch as one block. If it is in several blocks, it is gathered once."""
         if not is_contiguous(self._batch):
             self._batch = self._gathered()
         return self._batch
@@ -138,12 +138,12 @@ class TensorList:
         self._copy_samples(pointer(ptr, int(self._batch.sizes().sum())), **how)
 
     def _array_of(self, shape: tuple[int, ...]) -> Any:
-        """An array of `shape` over all samples; their volume is equal."""
+        """An array of `shape` over all samples. Their volumes are equal."""
         batch = self._dense()
         if batch.values is not None:
             return batch.values.reshape(shape)
         if 0 in shape:
-            # An address of nothing may be 0, which numpy takes for "allocate".
+            # The address of an empty batch may be 0, which numpy would take as "allocate".
             return self._memory.empty(0).view(storage_dtype(batch.dtype)).reshape(shape)
         array = self._memory.wrap(int(batch.addresses[0]), shape, storage_dtype(batch.dtype), batch.memory_owner)
         if batch.read_only:
@@ -182,8 +182,8 @@ class TensorList:
         return self._view(self._array_of(extents), f"N{layout}" if named else "")
 
     def data_ptr(self) -> int:
-        """Address of the first element of all samples laid out one after another (a list in several pieces is gathered first); 0 for an
-        empty list."""
+        """Address of the first element when all samples are contiguous (a list in several blocks is gathered first); 0 for an empty
+        list."""
         batch = self._dense()
         return int(batch.addresses[0]) if len(batch) else 0
 

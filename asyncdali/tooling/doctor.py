@@ -17,12 +17,14 @@ from .checks import Finding
 if TYPE_CHECKING:
     import argparse
 
+    from ..options import PipelineOptions
+
 log = logging.getLogger("asyncdali")
 
 _told: set[str] = set()
 
 
-def at_build(options: Any, operators: set[str], parallel: bool) -> None:
+def at_build(options: PipelineOptions, operators: set[str], parallel: bool) -> None:
     """Log what the quick checks find for a pipeline with these operators, once per process and message. Never raises.
 
     `parallel`: it has worker processes. ``ASYNCDALI_DOCTOR=0`` turns it off.

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..pipeline.front import core_of
 from . import bottleneck, machine
 from .consumer import Step
 from .interpreter import interpreter_time
@@ -97,7 +98,7 @@ def measure(
     `step` is done after each batch; `recorder` gets a trace. Raises what the pipeline raises.
     """
     pipeline.build()
-    counters = pipeline._built_session().counters
+    counters = core_of(pipeline).built().counters
     if counters is None:
         raise ValueError("a pipeline with enable_statistics=False cannot be measured: leave that argument away")
     run = _Run(pipeline)

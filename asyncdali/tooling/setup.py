@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..options import PipelineOptions
+    from ..pipeline import Pipeline
 
 _PLACES = ("file_root", "files", "file_list", "path", "paths", "index_path", "annotations_file", "filenames", "manifest_filepaths")
 
@@ -37,7 +41,7 @@ class Setup:
     cgroups: Path = Path("/sys/fs/cgroup")
 
 
-def setup_of_options(options: Any, operators: set[str], parallel: bool) -> Setup:
+def setup_of_options(options: PipelineOptions, operators: set[str], parallel: bool) -> Setup:
     """The part that is known in ``build()`` for nothing; `parallel`: there are worker processes."""
     workers = options.py_num_workers  # a wrong one is refused later, where workers are started
     return Setup(
@@ -47,14 +51,16 @@ def setup_of_options(options: Any, operators: set[str], parallel: bool) -> Setup
     )  # fmt: skip
 
 
-def setup_of(pipeline: Any) -> Setup:
+def setup_of(pipeline: Pipeline) -> Setup:
     """All of a pipeline that is not built yet. Raises what is wrong with its graph."""
     from ..graph.plan import reachable
+    from ..pipeline.front import core_of
     from ..sources.group import parallel_groups
 
-    order = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
+    core = core_of(pipeline)
+    order = reachable(core.output_nodes(), core.definition.instances).order
     groups = parallel_groups(order)
-    made = setup_of_options(pipeline._options, {instance.schema.name for instance in order}, bool(groups))
+    made = setup_of_options(core.options, {instance.schema.name for instance in order}, bool(groups))
     made.sources = {group.name: group.description.source for group in groups}
     for instance in order:
         made.gpu = made.gpu or instance.device in ("gpu", "mixed")

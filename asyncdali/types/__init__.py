@@ -1,6 +1,6 @@
-"""Data types, enumerations and constants of the public API (the names and values of DALI's ``types`` module).
+"""Data types, enumerations and constants of the public API, with the names and values of DALI's ``types`` module.
 
-Enumerations are in `enums`, the types of numpy and others in `conversions`, constants in `scalar`, `constant_values` and `constant`.
+`enums` has the enumerations, `conversions` the types of numpy and other libraries, `scalar`, `constant_values` and `constant` constants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .layout import TensorLayout as TensorLayout
 from .scalar import ScalarConstant as ScalarConstant
 from .stream import CUDAStream as CUDAStream
 
-# Members are names of the module too.
+# Members are also names of the module.
 NO_TYPE = DALIDataType.NO_TYPE
 UINT8 = DALIDataType.UINT8
 UINT16 = DALIDataType.UINT16

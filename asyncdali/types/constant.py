@@ -14,24 +14,24 @@ from .enums import ENUM_CLASSES, ENUMERATIONS
 from .scalar import ScalarConstant
 
 make_node: Callable[..., Any] | None = None
-"""`graph.constants.constant_node`, set when the graph is imported: constants stand below the graph."""
+"""`graph.constants.constant_node`, set when the graph is imported, because constants are below the graph."""
 
 _NODE_ARGUMENTS = frozenset({"name", "preserve", "bytes_per_sample_hint"})
 
 
 def Constant(value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None, **kwargs: Any) -> Any:
-    """A constant: a `ScalarConstant` where one value is enough, otherwise a node with the same value in every sample.
+    """A constant: a `ScalarConstant` if one value is enough, otherwise a node with the same value in every sample.
 
     - value, dtype, shape: see `constant_array`.
     - layout: one character per dimension of the result.
     - device: "cpu" (default) or "gpu".
-    - kwargs: ``name`` of the node; ``preserve`` and ``bytes_per_sample_hint`` are accepted and change nothing.
+    - kwargs: ``name`` of the node; ``preserve`` and ``bytes_per_sample_hint`` are accepted without effect.
 
-    It is a `ScalarConstant` when value is a bool, int or float (or a numpy scalar or 0-d array) and no device, layout, kwargs, shape
-    other than () and (1,), or enumeration type is asked for.
+    It is a `ScalarConstant` if value is a bool, int or float (or a numpy scalar or 0-d array), and no device, layout, kwargs, enumeration
+    type, or shape other than () and (1,) is given.
 
-    Raises what `constant_array` raises; RuntimeError when `layout` does not fit the shape; ValueError for an unknown device; KeyError
-    for an unknown keyword.
+    Raises the errors of `constant_array`; RuntimeError if `layout` does not fit the shape; ValueError for an unknown device; KeyError for
+    an unknown keyword.
     """
     if layout is None and device is None and not kwargs and _is_one_value(value, dtype, shape):
         return ScalarConstant(value, dtype)
@@ -47,7 +47,7 @@ def _is_one_value(value: Any, dtype: Any, shape: Any) -> bool:
 
 
 def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout: str | None, **kwargs: Any) -> Any:
-    """A node holding a constant, also for a scalar; arguments and errors of `Constant`."""
+    """A node with a constant, also for a scalar. Arguments and errors are those of `Constant`."""
     unknown = [key for key in kwargs if key not in _NODE_ARGUMENTS]
     if unknown:
         allowed = ", ".join(sorted(_NODE_ARGUMENTS))
@@ -58,7 +58,7 @@ def ConstantNode(device: str | None, value: Any, dtype: Any, shape: Any, layout:
     axes = "" if layout is None else str(layout)
     if axes and len(axes) != values.ndim:
         raise RuntimeError(f'Constant: The requested layout "{axes}" has {len(axes)} dimensions, the requested output shape {values.shape}')
-    if make_node is None:  # no graph has been defined yet in this process: importing the graph sets it
+    if make_node is None:  # no graph was defined in this process yet; importing the graph sets it
         importlib.import_module("asyncdali.graph")
     assert make_node is not None
     return make_node(values, kind, axes, "gpu" if device in ("gpu", "mixed") else "cpu", name=kwargs.get("name"))

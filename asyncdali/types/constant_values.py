@@ -1,4 +1,4 @@
-"""The values of constants: from Python, numpy and other arrays to one array and its type."""
+"""Values of constants: converts Python values, numpy and other arrays to one array and its type."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _from_python(value: Any, kind: DALIDataType | None) -> tuple[np.ndarray, DAL
 
 
 def _enum_class(items: list[Any]) -> type | None:
-    """The one enumeration all items belong to, None if there are no enumeration members; TypeError for a mixture."""
+    """The enumeration of all items; None if there are no enumeration members. TypeError for a mixture."""
     classes = {type(item) if isinstance(item, ENUM_CLASSES) else None for item in items}
     if classes <= {None}:
         return None
@@ -116,7 +116,7 @@ def _list_kind(items: list[Any]) -> DALIDataType:
 
 
 def _python_values(items: list[Any], kind: DALIDataType | None) -> np.ndarray:
-    """The items as float64 if any is a float, else as the 64-bit integers (or bools) that hold them exactly."""
+    """The items as float64 if any is a float, else as 64-bit integers (or bools) that hold them exactly."""
     if not items or any(isinstance(item, float) for item in items):
         return np.array(items, np.float64)
     if all(isinstance(item, bool) for item in items):
@@ -126,7 +126,7 @@ def _python_values(items: list[Any], kind: DALIDataType | None) -> np.ndarray:
         raise OverflowError(f"Integer {low if low < -(2**63) else high} does not fit 64 bits")
     if high < 2**63:
         return np.array(items, np.int64)
-    # Only UINT64 can hold the large ones, and it saturates the negative ones.
+    # Only UINT64 can hold the large ones; it saturates the negative ones.
     limit = 2**64 - 1 if kind is DALIDataType.UINT64 or low >= 0 else 2**63 - 1
     floor = 0 if limit > 2**63 else -(2**63)
     return np.array([min(max(item, floor), limit) for item in items], np.uint64 if floor == 0 else np.int64)

@@ -1,4 +1,4 @@
-"""Element types as numpy, torch, jax and Python call them."""
+"""Names of element types in numpy, torch, jax and Python."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ STORAGE: dict[DALIDataType, np.dtype] = {
     **{kind: np.dtype(cls) for kind, cls in NUMPY_CLASSES.items()},
     **dict.fromkeys(ENUMERATIONS, np.dtype(np.int32)),
 }
-"""The dtype that holds an element in memory: enumerations travel as 32-bit integers."""
+"""The dtype that stores an element. Enumerations are stored as 32-bit integers."""
 
 FROM_DTYPE: dict[Any, DALIDataType] = {np.dtype(cls): kind for kind, cls in NUMPY_CLASSES.items()}
-# C has several names for one size, and numpy a class for each.
+# C has several names for one size, and numpy has a class for each.
 _CONCRETE = {cls: np.dtype(cls) for cls in (*NUMPY_CLASSES.values(), np.intc, np.uintc, np.longlong, np.ulonglong)}
 
-# Names as numpy and torch spell them. "byte" is torch's unsigned one, and "float" the 32-bit one, as in DALI.
+# Names in numpy and torch. "byte" is torch's unsigned type, and "float" has 32 bits, as in DALI.
 _FROM_NAME: dict[str | None, DALIDataType] = {
     **{np.dtype(cls).name: kind for kind, cls in NUMPY_CLASSES.items()},
     "bool_": DALIDataType.BOOL,
@@ -50,7 +50,7 @@ _FROM_NAME: dict[str | None, DALIDataType] = {
 
 
 def to_numpy_type(dali_type: DALIDataType) -> type:
-    """The numpy scalar class of a numeric or BOOL type; raises KeyError for the others (enumerations, strings)."""
+    """The numpy scalar class of a numeric or BOOL type. KeyError for other types (enumerations, strings)."""
     return NUMPY_CLASSES[dali_type]
 
 
@@ -78,9 +78,9 @@ def _dtype_of(framework_type: np.dtype | type) -> np.dtype | None:
     if isinstance(framework_type, np.dtype):
         return framework_type
     if issubclass(framework_type, np.generic):
-        # Not np.dtype(cls): that turns abstract classes (np.floating) into float64.
+        # np.dtype(cls) would turn abstract classes (np.floating) into float64.
         return _CONCRETE.get(framework_type)
-    dtype = getattr(framework_type, "dtype", None)  # jax.numpy.float32 is a class that knows its dtype
+    dtype = getattr(framework_type, "dtype", None)  # jax.numpy.float32 is a class with a dtype
     return dtype if isinstance(dtype, np.dtype) else None
 
 
@@ -95,7 +95,7 @@ def _type_name(framework_type: Any) -> str | None:
 
 
 def given_dtype(dtype: Any) -> DALIDataType:
-    """A `dtype` argument: a DALIDataType, its number, or what `to_dali_type` knows."""
+    """The DALIDataType of a `dtype` argument: a DALIDataType, its number, or an argument of `to_dali_type`."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         try:
             return DALIDataType(dtype)

@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 
 
 class _Kind(IntEnum):
-    """Members compare equal to their numbers, print their name, and are all true (also number 0), as DALI's are."""
+    """Members equal their numbers and print their name. As in DALI, all of them are true, including number 0."""
 
     def __bool__(self) -> bool:
         return True
@@ -22,7 +22,7 @@ class _Kind(IntEnum):
 
 
 class DALIDataType(_Kind):
-    """Element type of a tensor, and the kind of an operator argument."""
+    """Element type of a tensor, and kind of an operator argument."""
 
     NO_TYPE = -1
     UINT8 = 0
@@ -78,7 +78,7 @@ ENUMERATIONS = frozenset(ENUM_KINDS.values())
 
 
 class PipelineAPIType(Enum):
-    """Which family of calls runs a pipeline: `run`, a framework iterator, or `schedule_run`/`outputs`."""
+    """The family of calls that runs a pipeline: `run`, a framework iterator, or `schedule_run`/`outputs`."""
 
     BASIC = 0
     ITERATOR = 1
@@ -86,7 +86,7 @@ class PipelineAPIType(Enum):
 
 
 class StreamPolicy(Enum):
-    """How operators are given CUDA streams (UNSPECIFIED behaves as PER_BACKEND)."""
+    """How operators get CUDA streams (UNSPECIFIED behaves as PER_BACKEND)."""
 
     UNSPECIFIED = 0
     SINGLE = 1

@@ -1,4 +1,4 @@
-"""Conversion between element types as DALI's constants do it: rounded half away from zero, saturated."""
+"""Conversion between element types with the rules of DALI's constants: rounded half away from zero, saturated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def saturated(values: np.ndarray, kind: DALIDataType) -> np.ndarray:
         return truth
     if target.kind == "f":
         with np.errstate(over="ignore"):
-            # DALI reaches FLOAT16 through FLOAT, which decides how ties round.
+            # DALI converts to FLOAT16 through FLOAT, which decides how ties are rounded.
             return values.astype(np.float32).astype(target) if target.itemsize == 2 else values.astype(target)
     if values.dtype.kind == "f":
         return _rounded(values, target)
@@ -31,7 +31,7 @@ def saturated(values: np.ndarray, kind: DALIDataType) -> np.ndarray:
 
 
 def _rounded(values: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Floats to integers, half away from zero, saturated; NaN as DALI on x86: 0, or the sign bit for INT32 and 64-bit types."""
+    """Floats to integers, half away from zero, saturated. NaN as in DALI on x86: 0, or the sign bit for INT32 and 64-bit types."""
     limits = np.iinfo(target)
     values = values.astype(np.float64)
     whole = np.trunc(values)

@@ -119,7 +119,7 @@ class ScalarConstant:
 
 
 def scalar_value(value: Any) -> tuple[bool | float, DALIDataType]:
-    """A Python scalar and its kind; TypeError for anything that is not one value."""
+    """A Python scalar and its kind. TypeError for an object that is not one value."""
     if isinstance(value, ScalarConstant):
         return value.value, value.dtype
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):

@@ -1,10 +1,10 @@
-"""CUDA streams that come from elsewhere."""
+"""CUDA streams that other libraries made."""
 
 from __future__ import annotations
 
 
 class CUDAStream:
-    """A CUDA stream made elsewhere, by its handle: `CUDAStream(torch.cuda.Stream().cuda_stream)`."""
+    """A CUDA stream of another library, by its handle: `CUDAStream(torch.cuda.Stream().cuda_stream)`."""
 
     def __init__(self, ptr: int | None = None):
         self._ptr = ptr

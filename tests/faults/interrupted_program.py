@@ -1,7 +1,11 @@
-"""Receives batches while interrupts hit it at any instant; prints what became of it. Run by test_pool_interrupts.py."""
+"""Receives batches while interrupts hit it; prints what became of it. Run by test_pool_interrupts.py.
+
+Arguments: ``places N`` (at one in N places, always the same ones; 1: all) or ``instants SECONDS`` (at random instants).
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -11,8 +15,8 @@ import numpy as np
 from asyncdali_workers import Source, WorkerPool
 
 from tests.helpers import worker_sources as ws
+from tests.helpers.interrupted_places import PlacedInterrupts
 
-SECONDS = float(sys.argv[1])
 ragged = ws.Ragged(400)
 
 
@@ -58,29 +62,50 @@ class Consumer:
         self.tickets.pop(self.iteration - 1, None)
 
 
-def main():
+def main(how, number):
     with WorkerPool([Source(ragged, "samples", 4, prefetch=3)], num_workers=2) as pool:
-        consumer, interrupts = Consumer(pool), Interrupts()
+        consumer = Consumer(pool)
         consumer.step()
-        interrupts.start()
-        limit = time.monotonic() + SECONDS
-        while time.monotonic() < limit:
-            try:
-                interrupts.armed = True
-                consumer.step()
-                interrupts.armed = False
-            except KeyboardInterrupt:
-                pass
-        restored = interrupts.stop()
-        last = consumer.iteration
+        (at_places if how == "places" else at_instants)(consumer, number)
         for _ in range(50):
             consumer.step()
         consumer.tickets.clear()
         for number in range(50):
             pool.receive(pool.submit(0, number, 0), 20)
         statistics = pool.statistics()
-        print(interrupts.raised > 20 * SECONDS, last > 50 * SECONDS, restored, statistics["outstanding"], statistics["restarts"])
-        print(interrupts.raised, last, statistics["slots"], file=sys.stderr)
+        print(statistics["outstanding"], statistics["restarts"])
+        print(statistics["slots"], "slots", file=sys.stderr)
 
 
-main()
+def at_places(consumer, parts):
+    interrupts = PlacedInterrupts(Consumer.step)
+    places = interrupts.chosen(consumer.step, int(parts))
+    came = 0
+    for place in places:
+        try:
+            interrupts.at(place, consumer.step)
+            assert not interrupts.came, f"the interrupt was swallowed: {place}"
+        except KeyboardInterrupt:
+            came += 1
+    assert came > len(places) // 2, (came, len(places))
+    print(came, "interrupts at", len(places), "places", file=sys.stderr)
+
+
+def at_instants(consumer, seconds):
+    interrupts = Interrupts()
+    interrupts.start()
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        try:
+            interrupts.armed = True
+            consumer.step()
+            interrupts.armed = False
+        except KeyboardInterrupt:
+            pass
+    assert interrupts.stop(), "another handler is left"
+    assert interrupts.raised > 2 * seconds and consumer.iteration > 5 * seconds, (interrupts.raised, consumer.iteration)
+    print(interrupts.raised, "interrupts", consumer.iteration, "batches", file=sys.stderr)
+
+
+gc.disable()  # a finalizer that runs by chance would swallow an interrupt
+main(sys.argv[1], float(sys.argv[2]))

@@ -1,20 +1,21 @@
-"""Ctrl-C at any instant of `run()`: the batch it was to return comes next, once, and nothing else changes."""
+"""Ctrl-C in `run()` and `build()`: the batch that `run` was to return comes next, once; a build leaves nothing behind.
+
+At places of the program that are always the same ones (by default some of them, slow: all), and at random instants (slow).
+"""
 
 from __future__ import annotations
 
 import pytest
 from helpers.pipelines import run_script
 
-RAIN = """
+RUNS = """
     import itertools, sys, time
     import numpy as np
+    from helpers.interrupted_places import PlacedInterrupts
     from helpers.interrupts import Interrupts
     from helpers.pipelines import pipeline_of
     from helpers.sources import Positions
     from asyncdali import Pipeline, fn
-
-    SECONDS = float(sys.argv[1])
-    interrupts = Interrupts(Pipeline.run)
 
     def batch(k):
         return np.array([[4 * k + j, j, k, 0] for j in range(4)])
@@ -56,12 +57,92 @@ RAIN = """
             reference.schedule_run()  # not `run`, which is interrupted
             yield reference.outputs()[0].as_array()
 
-    def rain_on(kind, depth):
-        engines = 2 if kind.endswith("engines") else 0
+    def built(kind, depth):
         pipe = pipeline_of(
-            GRAPHS[kind], batch_size=4, prefetch_queue_depth=depth, enable_checkpointing=kind in ("random", "engines"), engines=engines
+            GRAPHS[kind], batch_size=4, prefetch_queue_depth=depth, enable_checkpointing=kind in ("random", "engines"),
+            engines=2 if kind.endswith("engines") else 0,
         )
         pipe.build()
+        return pipe
+
+    def nothing_lost(kind, depth, pipe, batches):
+        for _ in range(3):
+            np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=kind)
+        assert len(pipe._core.session.in_flight) == depth - 1
+        if kind in ("random", "engines"):
+            restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
+            np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
+"""
+
+CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaited-2", "stream-3", "engines-3", "fed_engines-2"]
+
+CHOSEN_RUNS = """
+    import gc
+
+    gc.disable()
+    interrupts = PlacedInterrupts(Pipeline.run)
+
+    def interrupted(kind, depth, pipe, batches, place):
+        def call():
+            outputs[:] = pipe.run()
+
+        outputs = []
+        try:
+            interrupts.at(place, call)
+        except KeyboardInterrupt:
+            assert interrupts.came and not outputs, str(place)
+            if kind in ("random", "engines"):
+                pipe.checkpoint()
+            outputs = pipe.run()
+        else:
+            assert not interrupts.came, f"the interrupt was swallowed: {place}"
+        np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, {place}")
+        assert len(pipe._core.session.in_flight) < depth
+        return interrupts.came
+
+    parts = int(sys.argv[1])
+    for case in sys.argv[2:]:
+        kind, depth = case.split("-")
+        depth = int(depth)
+        warm = built(kind, depth)
+        warm.run()
+        warm.close()
+        pipe = built(kind, depth)
+        first = interrupts.chosen(pipe.run, 4 * parts if parts > 1 else 1)
+        later = interrupts.chosen(pipe.run, parts)
+        pipe.close()
+        came = 0
+        for place in first:
+            pipe, batches = built(kind, depth), expected(kind)
+            came += interrupted(kind, depth, pipe, batches, place)
+            nothing_lost(kind, depth, pipe, batches)
+            pipe.close()
+        pipe, batches = built(kind, depth), expected(kind)
+        np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches))
+        for place in later:
+            came += interrupted(kind, depth, pipe, batches, place)
+        nothing_lost(kind, depth, pipe, batches)
+        pipe.close()
+        print(kind, depth, came, "interrupts at", len(first), "+", len(later), "places", file=sys.stderr)
+        assert came > (len(first) + len(later)) // 2
+        gc.collect()
+    print("nothing lost")
+"""
+
+
+@pytest.mark.parametrize("parts", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_interrupts_at_chosen_places_of_run(parts):
+    done = run_script(RUNS + CHOSEN_RUNS, parts, *CASES, timeout=600)
+    assert done.stdout == "nothing lost\n", done.stderr
+    print(done.stderr)
+
+
+RAIN = """
+    SECONDS = float(sys.argv[1])
+    interrupts = Interrupts(Pipeline.run)
+
+    def rain_on(kind, depth):
+        pipe = built(kind, depth)
         batches, raised, delivered = expected(kind), interrupts.raised, 0
         limit = time.monotonic() + SECONDS
         interrupts.rain(0.0003)
@@ -74,15 +155,11 @@ RAIN = """
                 continue
             np.testing.assert_array_equal(outputs[0].as_array(), next(batches), err_msg=f"{kind}, batch {delivered}")
             delivered += 1
-            assert len(pipe._session.in_flight) < depth
+            assert len(pipe._core.session.in_flight) < depth
         interrupts.rain(0)
-        assert interrupts.raised - raised > 50 * SECONDS and delivered > 50 * SECONDS, (kind, interrupts.raised - raised, delivered)
-        for _ in range(3):
-            np.testing.assert_array_equal(pipe.run()[0].as_array(), next(batches), err_msg=kind)
-        assert len(pipe._session.in_flight) == depth - 1
-        if kind in ("random", "engines"):
-            restored = pipeline_of(drawn, batch_size=4, enable_checkpointing=True, checkpoint=pipe.checkpoint())
-            np.testing.assert_array_equal(restored.run()[0].as_array(), next(batches))
+        assert interrupts.raised - raised > 5 * SECONDS and delivered > 5 * SECONDS, (kind, interrupts.raised - raised, delivered)
+        nothing_lost(kind, depth, pipe, batches)
+        print(kind, interrupts.raised - raised, "interrupts", delivered, "batches", file=sys.stderr)
 
     for case in sys.argv[2:]:
         kind, depth = case.split("-")
@@ -90,13 +167,12 @@ RAIN = """
     print("nothing lost")
 """
 
-CASES = ["random-1", "random-3", "called-2", "parallel-2", "iterator-2", "awaited-2", "stream-3", "engines-3", "fed_engines-2"]
 
-
-@pytest.mark.parametrize("seconds", [0.3, pytest.param(20, marks=pytest.mark.slow)])
-def test_interrupts_at_any_instant_of_run(seconds):
-    done = run_script(RAIN, seconds, *CASES, timeout=60 + len(CASES) * seconds)
+@pytest.mark.slow
+def test_interrupts_at_any_instant_of_run():
+    done = run_script(RUNS + RAIN, 20, *CASES, timeout=120 + 20 * len(CASES))
     assert done.stdout == "nothing lost\n", done.stderr
+    print(done.stderr)
 
 
 BUILDS = """
@@ -104,14 +180,14 @@ BUILDS = """
     import numpy as np
     from pathlib import Path
     from helpers.images import encode, picture
+    from helpers.interrupted_places import PlacedInterrupts
     from helpers.interrupts import Interrupts
     from helpers.pipelines import pipeline_of
     from helpers.processes import children, descriptors
     from helpers.sources import Positions
     from asyncdali import Pipeline, fn
 
-    folder, seconds, name = sys.argv[1], float(sys.argv[2]), sys.argv[3]
-    interrupts = Interrupts(Pipeline.build)
+    folder = sys.argv[1]
     files = [str(Path(folder) / f"{k}.jpg") for k in range(8)]
     for k, file in enumerate(files):
         Path(file).write_bytes(encode(picture(20, 30, seed=k), "JPEG"))
@@ -149,7 +225,7 @@ BUILDS = """
     def loops():
         return sum(thread.name.endswith("loop") for thread in threading.enumerate())
 
-    def made():
+    def made(name):
         method = name if name in ("spawn", "forkserver") else "fork"
         workers = 1 if name == "iterator" else 2
         engines = {"engines": ("fork", 2), "spawned_engines": ("spawn", 1)}.get(name, ("fork", 0))
@@ -157,21 +233,83 @@ BUILDS = """
             GRAPHS[name], batch_size=4, py_num_workers=workers, py_start_method=method, engine_start_method=engines[0], engines=engines[1]
         )
 
-    began = time.monotonic()
-    for _ in range(2):  # what is there once in a process comes now
-        pipe = made()
-        began = time.monotonic()
-        pipe.build()
-        duration = time.monotonic() - began
-        pipe.run()
+    def seconds_of_builds(name):
+        for _ in range(2):  # what is there once in a process comes now
+            pipe = made(name)
+            began = time.monotonic()
+            pipe.build()
+            duration = time.monotonic() - began
+            pipe.run()
+            pipe.close()
+            del pipe
+        return duration
+"""
+
+BUILT = ["random", "called", "awaited", "decoded", "fork", "iterator", "forkserver", "spawn", "engines", "spawned_engines"]
+
+CHOSEN_BUILDS = """
+    import gc
+
+    gc.disable()
+    interrupts = PlacedInterrupts(Pipeline.build)
+    parts, tried = int(sys.argv[2]), set()
+    for name in sys.argv[3:]:
+        seconds_of_builds(name)
+        pipe = made(name)
+        places = [place for place in interrupts.chosen(pipe.build, parts) if parts == 1 or place.name not in tried]
+        tried.update(place.name for place in places)
         pipe.close()
-        del pipe
+        before, open_before, came = threads(), descriptors(), 0
+        assert not before and not children()
+        for number, place in enumerate(places):
+            pipe = made(name)
+            try:
+                interrupts.at(place, pipe.build)
+            except KeyboardInterrupt:
+                if pipe._core.session is None:  # else the build was over
+                    assert not children(), (str(place), children())
+                    assert threads() == before, (str(place), threads())
+                    assert descriptors().keys() == open_before.keys(), (str(place), descriptors(), open_before)
+                if number % 8 == 0:
+                    pipe.run()
+            else:
+                assert not interrupts.came, f"the interrupt was swallowed: {place}"
+            pipe.close()
+            assert not children() and threads() == before, (str(place), children(), threads())
+            assert descriptors().keys() == open_before.keys(), (str(place), descriptors(), open_before)
+            came += interrupts.came
+            del pipe
+            if number % 50 == 49:
+                gc.collect()
+        assert loops() <= 2
+        assert came >= len(places) // 2, (came, len(places))
+        gc.collect()
+        print(name, came, "interrupts at", len(places), "places", file=sys.stderr)
+    print("nothing left")
+"""
+
+SOME = [(8, "random called awaited decoded"), (16, "fork iterator"), (16, "engines"), (64, "forkserver spawn spawned_engines")]
+ALL = [pytest.param(1, name, marks=pytest.mark.slow) for name in BUILT]
+
+
+@pytest.mark.parametrize("parts, names", [*SOME, *ALL])
+def test_interrupts_at_chosen_places_of_build(parts, names, tmp_path):
+    """`parts`: one in so many places; 1: all of them, the second and the last time too."""
+    done = run_script(BUILDS + CHOSEN_BUILDS, tmp_path, parts, *names.split(), timeout=3000 if parts == 1 else 600, PYTHONWARNINGS="ignore")
+    assert done.stdout == "nothing left\n", done.stderr
+    print(done.stderr)
+
+
+RAIN_ON_BUILDS = """
+    seconds, name = float(sys.argv[2]), sys.argv[3]
+    interrupts = Interrupts(Pipeline.build)
+    duration = seconds_of_builds(name)
     before, open_before = threads(), descriptors()
     assert not before and not children()
     limit, step, interrupted, rounds = time.monotonic() + seconds, 0, 0, 0
     while time.monotonic() < limit:
         step, rounds = (step + 1) % 97, rounds + 1
-        pipe = made()
+        pipe = made(name)
         interrupts.after(max(1e-6, 1.2 * duration * step / 97))
         try:
             pipe.build()
@@ -179,7 +317,7 @@ BUILDS = """
         except KeyboardInterrupt:
             interrupted += 1
             interrupts.rain(0)
-            if pipe._session is None:  # else the build was over
+            if pipe._core.session is None:  # else the build was over
                 assert not children(), (step, children())
                 assert threads() == before, (step, threads())
                 assert descriptors().keys() == open_before.keys(), (step, descriptors(), open_before)
@@ -196,12 +334,9 @@ BUILDS = """
 """
 
 
-BUILT = ["random", "called", "awaited", "decoded", "fork", "iterator", "forkserver", "spawn", "engines", "spawned_engines"]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
-@pytest.mark.parametrize("seconds", [1.5, pytest.param(20, marks=pytest.mark.slow)])
-def test_interrupts_at_any_instant_of_build(name, seconds, tmp_path):
-    done = run_script(BUILDS, tmp_path, seconds, name, timeout=90 + 2 * seconds, PYTHONWARNINGS="ignore")
+def test_interrupts_at_any_instant_of_build(name, tmp_path):
+    done = run_script(BUILDS + RAIN_ON_BUILDS, tmp_path, 20, name, timeout=180, PYTHONWARNINGS="ignore")
     assert done.stdout == "nothing left\n", done.stderr
     print(done.stderr)

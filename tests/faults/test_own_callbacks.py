@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -415,3 +417,27 @@ def test_what_cannot_be_known_is_told_to_the_log(graph, monkeypatch, caplog):
     [message] = caplog.messages
     assert "for a function that the pipeline calls, which is in " in message and "test_own_callbacks.py:" in message
     pipe.close()
+
+
+@pytest.mark.parametrize("graph", ["awaited", "function"])
+def test_a_call_that_looked_for_deadlocks_does_not_keep_its_pipeline(graph, monkeypatch):
+    """The stacks that it looks at hold its own: without the garbage collector, the pipeline would stay with its threads and processes."""
+    monkeypatch.setattr(_deadlocks, "FIRST_LOOK", 0.001)
+    looked, look = threading.Event(), _deadlocks.Patience.look
+
+    def looking(patience, notice=True):
+        look(patience, notice)
+        looked.set()
+
+    monkeypatch.setattr(_deadlocks.Patience, "look", looking)
+    pipe = pipeline_of(lambda: GRAPHS[graph](lambda k: looked.wait(60)))
+    gc.collect()
+    gc.disable()
+    try:
+        pipe.run()
+        assert looked.is_set()
+        gone = weakref.ref(pipe)
+        del pipe
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -9,19 +9,51 @@ import time
 
 import numpy as np
 import pytest
-from asyncdali_workers import Source, WorkerPool, WorkerTimeout
+from asyncdali_workers import Source, WorkerPool, WorkerTimeout, overtime
 from asyncdali_workers.child import STACK_SIGNAL
+from asyncdali_workers.control import SINCE, TASK_ID
+from helpers.processes import wait_until
+
+TIMEOUT = 600.0
+
+
+class Clock:
+    """The pool's clock, as far as `worker_timeout` goes: time passes for the callables that run when a test says so."""
+
+    def __init__(self, pool):
+        self.engine = pool._engine
+        self.moved = 0.0
+        self.stands = None
+
+    def monotonic(self):
+        return time.monotonic() + self.moved if self.stands is None else self.stands
+
+    def over(self, busy=1, stands=True):
+        """The time of so many callables that run is over; nothing else is to be done. With `stands` no more time passes then."""
+        wait_until(lambda: self._settled(busy))
+        self.moved = 2 * TIMEOUT
+        self.stands = time.monotonic() + self.moved if stands else None
+
+    def _settled(self, busy):
+        waiting = any(ring.head != ring.tail for ring in self.engine._queues._rings)
+        running = [member.block for member in self.engine._members if member.block[TASK_ID]]
+        return not waiting and len(running) == busy and all(block[SINCE] for block in running)
+
+    def back(self):
+        self.moved, self.stands = 0.0, None
 
 
 @pytest.fixture
-def make_pool():
+def make_pool(monkeypatch):
     pools = []
 
-    def make(callback, kind="samples", workers=2, timeout=0.3, **options):
-        pool = WorkerPool([Source(callback, kind, 4, name="slow")], num_workers=workers, worker_timeout=timeout, **options)
+    def make(callback, kind="samples", batch_size=4, workers=2):
+        pool = WorkerPool([Source(callback, kind, batch_size, name="slow")], num_workers=workers, worker_timeout=TIMEOUT)
         pools.append(pool)
         pool.start()
-        return pool
+        clock = Clock(pool)
+        monkeypatch.setattr(overtime, "time", clock)
+        return pool, clock
 
     yield make
     for pool in pools:
@@ -29,7 +61,7 @@ def make_pool():
 
 
 def ask(pool, iteration=0):
-    return pool.receive(pool.submit(0, iteration, 0), timeout=30)
+    return pool.receive(pool.submit(0, iteration, 0), timeout=60)
 
 
 class HangsAt:
@@ -54,43 +86,52 @@ class HangsAt:
 
 @pytest.mark.parametrize("how", ["asleep", "holding_the_gil", "busy"])
 def test_a_hung_callable_is_shown(make_pool, how):
-    pool = make_pool(HangsAt(6, how))
+    pool, clock = make_pool(HangsAt(6, how))
     before = set(pool.pids)
     tickets = [pool.submit(0, i, 0) for i in range(4)]
-    start = time.monotonic()
+    for iteration in (0, 2, 3):
+        assert pool.receive(tickets[iteration], 60).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
+    clock.over()
     with pytest.raises(WorkerTimeout) as caught:
-        pool.receive(tickets[1], timeout=30)
-    assert time.monotonic() - start < 5
+        pool.receive(tickets[1], timeout=60)
+    clock.back()
     text = str(caught.value)
-    assert "slow, sample 2 of iteration 1" in text and "0.3 s (worker_timeout)" in text
+    assert "slow, sample 2 of iteration 1" in text and "600.0 s (worker_timeout)" in text
     assert f"in {how}" in text and "test_pool_hung.py" in text  # the worker's stack
     assert "callbacks.py" not in text and "pytest" not in text.replace("test_pool", "")  # and no more than the callable's
-    for iteration in (0, 2, 3):
-        assert pool.receive(tickets[iteration], 30).outputs[0].values.tolist() == [4 * iteration + i for i in range(4)]
     while len(pool.pids) < 2:
         ask(pool, 7)
     assert len(before & set(pool.pids)) == 1
 
 
 def test_two_hang_at_once(make_pool):
-    pool = make_pool(HangsAt(0, "asleep"))
+    pool, clock = make_pool(HangsAt(0, "asleep"), batch_size=1)
     tickets = [pool.submit(0, 0, 0) for _ in range(2)]
+    clock.over(busy=2)
     for ticket in tickets:
         with pytest.raises(WorkerTimeout, match="in asleep"):
-            pool.receive(ticket, timeout=30)
-    assert ask(pool, 1).count == 4
+            pool.receive(ticket, timeout=60)
+    clock.back()
+    assert ask(pool, 1).count == 1
 
 
-def test_a_worker_that_cannot_show_its_stack_is_killed(make_pool):
+def test_a_worker_that_cannot_show_its_stack_is_killed(make_pool, tmp_path):
+    deaf = tmp_path / "deaf"
+
     def stubborn(iteration):
         if iteration == 0:
             signal.signal(STACK_SIGNAL, signal.SIG_IGN)
+            deaf.touch()
             time.sleep(1000)
         return np.zeros((1, 1))
 
-    pool = make_pool(stubborn, "batch", timeout=0.1)
+    pool, clock = make_pool(stubborn, "batch")
+    ticket = pool.submit(0, 0, 0)
+    wait_until(deaf.exists)
+    clock.over(stands=False)
     with pytest.raises(WorkerTimeout, match="it wrote none"):
-        ask(pool)
+        pool.receive(ticket, timeout=60)
+    clock.back()
     assert ask(pool, 1).count == 1
 
 
@@ -100,25 +141,51 @@ def test_a_stopped_worker_is_replaced(make_pool):
             os.kill(os.getpid(), signal.SIGSTOP)
         return np.zeros((1, 1))
 
-    pool = make_pool(stopped, "batch", timeout=0.1)
+    pool, clock = make_pool(stopped, "batch")
+    ticket = pool.submit(0, 0, 0)
+    clock.over(stands=False)
     with pytest.raises(WorkerTimeout):
-        ask(pool)
+        pool.receive(ticket, timeout=60)
+    clock.back()
     assert ask(pool, 1).count == 1
 
 
-def test_slow_batches_of_quick_samples_are_no_hang(make_pool):
-    """The limit is for one sample, not for a slice of them."""
+def test_the_limit_is_for_one_sample_and_not_for_a_slice_of_them(make_pool, tmp_path):
+    """The pool reads when the sample that runs began."""
+
+    def source(info):
+        (tmp_path / f"began {info.idx_in_epoch}").touch()
+        while not (tmp_path / f"go {info.idx_in_epoch}").exists():
+            os.sched_yield()
+        return np.int64(1)
+
+    pool, clock = make_pool(source, workers=1)
+    ticket = pool.submit(0, 0, 0)
+    beginnings = []
+    for k in range(4):
+        wait_until((tmp_path / f"began {k}").exists)
+        beginnings.append(clock.engine._members[0].block[SINCE])
+        (tmp_path / f"go {k}").touch()
+    assert pool.receive(ticket, timeout=60).count == 4
+    assert beginnings == sorted(set(beginnings))
+
+
+def test_nothing_hangs_while_workers_are_idle(make_pool):
+    pool, clock = make_pool(HangsAt(-1, "asleep"))
+    ask(pool)
+    clock.over(busy=0)
+    pool._engine._look()
+    clock.back()
+    assert ask(pool, 1).count == 4 and pool.statistics()["restarts"] == 0
+
+
+@pytest.mark.slow
+def test_slow_batches_of_quick_samples_are_no_hang():
+    """With the real clock: a busy machine would fail it."""
 
     def source(info):
         time.sleep(0.06)
         return np.int64(1)
 
-    pool = make_pool(source, workers=1, timeout=0.15)
-    assert ask(pool).count == 4
-
-
-def test_nothing_hangs_while_workers_are_idle(make_pool):
-    pool = make_pool(HangsAt(-1, "asleep"), timeout=0.05)
-    ask(pool)
-    time.sleep(0.1)
-    assert ask(pool, 1).count == 4 and pool.statistics()["restarts"] == 0
+    with WorkerPool([Source(source, "samples", 4)], num_workers=1, worker_timeout=0.15) as pool:
+        assert ask(pool).count == 4

@@ -32,7 +32,7 @@ def wanted(k):
 
 
 def workers_of(pipe):
-    return pipe._parallel.pool.pids
+    return pipe._core.processes.parallel.pool.pids
 
 
 def alive(pid):
@@ -177,7 +177,7 @@ EXIT = """
     pipe = pipeline_of(lambda: fn.external_source(Slow(1 << 40), batch=False, parallel=True, prefetch_queue_depth=3),
                        batch_size=4, py_num_workers=2, py_start_method=sys.argv[1], prefetch_queue_depth=1)
     pipe.run()
-    print(*pipe._parallel.pool.pids, flush=True)
+    print(*pipe._core.processes.parallel.pool.pids, flush=True)
     if sys.argv[2] == "kill":
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
@@ -265,7 +265,7 @@ def test_odd_results_are_refused_by_name():
     for words in ("str", "NoneType", "complex128", "object"):
         with pytest.raises((TypeError, RuntimeError), match=words):
             pipe.run()
-        pipe._session.producer.sources.pullers[0].iteration += 1  # the same sample would be asked for again
+        pipe._core.session.producer.sources.pullers[0].iteration += 1  # the same sample would be asked for again
 
 
 def test_small_shared_memory_folder_does_not_matter():

@@ -13,6 +13,7 @@ from helpers.jpegs import Decoders
 
 from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode.jpeg import positions
+from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
 
 _LARGEST = 1 << 18
 """Pixels of a mutated file that are still decoded: what is larger takes only time."""
@@ -71,7 +72,7 @@ def fuzz(sampling: str, count: int, seed: int) -> tuple[int, int]:
     for k in range(count):
         data = mutated(files[rng.integers(len(files))], rng)
         header = decoders.header(data)
-        found, width, height, components = (int(value) for value in header[:4])
+        found, width, height, components = (int(value) for value in header[JPEG_HEADER.span("found", "components")])
         if found != kernels.IS_JPEG or components not in (1, 3) or not 0 < width * height <= _LARGEST:
             continue
         place = None

@@ -46,7 +46,7 @@ def results(body, on_gpu, iterations=3):
 
     pipe = graph()
     pipe.build()
-    assert (pipe._session.gpu is not None) == on_gpu
+    assert (pipe._core.session.gpu is not None) == on_gpu
     made = [[samples_of(output) for output in pipe.run()] for _ in range(iterations)]
     pipe.close()
     return made
@@ -162,7 +162,7 @@ def test_memory_is_flat():
     pipe.build()
     for _ in range(300):  # until as many batches were in flight at once as ever will be
         pipe.run()
-    device = pipe._session.gpu
+    device = pipe._core.session.gpu
     before = device.pool.allocations, device.events.created, device.staging.allocated_bytes, device.pinned.allocated_bytes
     free = cupy.cuda.runtime.memGetInfo()[0]
     for _ in range(5000):

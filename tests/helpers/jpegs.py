@@ -11,6 +11,7 @@ from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode import jpeg_library
 from asyncdali.operators.decode.jpeg import progressive
 from asyncdali.operators.decode.jpeg import window as own
+from asyncdali.operators.decode.jpeg_tables import DECODE_WINDOW, JPEG_HEADER, JPEG_WINDOW
 
 _PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,7 +47,7 @@ class Decoders:
         self.found = False
 
     def header(self, data: bytes) -> np.ndarray:
-        """What the header scan finds: int64[HEADER_FIELDS]."""
+        """What the header scan finds: a JPEG_HEADER."""
         array = np.frombuffer(data or b"\0", np.uint8)
         return kernels.read_headers(np.array([array.ctypes.data]), np.array([len(data)]))[0][0]
 
@@ -57,7 +58,7 @@ class Decoders:
         """The window (x, y, w, h) as our decoder gives it: uint8[h, w, channels]; None if it hands over. `index`: address of one of
         block positions, or 0; `found` is whether they were known."""
         header = self.header(data)
-        width, height, components = (int(value) for value in header[1:4])
+        width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)
         file = self._file.last(len(data))
         file[:] = np.frombuffer(data, np.uint8)
@@ -65,15 +66,13 @@ class Decoders:
         out[:] = 0x5A
         room = int(own.room_for(len(data), width)) if room is None else room
         work = self._work.last(room, 64)
-        request = np.array(
-            [
-                file.ctypes.data, len(data), out.ctypes.data, x, y, w, h, width, height, components, channels, bgr, work.ctypes.data, room,
-                self._constants.ctypes.data, progressive.decode_scans.address, index, 0,
-            ],
-            np.int64,
+        request, _ = DECODE_WINDOW.make(
+            data=file, bytes=len(data), out=out, x=x, y=y, w=w, h=h, picture_width=width, picture_height=height,
+            picture_components=components, channels=channels, blue_first=bgr, work=work, room=room, constants=self._constants,
+            scans=progressive.decode_scans.address, index=index, found=0,
         )  # fmt: skip
         code = own.decode_window(request.ctypes.data)
-        self.found = bool(request[-1])
+        self.found = bool(request[DECODE_WINDOW.word.found])
         if code != 0:
             return None
         return out.reshape(h, w, channels).copy()
@@ -83,17 +82,20 @@ class Decoders:
     ) -> np.ndarray | None:
         """The same by libjpeg-turbo alone; None if it refuses."""
         header = self.header(data)
-        width, height, components = (int(value) for value in header[1:4])
+        width, height, components = header[JPEG_HEADER.span("width", "components")].tolist()
         x, y, w, h = place or (0, 0, width, height)
         array = np.frombuffer(data, np.uint8)
         out = np.full((h, w, channels), 0xA5, np.uint8)
         size, offset = kernels.scratch_bytes(width * channels, 0)
         scratch, text = np.zeros(size, np.uint8), np.zeros(256, np.uint8)
-        geometry = np.array([kernels.JPEG, x, y, w, h, width, height, 1, header[5], channels, components], np.int64)
+        window, _ = JPEG_WINDOW.make(
+            kind=kernels.JPEG, x=x, y=y, w=w, h=h, width=width, height=height, orientation=1, margin=header[JPEG_HEADER.word.margin],
+            pixel=channels, components=components,
+        )  # fmt: skip
         pointers = np.array([array.ctypes.data, len(data), out.ctypes.data], np.int64)
         at = pointers.ctypes.data
         context = kernels.context_of(
-            self._table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset
+            self._table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, color=8 if bgr else 2, turned=offset
         )
-        thread = np.array([scratch.ctypes.data, size, text.ctypes.data, text.size], np.int64)
+        thread = kernels.thread_record(scratch, text)
         return out if kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0 else None

@@ -9,8 +9,10 @@ import numpy as np
 from asyncdali.batch import Batch
 from asyncdali.graph.node import make
 from asyncdali.operators.accepts import ANYTHING
-from asyncdali.operators.base import Arg, Operator, Planned, PythonJob, SampleError, Schema, Step, context_table, register
+from asyncdali.operators.base import Arg, Operator, Planned, PythonJob, SampleError, Schema, Step, register
 from asyncdali.types import DALIDataType
+
+from .probe_tables import NUMBER
 
 _DEVICES = ("cpu", "mixed", "gpu")
 _HOOK = Arg("hook", "any", None, "Called with (iteration, samples) while planning.")
@@ -115,7 +117,7 @@ class StepProbe(Operator):
         elements = arguments.constant("elements")
         out = Batch(np.full((arguments.count, 1), elements, np.int64), DALIDataType.INT64)
         bad, factor = arguments.constant("bad"), arguments.constant("factor")
-        context, keep = context_table([out.addresses, elements, factor, bad])
+        context, keep = NUMBER.make(outputs=out.addresses, elements=elements, factor=factor, bad=bad)
         step = Step(number_step.address, context, lambda code, text, sample: f"sample {sample} failed with {code}", keep=keep)
         return Planned([out], [step])
 

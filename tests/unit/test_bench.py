@@ -248,7 +248,7 @@ def test_a_training_step_beside(capsys, target):
 
 def test_stalls_are_waits_for_batches(target):
     pipeline = program.make(program.load(target("small")), {})
-    source = pipeline._output_nodes()[0]  # what the user's program made is left alone
+    source = pipeline._core.output_nodes()[0]  # what the user's program made is left alone
     assert source is not None
     found = measure(pipeline, 10, {}, Step(1))
     assert found.consumer["stall_seconds"] <= found.seconds

@@ -170,7 +170,7 @@ def test_memory_is_reused_when_outputs_are_dropped():
         for _ in range(60):
             pipe.run()
         # The batches of three iterations at most: returned last, in flight, and one class of sizes taken for another.
-        assert pipe._session.executor.pool.allocated_bytes <= 6 * (size_class(800_000) + size_class(640_000))
+        assert pipe._core.session.executor.pool.allocated_bytes <= 6 * (size_class(800_000) + size_class(640_000))
     finally:
         gc.enable()
 
@@ -182,18 +182,18 @@ def test_failed_iterations_give_memory_back_too():
             pipe.run()
         gc.collect()
     # A few are in flight, and how many is a matter of time.
-    assert pipe._session.executor.pool.allocated_bytes <= 6 * size_class(800_000)
+    assert pipe._core.session.executor.pool.allocated_bytes <= 6 * size_class(800_000)
 
 
 def test_holding_makes_the_pool_grow_and_dropping_makes_it_reuse():
     pipe = pipeline_of(big)
     held = [pipe.run() for _ in range(12)]
-    grown = pipe._session.executor.pool.allocated_bytes
+    grown = pipe._core.session.executor.pool.allocated_bytes
     assert grown >= 12 * 800_000
     del held
     for _ in range(12):
         pipe.run()
-    assert pipe._session.executor.pool.allocated_bytes <= grown
+    assert pipe._core.session.executor.pool.allocated_bytes <= grown
 
 
 def test_writing_into_an_output_harms_nothing_else():
@@ -260,5 +260,5 @@ def test_large_intermediates_do_not_fill_every_threads_scratch(monkeypatch):
 def test_bytes_per_sample_reserves():
     pipe = pipeline_of(big, bytes_per_sample=200_000)
     pipe.build()
-    assert pipe._session.executor.pool.allocated_bytes >= 800_000
+    assert pipe._core.session.executor.pool.allocated_bytes >= 800_000
     pipe.run()

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncdali import Pipeline, fn, types
-from asyncdali.checkpoint import CheckpointError, decode
+from asyncdali.checkpoint import decode
+from asyncdali.errors import CheckpointError
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +118,10 @@ def test_prefetched_iterations_do_not_leak_in(files, depth):
     batches = [values(reference.run()) for _ in range(8)]
     pipe = make(graph, prefetch_queue_depth=depth)
     fresh = pipe.checkpoint()
-    assert isinstance(fresh, bytes) and pipe._session is not None
+    assert isinstance(fresh, bytes) and pipe._core.session is not None
     for _ in range(3):
         pipe.schedule_run()
-    pipe._session.wait_all()
+    pipe._core.session.wait_all()
     assert pipe.checkpoint() == fresh
     assert values(make(graph, state=fresh, seed=0).run()) == batches[0]
     for k in range(3):
@@ -159,7 +160,7 @@ def test_a_lazy_reader_saved_before_it_returned_anything(files):
     graph = lambda: fn.readers.file(files=files, lazy_init=True, name="R")[1]  # noqa: E731
     pipe = make(graph, prefetch_queue_depth=4)
     pipe.schedule_run()
-    pipe._session.wait_all()
+    pipe._core.session.wait_all()
     assert values(make(graph, state=pipe.checkpoint()).run())[0] == [[0], [1], [2], [3]]
 
 

@@ -42,7 +42,7 @@ def _pictures(folder: str):
 
 def _operators(folder: str = "nowhere") -> list[PlannedOperator]:
     pipeline = _pictures(folder)
-    return build_plan(pipeline._output_nodes(), pipeline._definition.instances, pipeline, lambda k: 0).operators
+    return build_plan(pipeline._core.output_nodes(), pipeline._core.definition.instances, pipeline._core.definition, lambda k: 0).operators
 
 
 def _told(operators: list[PlannedOperator]) -> list[str]:

@@ -35,7 +35,7 @@ def both(body, iterations=4, **options):
 
         pipe = graph()
         pipe.build()
-        assert (pipe._session.gpu is not None) == gpu
+        assert (pipe._core.session.gpu is not None) == gpu
         batches = []
         for _ in range(iterations):
             outputs = [output.as_cpu() if gpu and hasattr(output, "as_cpu") else output for output in pipe.run()]

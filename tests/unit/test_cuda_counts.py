@@ -74,7 +74,7 @@ def counted(cuda, pipe, run):
     for _ in range(WARM):
         run(pipe)
     for _ in range(10):
-        pipe._session.wait_all()
+        pipe._core.session.wait_all()
         before = {name: cuda.calls[name] for name in ASKED}
         cuda.waits.clear()
         for _ in range(COUNTED):
@@ -122,7 +122,7 @@ def test_calls_do_not_grow_with_the_batch(cuda):
         pipe = training(decoder="cpu", batch_size=size)
         for _ in range(4):
             pipe.run()
-        pipe._session.wait_all()
+        pipe._core.session.wait_all()
         made.append({name: cuda.calls[name] for name in ("copy", "launch")})
         pipe.close()
     assert made[0] == made[1]

@@ -16,6 +16,7 @@ from asyncdali import fn, pipeline_def, types
 from asyncdali.device.cuda import nvjpeg_library
 from asyncdali.operators.decode import jpeg_kernels
 from asyncdali.operators.decode.jpeg import progressive, window
+from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER
 from asyncdali.operators.decode.lane_balance import Balance
 from asyncdali.runtime.jobs import PythonSamples
 
@@ -361,7 +362,7 @@ def decoded(num_threads=2, checkpoint=None, **arguments):
 
 def lanes_of(pipe):
     pipe.build()
-    return next(item.operator for item in pipe._session.operators if hasattr(item.operator, "_lanes"))._lanes
+    return next(item.operator for item in pipe._core.session.operators if hasattr(item.operator, "_lanes"))._lanes
 
 
 def slots_of(pipe):
@@ -370,7 +371,7 @@ def slots_of(pipe):
     data = jpeg(1)
     addresses, sizes = np.full(100, data.ctypes.data), np.full(100, len(data))
     headers, _ = jpeg_kernels.read_headers(addresses, sizes)
-    extents = np.ascontiguousarray(headers[:, 2:0:-1])
+    extents = np.ascontiguousarray(headers[:, [JPEG_HEADER.word.height, JPEG_HEADER.word.width]])
     found = lanes.choose(addresses, sizes, headers, np.zeros_like(extents), extents)
     pipe.close()
     return found.chosen.tolist()

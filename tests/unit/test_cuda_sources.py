@@ -419,7 +419,7 @@ def test_what_reads_contents_on_the_cpu_waits_for_nothing_on_the_gpu(cuda, lent)
         return fn.normalize(fn.flip(data) + 1, batch=True, scale=2.0), fn.normalize(data, axes=[0, 1])
 
     pipe = built(body, depth=1)
-    assert len(pipe._session.plan.segments) == 1
+    assert len(pipe._core.session.plan.segments) == 1
     for i in range(3):
         whole, single = pipe.run()
         values = noise(i).astype(np.float32)

@@ -258,5 +258,5 @@ def test_data_of_an_iteration_is_freed():
         pipe.run()
     del nodes[:]
     gc.collect()
-    alive = [item for item in gc.get_objects() if isinstance(item, DataNodeDebug) and item._home is pipe._eager]
+    alive = [item for item in gc.get_objects() if isinstance(item, DataNodeDebug) and item._home is pipe._core.eager]
     assert not alive

@@ -288,7 +288,7 @@ def test_what_is_known_of_a_pipeline():
     assert setup.num_threads == 3 and setup.gpu and setup.py_num_workers == 0  # no parallel source, no workers
     assert {"readers.file", "decoders.image"} <= setup.operators
     assert setup.places == [PICTURES, Path("/data"), Path("/data/a.jpg"), Path("/data/b.jpg")]
-    assert pipe._session is None  # it was not built
+    assert pipe._core.session is None  # it was not built
 
 
 def test_the_command(capsys, tmp_path, monkeypatch):
@@ -360,7 +360,7 @@ def test_it_can_be_turned_off(told, monkeypatch):
 
 
 def test_the_check_in_build_is_cheap():
-    options = pipeline_of(lambda: fn.random.uniform(), num_threads=1)._options
+    options = pipeline_of(lambda: fn.random.uniform(), num_threads=1)._core.options
     doctor.at_build(options, {"external_source"}, True)
     used = []
     for _ in range(20):

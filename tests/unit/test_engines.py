@@ -285,7 +285,7 @@ def cut_of(define, cut=None, **options):
     from asyncdali.graph.plan import build_plan
 
     pipe = pipeline(define, 0, **options)
-    plan = build_plan(pipe._output_nodes(), pipe._definition.instances, pipe, lambda k: k)
+    plan = build_plan(pipe._core.output_nodes(), pipe._core.definition.instances, pipe._core.definition, lambda k: k)
     return make_cut(plan, cut), plan
 
 

@@ -28,7 +28,9 @@ class Planned:
         (KeyError("x"), (KeyError, ValueError)),
         (OverflowError("x"), (OverflowError,)),
         (MemoryError("x"), (MemoryError,)),
-        (OSError("x"), ()),
+        (OSError("x"), (OSError,)),
+        (FileNotFoundError("x"), (FileNotFoundError,)),
+        (PermissionError("x"), (PermissionError,)),
         (NotImplementedError("x"), ()),
         (Exception(Explanation("x", TypeError)), (TypeError,)),
     ],
@@ -51,7 +53,7 @@ def test_fields():
 
 def test_the_family_is_documented():
     family = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OperatorError)]
-    assert len(family) == 9 and all(kind.__doc__ for kind in family)
+    assert len(family) == 14 and all(kind.__doc__ for kind in family)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,155 @@ def test_what_callers_of_dali_catch(call, kinds):
         pipe.build()
         pipe.run()
     assert all(isinstance(caught.value, kind) for kind in kinds), repr(caught.value)
+
+
+def source_pipeline(source, **arguments):
+    @pipeline_def(batch_size=2, num_threads=1, prefetch_queue_depth=1)
+    def pipeline():
+        nodes = fn.external_source(source, name=None if "num_outputs" in arguments else "numbers", **arguments)
+        return tuple(nodes) if isinstance(nodes, list) else nodes
+
+    return pipeline()
+
+
+BATCH = [np.zeros(1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "kind"),
+    [
+        (lambda: [np.zeros(1)] * 3, {}, OperatorError),
+        (lambda: ["text", "text"], {}, TypeError),
+        (lambda: None, {}, TypeError),
+        (lambda: BATCH, {"layout": "HWC"}, OperatorError),
+        (lambda: BATCH, {"ndim": 3}, OperatorError),
+        (lambda: (BATCH,), {"num_outputs": 2}, IndexError),
+        (lambda: 5, {"num_outputs": 2}, TypeError),
+    ],
+)
+def test_what_a_source_gives_is_refused_by_its_operator(source, arguments, kind):
+    given = [BATCH]
+    two = "num_outputs" in arguments
+
+    def first_well_then_wrong():
+        return (given.pop(), BATCH) if two and given else given.pop() if given and not arguments else source()
+
+    with source_pipeline(source if arguments else first_well_then_wrong, **arguments) as pipe, pytest.raises(OperatorError) as caught:
+        pipe.build()
+        pipe.run()
+        pipe.run()
+    error = caught.value
+    assert isinstance(error, kind), repr(error)
+    assert error.operator == "external_source" and error.line.startswith(__file__)
+    assert error.iteration == (0 if arguments else 1)
+
+
+def test_a_sources_own_error_is_raised_as_it_is():
+    class Own(Exception):
+        pass
+
+    def source():
+        raise Own("mine")
+
+    with pytest.raises(Own, match="^mine$") as caught:
+        source_pipeline(source).run()
+    assert not isinstance(caught.value, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (lambda info: {}["no"], KeyError),
+        (lambda info: "text", TypeError),
+        (lambda info: BATCH[info.iteration], IndexError),
+    ],
+)
+def test_errors_from_worker_processes_have_the_fields(source, kind):
+    pipe = source_pipeline(source, parallel=True, batch=False)
+    try:
+        with pytest.raises(RuntimeError) as caught:
+            for _ in range(4):
+                pipe.run()
+    finally:
+        pipe.close()
+    error = caught.value
+    assert isinstance(error, kind)
+    assert error.operator == "external_source" and error.name == "numbers" and error.line.startswith(__file__)
+    assert error.iteration == (2 if kind is IndexError else 0)
+
+
+@pytest.mark.parametrize(
+    ("feed", "kind"),
+    [
+        (lambda pipe: pipe.feed_input("other", BATCH), KeyError),
+        (lambda pipe: pipe.feed_input(3, BATCH), TypeError),
+        (lambda pipe: pipe.feed_input("numbers", "text"), TypeError),
+        (lambda pipe: pipe.feed_input("numbers", [np.zeros(1)] * 9), OperatorError),
+        (lambda pipe: pipe.feed_input("numbers", BATCH, layout="HWC"), OperatorError),
+        (lambda pipe: pipe.run(other=BATCH), KeyError),
+        (lambda pipe: pipe.input_feed_count("other"), KeyError),
+        (lambda pipe: pipe.run(), IndexError),
+    ],
+)
+def test_what_is_fed_is_refused_by_the_family(feed, kind):
+    pipe = source_pipeline(None)
+    with pytest.raises(OperatorError) as caught:
+        feed(pipe)
+    assert isinstance(caught.value, kind) and caught.value.operator == "external_source"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: fn.readers.file(files=[f"{folder}/none"]),
+        lambda folder: fn.readers.file(file_list=f"{folder}/none"),
+        lambda folder: fn.readers.numpy(files=[f"{folder}/none"]),
+        lambda folder: fn.readers.mxnet(path=[f"{folder}/none"], index_path=[f"{folder}/none"]),
+        lambda folder: fn.readers.webdataset(paths=[f"{folder}/none"], ext=["jpg"]),
+        lambda folder: fn.readers.coco(file_root=str(folder), annotations_file=f"{folder}/none"),
+        lambda folder: fn.readers.nemo_asr(manifest_filepaths=[f"{folder}/none"]),
+        lambda folder: fn.readers.caffe(path=f"{folder}/none"),
+        lambda folder: fn.experimental.readers.fits(files=[f"{folder}/none"]),
+        lambda folder: fn.io.file.read(types.Constant(np.frombuffer(f"{folder}/none".encode(), np.uint8))),
+    ],
+)
+def test_a_missing_file_is_a_file_not_found_error(make, tmp_path):
+    @pipeline_def(batch_size=1, num_threads=1)
+    def pipeline():
+        made = make(tmp_path)
+        return tuple(made) if isinstance(made, (list, tuple)) else made
+
+    pipe = pipeline()
+    with pytest.raises(FileNotFoundError) as caught:
+        pipe.build()
+        pipe.run()
+    assert isinstance(caught.value, OperatorError) and caught.value.operator
+    assert "No such file" in str(caught.value)
+
+
+@pytest.mark.parametrize(("data", "kinds"), [(3, (TypeError,)), (b"", (ValueError,)), ("x", (ValueError,)), (b"{}", (ValueError,))])
+def test_checkpoints_are_refused_by_the_family(data, kinds):
+    @pipeline_def(batch_size=1, num_threads=1, enable_checkpointing=True, checkpoint=data)
+    def pipeline():
+        return fn.random.uniform()
+
+    with pytest.raises(errors.CheckpointError) as caught:
+        pipeline().build()
+    assert all(isinstance(caught.value, kind) for kind in (RuntimeError, ValueError, *kinds))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda node: node + "text", TypeError),
+        (lambda node: node + 2**70, OverflowError),
+        (lambda node: node[(0,) * 40], KeyError),
+        (lambda node: node["text"], TypeError),
+        (lambda node: node[::0], OperatorError),
+    ],
+)
+def test_refusals_of_expressions(make, kind):
+    node = types.Constant(np.zeros(3), device="cpu")
+    with pytest.raises(OperatorError) as caught:
+        make(node)
+    assert isinstance(caught.value, kind)

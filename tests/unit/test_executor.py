@@ -141,7 +141,7 @@ def test_stream_assignment():
     def streams(policy):
         pipeline = pipeline_of(graph, stream_policy=policy)
         pipeline.build()
-        return len({*map(id, pipeline._session.executor._segment_streams)})
+        return len({*map(id, pipeline._core.session.executor._segment_streams)})
 
     assert streams(StreamPolicy.SINGLE) == 1
     assert streams(StreamPolicy.PER_BACKEND) == 2
@@ -248,7 +248,7 @@ def test_a_bug_in_a_decision_ends_all_waiting(depth, monkeypatch, caplog):
     def broken(*args):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(pipeline._session.executor, "_run_of", broken)
+    monkeypatch.setattr(pipeline._core.session.executor, "_run_of", broken)
     with pytest.raises((KeyError, RuntimeError)):  # of the iteration that waits, or when the next one is queued
         for _ in range(depth + 3):  # some are made already
             pipeline.run()
@@ -347,7 +347,7 @@ def test_cancellation_loses_no_batch(depth):
                 await asyncio.wait_for(pipeline.run_async(), 0.001)
             gates[k].set()
             got.append(values(await pipeline.run_async())[0][0])
-        assert len(pipeline._session.in_flight) == depth - 1  # cancelled calls did not deepen the queue
+        assert len(pipeline._core.session.in_flight) == depth - 1  # cancelled calls did not deepen the queue
         for gate in gates:
             gate.set()
         return got
@@ -426,7 +426,7 @@ def test_a_closed_user_loop_does_not_stop_the_pipeline():
     task._log_destroy_pending = False
     loop.close()
     gate.set()
-    pipeline._session.wait_all()
+    pipeline._core.session.wait_all()
     assert values(pipeline.run())[0][0] == 0
     del task
 
@@ -554,7 +554,7 @@ except KeyboardInterrupt:
     gate.set()
 got += [values(pipeline.run())[0][0] for _ in range(3)]
 assert got == [0, 1, 2, 3], got
-assert len(pipeline._session.in_flight) == 0
+assert len(pipeline._core.session.in_flight) == 0
 def kill(k, n):
     os.kill(os.getpid(), signal.SIGINT)
     gate.clear()

@@ -41,7 +41,7 @@ def operators_of(graph: Any) -> list[Any]:
     with pipeline:
         made = graph()
     outputs = list(made) if isinstance(made, tuple) else [made]
-    plan = build_plan(outputs, pipeline._definition.instances, pipeline, lambda k: 0)
+    plan = build_plan(outputs, pipeline._core.definition.instances, pipeline._core.definition, lambda k: 0)
     return [planned for planned in plan.operators if planned.spec.schema.name not in ("external_source", "random.uniform", "_constant")]
 
 
@@ -254,7 +254,7 @@ def pipeline_segments(graph: Any) -> list[Any]:
     pipeline = Pipeline(batch_size=3, num_threads=1)
     with pipeline:
         made = graph()
-    return build_plan(list(made), pipeline._definition.instances, pipeline, lambda k: 0).segments
+    return build_plan(list(made), pipeline._core.definition.instances, pipeline._core.definition, lambda k: 0).segments
 
 
 def test_in_argument_inputs():

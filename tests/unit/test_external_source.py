@@ -526,7 +526,7 @@ def test_closing_ends_a_blocked_run():
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not pipe._session.in_flight:
+    while not pipe._core.session.in_flight:
         pass
     pipe.close()
     waiting.join(10)
@@ -672,7 +672,7 @@ def test_a_cancelled_await_loses_no_batch():
 
         pipe = pipeline_of(lambda: fn.external_source(source))
         task = asyncio.create_task(pipe.run_async())
-        while not pipe._session or pipe._session.producer.launched < 1:
+        while not pipe._core.session or pipe._core.session.producer.launched < 1:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

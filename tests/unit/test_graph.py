@@ -333,7 +333,7 @@ def test_one_transfer_per_edge():
 
     pipeline = pipeline_of(graph)
     pipeline.build()
-    assert sum(planned.spec.schema.name == "_transfer" for planned in pipeline._session.plan.operators) == 1
+    assert sum(planned.spec.schema.name == "_transfer" for planned in pipeline._core.session.plan.operators) == 1
 
 
 def test_pruned_operators_are_not_built():
@@ -379,7 +379,7 @@ def test_deep_and_wide_graphs():
     data = pipeline.serialize()
     again = Pipeline.deserialize(data)
     again.build()
-    assert len(again._session.plan.operators) == 3501
+    assert len(again._core.session.plan.operators) == 3501
 
 
 # --- user lines
@@ -427,7 +427,7 @@ def test_serialization_round_trip(tmp_path):
     wanted = [values(pipeline.run()) for _ in range(3)]
     from_file = Pipeline.deserialize(filename=tmp_path / "pipe.json")
     for again in (Pipeline.deserialize(data), from_file, Pipeline.deserialize(data, num_threads=2)):
-        assert again._session is None and again.prefetch_queue_depth == 3 and again.seed == 7
+        assert again._core.session is None and again.prefetch_queue_depth == 3 and again.seed == 7
         assert [values(again.run()) for _ in range(3)] == wanted
         assert again.serialize() == data or again.num_threads == 2
     own = Pipeline(3, 2, seed=7, prefetch_queue_depth=1)

@@ -1,9 +1,16 @@
-"""Rules of the house that no tool checks: how code of one room may know another."""
+"""Rules of the project that no tool checks: operators are told apart by their roles, and prose has a form."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
+
+import pytest
+
+from asyncdali import Pipeline
+from asyncdali.operators import load_registry
+from asyncdali.pipeline.core import Core
+from asyncdali.pipeline.dali_names import DaliNames
 
 ROOT = Path(__file__).resolve().parents[2] / "asyncdali"
 
@@ -43,3 +50,84 @@ def test_the_search_finds_comparisons():
     assert name_comparisons('schema.name in KNOWN') == [1]
     assert name_comparisons('schema.name.endswith("x")') == [1]
     assert name_comparisons('schema.role is Role.SPLIT') == []
+
+
+PRIVATE = {
+    name
+    for owner in (*Pipeline.__mro__[:-1], Pipeline(batch_size=1, num_threads=1))
+    for name in vars(owner)
+    if name.startswith("_") and not name.startswith("__")
+}
+"""Attributes of pipelines that are for the room `pipeline`, and the names that programs written for DALI use."""
+
+CALLED_PIPELINE = {"pipe", "pipes", "pipeline", "pipelines"}
+"""What a pipeline is called in the other rooms."""
+
+
+def _calls_a_pipeline(node: ast.expr) -> bool:
+    """Whether an expression ends with a name that pipelines have: ``pipe``, ``self._pipe``, ``pipes[0]``, ``Pipeline.current()``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) in ("Pipeline.current", "context.current")
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.strip("_") in CALLED_PIPELINE
+
+
+def private_uses(text: str) -> list[int]:
+    """Lines that read, set or call a private attribute of a pipeline."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_") and not node.attr.startswith("__")
+        and _calls_a_pipeline(node.value)
+    ]  # fmt: skip
+
+
+def test_other_rooms_use_the_core_of_a_pipeline():
+    found = {str(path.relative_to(ROOT)): private_uses(path.read_text()) for path in ROOT.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
+
+
+def test_private_attributes_of_pipelines_are_found_whatever_the_variable_is_called():
+    """Names that nothing but a pipeline has: the search by name alone would miss ``made._core``."""
+    found = {
+        str(path.relative_to(ROOT)): [node.lineno for node in ast.walk(ast.parse(path.read_text()))
+                                      if isinstance(node, ast.Attribute) and node.attr == "_core" and ast.unparse(node) != "self._core"]
+        for path in ROOT.rglob("*.py")
+    }  # fmt: skip
+    assert {name: lines for name, lines in found.items() if lines and not name.startswith("pipeline/")} == {}
+
+
+def test_a_pipeline_keeps_its_state_in_the_core():
+    pipe = Pipeline(batch_size=1, num_threads=1)
+    assert {name for name in vars(pipe) if name.startswith("_")} == {"_core"}
+    assert isinstance(pipe._core, Core)
+    private = {name for name in PRIVATE if name not in vars(DaliNames)}
+    assert private == {"_calling", "_calling_elsewhere", "_core", "_core_class", "_epoch", "_epoch_async", "_named"}
+
+
+def test_the_search_finds_private_uses():
+    assert private_uses("pipeline._options") == [1]
+    assert private_uses("self._pipe._launch(session)") == [1]
+    assert private_uses("self._pipes[0]._core") == [1]
+    assert private_uses("context.current()._definition") == [1]
+    assert private_uses("pipe.__dict__") == private_uses("core_of(pipe).options") == private_uses("self._private") == []
+
+
+PAGES = [*(ROOT.parent / "docs").glob("*.md"), *(ROOT.parent / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
+def test_lines_of_pages_have_120_columns(page):
+    """Tables included: divide a cell, or write a list. docs/operators.md is generated (`asyncdali/graph/reference.py`)."""
+    assert [(number, line) for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 120] == []
+
+
+def test_public_docstrings_carry_their_text():
+    """No docstring sends its reader to the schema: classes of operators get the schema's text from `register`."""
+    operators = [operator for name, operator in load_registry().items() if not name.startswith("_")]
+    assert [operator.__name__ for operator in operators if not operator.__doc__] == []
+    phrase = "See the " + "schema"
+    assert [str(path) for path in [*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")] if phrase in path.read_text()] == []

@@ -17,6 +17,7 @@ from asyncdali import types
 from asyncdali.operators.base import SampleError
 from asyncdali.operators.decode import jpeg_kernels as kernels
 from asyncdali.operators.decode import jpeg_library
+from asyncdali.operators.decode.jpeg_tables import JPEG_HEADER, JPEG_WINDOW
 
 # 18x11, 4:2:0, arithmetic coding: neither Pillow nor OpenCV write these.
 ARITHMETIC = base64.b64decode(
@@ -36,8 +37,7 @@ SIZES = [(1, 1), (1, 40), (40, 1), (7, 9), (16, 16), (17, 33), (64, 48), (99, 75
 def scan(data: bytes) -> dict[str, int]:
     array = np.frombuffer(data, np.uint8)
     row = kernels.read_headers(np.array([array.ctypes.data]), np.array([array.size]))[0][0]
-    names = ("found", "width", "height", "components", "orientation", "margin", "marker", "scans")
-    return {name: int(value) for name, value in zip(names, row)}
+    return {field.name: int(row[JPEG_HEADER.columns(field.name)]) for field in JPEG_HEADER.fields}
 
 
 def windows_equal_the_whole(data: bytes, rng: np.random.Generator, count: int = 16, **arguments) -> None:
@@ -117,11 +117,13 @@ def test_steps_write_nothing_but_their_window():
             size, offset = kernels.scratch_bytes(131 * 3, w * h * 3)
             scratch = np.full(size + 64, 0x5A, np.uint8)
             text = np.zeros(64, np.uint8)
-            geometry = np.array([kernels.JPEG, x, y, w, h, 131, 67, orientation, 16, 3, 3], np.int64)
+            window, _ = JPEG_WINDOW.make(
+                kind=kernels.JPEG, x=x, y=y, w=w, h=h, width=131, height=67, orientation=orientation, margin=16, pixel=3, components=3
+            )
             pointers = np.array([data.ctypes.data, data.size, out.ctypes.data + 64], np.int64)
             at = pointers.ctypes.data
-            context = kernels.context_of(table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, turned=offset)
-            thread = np.array([scratch.ctypes.data, size, text.ctypes.data, text.size], np.int64)
+            context = kernels.context_of(table.ctypes.data, at, at + 8, window.ctypes.data, at + 16, turned=offset)
+            thread = kernels.thread_record(scratch[:size], text)
             assert kernels.decode_step(context.ctypes.data, 0, thread.ctypes.data) == 0
             assert (out[:64] == 0x5A).all() and (out[-64:] == 0x5A).all() and (scratch[size:] == 0x5A).all()
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from asyncdali.compiled.memory import address_of
 from asyncdali.operators.decode import jpeg_kernels, jpeg_lane_kernels
+from asyncdali.operators.decode.jpeg_tables import FIND_ELIGIBLE, JPEG_HEADER
 
 
 def encoded(mode="RGB", **options) -> np.ndarray:
@@ -27,9 +28,9 @@ def is_taken(data: np.ndarray) -> bool:
     memory = np.frombuffer(room, np.uint8)[-len(data) :]
     memory[:] = data
     addresses, sizes = np.array([memory.ctypes.data], np.int64), np.array([len(data)], np.int64)
-    headers, taken = np.zeros((1, jpeg_kernels.HEADER_FIELDS), np.int64), np.full(1, 7, np.int64)
+    headers, taken = JPEG_HEADER.zeros(1), np.full(1, 7, np.int64)
     jpeg_kernels.scan_headers(address_of(addresses), address_of(sizes), 1, address_of(headers))
-    table = np.array([address_of(addresses), address_of(sizes), address_of(headers), 1, address_of(taken)], np.int64)
+    table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes, headers=headers, samples=1, eligible=taken)
     assert jpeg_lane_kernels.find_eligible(address_of(table)) == taken[0]
     return bool(taken[0])
 

@@ -22,7 +22,7 @@ LEAVES = {
 
 ALLOWED = {
     "batch": {"compiled.memory", "types", "workers"},
-    "checkpoint": {"_files"},
+    "checkpoint": {"_files", "errors"},
     "compiled": {"_notices", "_processes", "_version"},
     "types": {"_absent", "workers"},
     "tensors": {"_absent", "batch", "types", "workers"},
@@ -74,7 +74,7 @@ ALLOWED = {
     "auto_aug": {"data_node", "fn", "graph.choices", "graph.rewrite.convert", "types"},
     "tooling": {
         "_processes", "compiled.crew", "compiled.kernel_store", "compiled.step", "errors", "graph.plan", "operators.decode.jpeg_library",
-        "sources.group", "workers",
+        "pipeline.front", "sources.group", "workers",
     },  # and the public names
     "_extras": set(),
     "plugin": None,

@@ -395,7 +395,7 @@ def test_statistics():
 def test_workers_end_with_the_pipeline():
     pipe = make(lambda: fn.external_source(Positions(), batch=False, parallel=True), py_num_workers=2)
     pipe.run()
-    pids = pipe._parallel.pool.pids
+    pids = pipe._core.processes.parallel.pool.pids
     assert len(pids) == 2
     pipe.close()
     for pid in pids:

@@ -347,7 +347,7 @@ def test_schedule_run_does_not_wait_unless_told():
 def test_iterations_launched(options, first):
     pipeline = uniform_pipeline(lambda: call(CounterProbe), **options)
     pipeline.run()
-    session = pipeline._session
+    session = pipeline._core.session
     assert len(session.in_flight) == first - 1
     pipeline.run()
     assert len(session.in_flight) == first - 1
@@ -509,7 +509,7 @@ def test_outputs_outlive_the_pipeline():
 def test_dropping_the_pipeline_ends_it():
     pipeline = uniform_pipeline()
     pipeline.run()
-    name = pipeline._session.executor._name
+    name = pipeline._core.session.executor._name
     gone = weakref.ref(pipeline)
     gc.disable()
     try:

@@ -21,7 +21,7 @@ def test_the_body_runs_once_when_called():
 
     assert ran == [] and graph._is_pipeline_def and graph.__name__ == "graph" and graph.__wrapped__
     pipeline = graph()
-    assert ran == [pipeline] and pipeline._session is None and Pipeline.current() is None
+    assert ran == [pipeline] and pipeline._core.session is None and Pipeline.current() is None
     pipeline.run()
     assert len(ran) == 1
 

@@ -10,7 +10,7 @@ from helpers.iterators import numbered_files, reader_pipelines, source_pipeline
 from helpers.pipelines import pipeline_of
 
 from asyncdali import fn, pipeline_def
-from asyncdali.checkpoint import CheckpointError
+from asyncdali.errors import CheckpointError
 from asyncdali.plugin.base_iterator import BaseIterator, LastBatchPolicy
 from asyncdali.plugin.epochs import CountedEpochs, ReaderEpochs, shard_sizes
 

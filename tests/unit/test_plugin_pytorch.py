@@ -17,7 +17,7 @@ from helpers.iterators import numbered_files, numbers, reader_pipelines, source_
 from helpers.pipelines import pipeline_of
 
 from asyncdali import Pipeline, fn, pipeline_def, types
-from asyncdali.checkpoint import CheckpointError
+from asyncdali.errors import CheckpointError
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from asyncdali.plugin import pytorch as plugin  # noqa: E402

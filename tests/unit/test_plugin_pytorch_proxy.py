@@ -276,14 +276,14 @@ def test_an_outcome_that_an_interrupt_took_is_made_again(monkeypatch):
     with dali_proxy.DALIServer(doubling()) as server:
         batches = [torch.utils.data.default_collate([server.proxy(float(k), k)]) for k in range(3)]
         server.request(batches)
-        fetch = server.pipeline._built_session().fetch
+        fetch = server.pipeline._core.built().fetch
 
         def interrupted(*args):
             fetch(*args)
             monkeypatch.undo()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(server.pipeline._built_session(), "fetch", interrupted)
+        monkeypatch.setattr(server.pipeline._core.built(), "fetch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             server.produce_data(batches[0])
         assert [x.tolist() for x in server.produce_data(batches)] == [[0.0], [3.0], [6.0]]

@@ -11,7 +11,7 @@ from helpers.rewriting import rewritten
 from helpers.stateful import Broken, Counted, Endless, Numbers, Rewinding, SelfRewinding
 
 from asyncdali import Pipeline, fn
-from asyncdali.checkpoint import CheckpointError
+from asyncdali.errors import CheckpointError
 from asyncdali.plugin.base_iterator import BaseIterator
 
 SIZE = 1

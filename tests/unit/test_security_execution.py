@@ -200,9 +200,10 @@ def test_what_is_no_image_starts_nothing(data, monkeypatch):
 
     from asyncdali import Pipeline, fn
 
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     pipe = Pipeline(batch_size=1, num_threads=1, exec_pipelined=False, exec_async=False)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.external_source(lambda: [np.frombuffer(data, np.uint8)])))
+    pipe.build()  # may start a process that compiles
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     with pytest.raises(RuntimeError, match="sample 0"):
         pipe.run()

@@ -62,7 +62,7 @@ def test_deserializing_touches_nothing(name, tmp_path, monkeypatch):
 
         monkeypatch.setattr(owner, function, refuse)
     pipe = Pipeline.deserialize(data)
-    assert pipe._session is None
+    assert pipe._core.session is None
     monkeypatch.undo()
     with pytest.raises(RuntimeError, match="no/such/folder"):
         pipe.build()

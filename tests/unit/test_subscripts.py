@@ -114,7 +114,7 @@ def test_shapes_are_indexed_while_planning():
     pipeline = Pipeline(batch_size=3, num_threads=1)
     with pipeline:
         made = graph()
-    assert len(build_plan(list(made), pipeline._definition.instances, pipeline, lambda k: 0).segments) == 1
+    assert len(build_plan(list(made), pipeline._core.definition.instances, pipeline._core.definition, lambda k: 0).segments) == 1
     with pipeline_of(graph) as running:
         turned, second, flat = running.run()
         assert (np.asarray(turned[0]).shape, int(np.asarray(second[2])), np.asarray(flat[1]).shape) == ((3, 2, 2), 2, (12,))

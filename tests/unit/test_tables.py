@@ -84,10 +84,6 @@ def test_cuda_gets_the_words_as_macros():
 
 # ------------------------------------------------------------------------------------------------------- no bare indices
 
-NOT_YET = set((Path(__file__).parent / "bare_table_indices.txt").read_text().split())
-"""Files that still index tables with numbers. The list only gets shorter."""
-
-
 _ACCESSES = {"load_i64", "store_i64", "fetch_add"}
 _RECORDS = {"records", "found", "headers", "opening"}
 """What arrays of records are called in plans."""
@@ -177,9 +173,7 @@ SOURCES = [*ROOT.rglob("*.py"), *ROOT.rglob("*.cu"), *ROOT.rglob("*.cuh")]
 
 def test_no_bare_number_indexes_a_table():
     bad = {str(path.relative_to(ROOT)): bare_indices(path) for path in SOURCES}
-    bad = {name: lines for name, lines in bad.items() if lines}
-    assert {name: lines for name, lines in bad.items() if name not in NOT_YET} == {}
-    assert {name for name in NOT_YET if name not in bad} == set(), "take these off the list"
+    assert {name: lines for name, lines in bad.items() if lines} == {}
 
 
 def test_the_search_finds_bare_numbers():

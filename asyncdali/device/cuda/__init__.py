@@ -1,7 +1,7 @@
-"""One GPU: the driver, streams, events, device memory, JPEG decoders, and arrays that users see.
+"""One GPU: the driver, streams, events, device memory, JPEG decoders, and arrays for users.
 
-`driver.py` holds the calls that CuPy makes; everything above it deals in addresses and handles. `commands.py` collects what a stream is
-told, and `command_kernels.py` tells it without the interpreter lock.
+Only `driver.py` calls CuPy and CUDA; all other code uses addresses and handles. `commands.py` collects commands for a stream, and
+`command_kernels.py` executes them without the interpreter lock.
 
-May import: what `asyncdali.device` may, and that room.
+May import: the imports of `asyncdali.device`, and `asyncdali.device`.
 """

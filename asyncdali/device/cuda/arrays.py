@@ -1,4 +1,4 @@
-"""What tensor lists of a GPU are made of, and how they reach its memory."""
+"""The device arrays behind a GPU's tensor lists, and their access to device memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ON_CUDA = 2  # kDLCUDA
 
 
 class DeviceArray:
-    """A dense array in device memory; keeps `owner` alive. It knows its shape and type, and no arithmetic."""
+    """A dense array in device memory that keeps `owner` alive. It has a shape and a type, and no arithmetic."""
 
     __slots__ = ("__weakref__", "address", "device", "dtype", "memory", "owner", "shape")
 
@@ -46,13 +46,13 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The data are complete, or ordered on the stream that `run` was given: no stream has to be waited for."""
+        """The data is complete, or ordered on the stream that was given to `run`: no stream needs to wait."""
         self.memory.seen(self, LEGACY_STREAM)
         address = self.address if self.nbytes else 0
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (address, False), "version": 3, "strides": None, "stream": None}
 
     def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
-        """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data, the host does not."""
+        """A capsule. The consumer's `stream` (None: the legacy default stream, -1: none) waits for the data; the host does not."""
         if stream != -1:
             handle = LEGACY_STREAM if stream in (None, 0, 1) else int(stream)
             self.memory.order(self, handle)
@@ -64,7 +64,7 @@ class DeviceArray:
 
 
 class CudaMemory:
-    """How tensors reach the memory of a GPU: what :class:`asyncdali.tensors.memory.HostMemory` is for plain memory."""
+    """Access of tensors to device memory; the counterpart of :class:`asyncdali.tensors.memory.HostMemory`."""
 
     def __init__(self, device: CudaDevice):
         self.device = device
@@ -89,11 +89,11 @@ class CudaMemory:
         return array.address if isinstance(array, DeviceArray) else array.ctypes.data
 
     def _commands(self, stream: int | None = None) -> Commands:
-        """For `stream`; None: the device's own for copies."""
+        """The commands' target for `stream`; None: the device's own stream for copies."""
         return Commands(self.device.driver, self.device.copy_stream if stream is None else stream)
 
     def order(self, array: DeviceArray, stream: int) -> None:
-        """`stream` waits for the data, and the data for `stream` before their memory is used again."""
+        """`stream` waits for the data, and the memory is not reused before `stream` has finished with it."""
         self.seen(array, stream)
         commands = self._commands(stream)
         for buffer in buffers_of(array.owner):
@@ -104,7 +104,7 @@ class CudaMemory:
 
     @staticmethod
     def seen(array: DeviceArray, stream: int) -> None:
-        """`stream` uses the data: their memory is not used again before it is through."""
+        """`stream` uses the data: the memory is not reused before `stream` has finished with it."""
         for buffer in buffers_of(array.owner):
             buffer.readers.add(stream)
 
@@ -119,7 +119,7 @@ class CudaMemory:
         return copy.view(array.dtype).reshape(array.shape)
 
     def copy(self, target: int, source: int, size: int, stream: int | None = None, blocking: bool = True) -> None:
-        """Copy bytes between addresses, in the order of `stream` (None: a stream of the device's own, waited for)."""
+        """Copy bytes between addresses, in the order of `stream`. None: on the device's own stream, and wait for it."""
         with self.device.entered():
             commands = self._commands(stream)
             commands.copy(target, source, size)
@@ -128,7 +128,7 @@ class CudaMemory:
                 self.device.driver.stream_synchronize(commands.stream)
 
     def copy_samples(self, target: int, batch: Batch, stream: int | None = None, blocking: bool = True) -> None:
-        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream`, as :meth:`copy` does."""
+        """Copy all samples of `batch`, one after another, to `target`, in the order of `stream` (see :meth:`copy`)."""
         with self.device.entered():
             commands = self._commands(stream)
             self.device.order([batch], commands.stream)
@@ -140,7 +140,7 @@ class CudaMemory:
 
 
 def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
-    """(to, from, bytes) of the copies that lay the samples of `batch` out at `target`: neighbours go together."""
+    """(to, from, bytes) of the copies that place the samples of `batch` at `target`. Adjacent samples share a copy."""
     sizes = batch.sizes()
     filled = np.flatnonzero(sizes)
     sources, sizes = batch.addresses[filled], sizes[filled]
@@ -152,7 +152,7 @@ def pieces(target: int, batch: Batch) -> list[tuple[int, int, int]]:
 
 
 def buffers_of(owner: Any) -> list[DeviceBuffer]:
-    """The device buffers behind an owner: itself, or those of a list of owners."""
+    """The device buffers of an owner: the owner itself, or those of a list of owners."""
     if isinstance(owner, DeviceBuffer):
         return [owner]
     if isinstance(owner, (list, tuple)):

@@ -1,8 +1,8 @@
-"""Machine code of CUDA kernels on disk. A GPU executes what is loaded from there, so only this user's own files are.
+"""Machine code of CUDA kernels on disk. A GPU executes what is loaded from there, so only files of this user are loaded.
 
-The files lie in a folder of their own below CuPy's (``CUPY_CACHE_DIR``, else ``~/.cupy/kernel_cache``). The folder is made with mode 0700,
-and is used only while it belongs to this user and nobody else may write to it: then nobody else can have put a file there. Each file
-begins with a digest, so that one that was cut short is compiled anew.
+The files are in a folder below CuPy's (``CUPY_CACHE_DIR``, else ``~/.cupy/kernel_cache``). The folder is made with mode 0700, and is used
+only if it belongs to this user and nobody else may write to it, so nobody else can have put a file there. Each file begins with a digest; a
+truncated file is compiled again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _DIGEST = 32
 
 
 def folder() -> Path:
-    """Where machine code is kept."""
+    """The folder for machine code."""
     return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache") / "asyncdali"
 
 
 def read(key: str) -> bytes | None:
-    """The machine code that was stored for `key` (source, options, compiler, GPU); None if there is none that can be trusted."""
+    """The stored machine code for `key` (source, options, compiler, GPU). None if there is none that can be trusted."""
     try:
         if not _is_private(folder()):
             return None
@@ -33,14 +33,14 @@ def read(key: str) -> bytes | None:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
             data = file.read()
-    except (OSError, RuntimeError):  # RuntimeError: no home
+    except (OSError, RuntimeError):  # RuntimeError: there is no home folder
         return None
     digest, code = data[:_DIGEST], data[_DIGEST:]
     return code if hashlib.sha256(code).digest() == digest else None
 
 
 def write(key: str, code: bytes) -> None:
-    """Keep machine code, where it would be read again. A folder that cannot be written is no error."""
+    """Store machine code if it could be loaded again. A folder that is not writable is no error."""
     with contextlib.suppress(OSError, RuntimeError):
         place = folder()
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +54,6 @@ def _file(key: str) -> Path:
 
 
 def _is_private(place: Path) -> bool:
-    """Whether a directory (not a link to one) belongs to this user, who alone may write to it."""
+    """Whether a path is a directory (no link) that belongs to this user, who alone may write to it."""
     found = os.lstat(place)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022

@@ -33,7 +33,7 @@ launch, launch_each, call, synchronize = LAUNCH_COMMAND.at, LAUNCH_EACH_COMMAND.
 
 
 def _call_of(*bits):
-    """Code for calling a C function at an address with integers of these sizes; its status is an int."""
+    """LLVM IR that calls a C function at an address, with integers of these sizes. The status is an int."""
     kinds = [ir.IntType(size) for size in bits]
     pointer = ir.FunctionType(ir.IntType(32), kinds).as_pointer()
 
@@ -76,15 +76,15 @@ def _event_synchronize(typingctx, function, event):
 
 @intrinsic
 def _call(typingctx, function, a, b, c, d, e, f):
-    """A function of at most six integers or addresses."""
+    """A call of a function with at most six integers or addresses."""
     return _call_of(64, 64, 64, 64, 64, 64)
 
 
 @compiled(3)
 def perform(driver, begin, end):
-    """Carry out the commands from `begin` to `end`, by the `driver`'s functions (DRIVER_CALLS); up to the first that fails.
+    """Execute the commands from `begin` to `end` with the functions of `driver` (DRIVER_CALLS), up to the first that fails.
 
-    Returns 0, or its status and, above 32 bits, where it is: in words.
+    Returns 0; or the status and, above 32 bits, the position of the command in words.
     """
     at = begin
     while at < end:
@@ -136,5 +136,5 @@ def perform(driver, begin, end):
                     break
             at += launch_each.size
         if status != 0:
-            return (place << 29) | status  # bytes become words, and go above the status
+            return (place << 29) | status  # bytes become words, in the bits above the status
     return 0

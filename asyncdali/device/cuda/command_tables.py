@@ -1,4 +1,4 @@
-"""Commands for CUDA's driver: one table for each kind. Commands follow one another; the first word of each says its kind."""
+"""Commands for CUDA's driver: one table per kind. Commands are contiguous; the first word of each is its kind."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DRIVER_CALLS = Table(
     Field("cuLaunchKernel", "address", "of the driver's function"),
     Field("cuEventSynchronize", "address", "of the driver's function"),
 )
-"""The functions that carry commands out, by their names. Streams and events of CUDA's runtime, which CuPy makes, are the driver's."""
+"""The names of the driver's functions. Streams and events that CuPy makes with CUDA's runtime are also the driver's."""
 
 CALLED = {
     WAIT: "cuStreamWaitEvent", RECORD: "cuEventRecord", COPY: "cuMemcpyAsync", LAUNCH: "cuLaunchKernel", LAUNCH_EACH: "cuLaunchKernel",
     SYNCHRONIZE: "cuEventSynchronize",
 }  # fmt: skip
-"""The driver's function that carries each kind out."""
+"""The driver's function for each kind of command."""
 
 _KIND = Field("kind", "int64", "which command it is")
 _STREAM = Field("stream", "CUstream", "the stream that is told")
@@ -41,7 +41,7 @@ COPY_COMMAND = Table("COPY_COMMAND", _KIND, _STREAM, _TARGET, _SOURCE, _BYTES)
 """The stream copies between any memory."""
 
 STAGE_COMMAND = Table("STAGE_COMMAND", _KIND, _TARGET, _SOURCE, _BYTES)
-"""The host copies within its memory, at once."""
+"""The host copies within its memory, immediately."""
 
 LAUNCH_COMMAND = Table(
     "LAUNCH_COMMAND",

@@ -1,8 +1,8 @@
-"""What streams are told, collected and then carried out in one call without the interpreter lock.
+"""Commands for streams: collected first, then executed in one call without the interpreter lock.
 
-Every call of CUDA takes a microsecond or more, and dozens make an iteration. So an iteration's waits, copies, launches and records
-become a list of integers (:mod:`.command_tables`), which compiled code walks through. Nothing is done before :meth:`Commands.perform`;
-until then the list keeps alive what it names.
+Every call of CUDA takes a microsecond or more, and an iteration needs dozens. So an iteration's waits, copies, launches and events become a
+list of integers (:mod:`.command_tables`) that compiled code executes. Nothing happens before :meth:`Commands.perform`. Until then the list
+keeps its objects alive.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _ARGUMENTS = tuple(f"argument_{letter}" for letter in "abcdef")
 _NONE = (0,) * len(_ARGUMENTS)
 _FEW_WORDS = 8 * tables.WAIT_COMMAND.words
-"""Of waits and records that are carried out with the interpreter lock kept: to get it back would take longer."""
+"""Most waits and events that are executed with the interpreter lock held. Reacquiring the lock would take longer."""
 
 
 class Commands:
-    """Work for one stream (its handle), in order. Not for several threads at a time.
+    """Commands for one stream (its handle), in order. Not thread-safe.
 
-    The calling thread's device must be the stream's when it is performed.
+    At :meth:`perform` the calling thread's device must be the stream's device.
     """
 
     __slots__ = ("_brief", "_buffers", "_calls", "_driver", "_kept", "_owners", "_words", "stream")
@@ -45,51 +45,51 @@ class Commands:
         self._buffers: list[DeviceBuffer] = []
         self._owners: list[tuple[int, Any]] = []
         self._calls: list[tuple[int, str]] = []
-        self._brief = True  # nothing but waits and records, which take microseconds
+        self._brief = True  # only waits and events so far, which take microseconds
 
     def whose(self, owner: Any) -> None:
-        """What is told next is for `owner`: an error has it as its attribute `owner`."""
+        """Commands recorded from here on belong to `owner`: an error has it as its attribute `owner`."""
         self._owners.append((len(self._words), owner))
 
     def keep(self, thing: Any) -> None:
-        """Keep something alive until the commands are performed."""
+        """Keep an object alive until the commands have been executed."""
         self._kept.append(thing)
 
     def wait(self, event: CudaEvent) -> None:
         """The stream waits for `event`, which must have been recorded."""
         self._words += tables.WAIT_COMMAND.entries(kind=tables.WAIT, stream=self.stream, event=event.handle)
-        self._kept.append(event)  # its handle is used again otherwise
+        self._kept.append(event)  # otherwise its handle would be reused
 
     def behind(self, buffer: DeviceBuffer, events: list[CudaEvent]) -> None:
-        """The stream waits for the `events` that the memory of a `buffer` is behind; until it has been told so, the buffer itself is."""
+        """The stream waits for the `events` of the memory of a `buffer`. Until this is executed, the buffer itself keeps the events."""
         for event in events:
             self.wait(event)
         self._buffers.append(buffer)
 
     def synchronize(self, event: CudaEvent) -> None:
-        """The host waits for `event` before what comes next."""
+        """The host waits for `event` before the next command."""
         self._brief = False
         self._words += tables.SYNCHRONIZE_COMMAND.entries(kind=tables.SYNCHRONIZE, event=event.handle)
         self._kept.append(event)
 
     def record(self, event: int) -> None:
-        """The event of this handle is behind all that the stream was told before."""
+        """Record the event of this handle after all previous commands of the stream."""
         self._words += tables.RECORD_COMMAND.entries(kind=tables.RECORD, stream=self.stream, event=event)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Copy bytes between any memory; host memory that is read must stay until the stream has done it."""
+        """Copy bytes between any kinds of memory. Host memory that is read must stay alive until the stream has copied it."""
         self._brief = False
         self._words += tables.COPY_COMMAND.entries(kind=tables.COPY, stream=self.stream, target=target, source=source, bytes=size)
 
     def stage(self, target: int, source: np.ndarray) -> None:
-        """Copy an array within the host's memory when the commands are performed, before those that come after."""
+        """Copy an array within host memory when the commands are executed, before the later commands."""
         dense = source if source.flags.c_contiguous else np.ascontiguousarray(source)
         self._brief = False
         self._words += tables.STAGE_COMMAND.entries(kind=tables.STAGE, target=target, source=address_of(dense), bytes=dense.nbytes)
         self._kept.append(dense)
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, shared: int, context: int) -> None:
-        """Launch a kernel (what ``Driver.load`` gave) whose only argument is the address `context`."""
+        """Launch a kernel (from ``Driver.load``) with the address `context` as its only argument."""
         self._brief = False
         self._words += tables.LAUNCH_COMMAND.entries(
             kind=tables.LAUNCH, stream=self.stream, function=function.ptr, blocks_x=grid[0], blocks_y=grid[1], threads=block, shared=shared,
@@ -97,7 +97,7 @@ class Commands:
         )  # fmt: skip
 
     def launch_each(self, function: Any, blocks: tuple[int, int, int], threads: tuple[int, int, int], arguments: np.ndarray) -> None:
-        """One launch for each row of `arguments`, int64[launches, words], which are the kernel's, 8 bytes each."""
+        """One launch per row of `arguments`, int64[launches, words]: the kernel's arguments, 8 bytes each."""
         arguments = np.ascontiguousarray(arguments)
         places = address_of(arguments) + 8 * np.arange(arguments.size, dtype=np.int64)
         launches, count = arguments.shape
@@ -110,16 +110,16 @@ class Commands:
         self._kept += (arguments, places)
 
     def call(self, library: Library, name: str, *arguments: int) -> None:
-        """Call a function of nvJPEG, of at most six integers and addresses. An error is the library's."""
+        """Call a function of nvJPEG with at most six integers and addresses. Its errors are the library's."""
         self._brief = False
         self._calls.append((len(self._words), name))
         given = dict(zip(_ARGUMENTS, (*arguments, *_NONE[len(arguments) :]), strict=True))
         self._words += tables.CALL_COMMAND.entries(kind=tables.CALL, function=library.address(name), **given)
 
     def perform(self) -> None:
-        """Tell the stream all of it, and begin anew.
+        """Queue all commands on the stream, and start an empty list.
 
-        DriverError (NvjpegError) of the first command that fails, if any: those before it were carried out, those after it were not.
+        DriverError (NvjpegError) of the first command that fails. The commands before it have been executed, those after it have not.
         """
         if not self._words:
             return
@@ -140,7 +140,7 @@ class Commands:
 
 
 def listed(commands: np.ndarray) -> Iterator[tuple[int, list[int]]]:
-    """The commands among words that ``Driver.perform`` takes: where each begins, and its words."""
+    """Split the words of ``Driver.perform`` into commands: the start and the words of each."""
     words, at = commands.tolist(), 0
     while at < len(words):
         end = at + tables.COMMANDS[words[at]].words

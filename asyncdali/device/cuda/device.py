@@ -1,4 +1,4 @@
-"""The CUDA device: streams, events, memory, launches. What it shares with the host device is in `asyncdali.device.base`."""
+"""The CUDA device: streams, events, memory, launches. The interface shared with the host device is in `asyncdali.device.base`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _WORDS = _ALIGNMENT // 8
 _PADDING = [(0,) * (-k % _WORDS) for k in range(_WORDS)]
 _SPARE = 8.0
 MAX_KEPT = 16
-"""Iterations' worth of work that a stream may be behind the host before its thread waits."""
+"""A stream may be this many iterations behind the host before its thread waits."""
 
 
 class CudaStream:
     """A stream of the device, and the thread that queues work on it.
 
-    `submit` runs a call on that thread, in order; the call queues device work on :attr:`handle`.
+    `submit` runs a call on that thread, in order. The call queues device work on :attr:`handle`.
     """
 
     def __init__(self, device: CudaDevice, name: str):
@@ -48,43 +48,43 @@ class CudaStream:
         self.handle: int = take_stream(device.driver, device.index)
         self._thread = OrderedThread(name)
         self._kept: deque[tuple[CudaEvent, Any]] = deque()
-        self._keeping = threading.Lock()  # the next iteration may begin on another thread while this one is queued
+        self._keeping = threading.Lock()  # the next iteration may begin on another thread while this one is being queued
         self._closed = False
 
     def submit(self, work: Callable[[WorkerState], Any]) -> None:
         self._thread.submit(work)
 
     def wait(self, event: CudaEvent) -> None:
-        """Work queued from now on starts after `event`."""
+        """Work that is queued from now on starts after `event`."""
         commands = self.commands()
         commands.wait(event)
         commands.perform()
 
     def commands(self) -> Commands:
-        """A list of things to tell the stream at one go. Several may be made at a time; what counts is when they are performed."""
+        """An empty list of commands for the stream. Several lists may be filled at a time; the order of their execution counts."""
         return Commands(self.device.driver, self.handle)
 
     def times(self) -> StreamTimes:
-        """Something to measure work on this stream with."""
+        """An object that measures work on this stream."""
         return StreamTimes(self.device.driver, self.device.index)
 
     def keep(self, event: CudaEvent, things: Any) -> None:
-        """Keep host memory that device work reads or writes until `event`."""
-        over = []  # let go of outside of the lock
+        """Keep host memory that device work reads or writes until `event` has completed."""
+        over = []  # released outside of the lock
         with self._keeping:
             self._kept.append((event, things))
             while self._kept and self._kept[0][0].done():
                 over.append(self._kept.popleft())
 
     def settle(self) -> None:
-        """Wait for what the stream was told, when an iteration could not be queued as a whole: its memory may be used again then."""
+        """Wait for the queued work of an iteration that could not be queued completely, because its memory may be reused afterwards."""
         try:
             self.device.driver.stream_synchronize(self.handle)
-        except Exception as error:  # nothing works any more: what is queued will not either
+        except Exception as error:  # the device has failed, so the queued work will not run either
             log.debug("the stream failed, too: %s", error)
 
     def throttle(self) -> None:
-        """Wait, if the host is far ahead of the device: a consumer that never waits itself would fill the memory."""
+        """Wait if the host is far ahead of the device. Otherwise a consumer that never waits would fill the memory."""
         while True:
             with self._keeping:
                 if len(self._kept) <= MAX_KEPT:
@@ -109,7 +109,7 @@ class CudaStream:
 class CudaDevice:
     """One GPU, for one pipeline.
 
-    pool      device memory;  staging  pinned memory of any size;  pinned  pinned memory for batches that CPU operators make
+    pool      device memory;  staging  pinned memory of any size;  pinned  pinned memory for batches of CPU operators
     """
 
     def __init__(self, driver: Driver, index: int):
@@ -123,15 +123,15 @@ class CudaDevice:
         driver.use(index)
         self.events = Events(driver, index)
         self.pool = DevicePool(driver, index, self.events)
-        # Pinned memory is dear to get: what is free stays.
+        # Pinned memory is expensive to get, so free blocks stay in the pool.
         self.pinned = pinned_pool(driver, index, spare=_SPARE)
         self.staging = pinned_pool(driver, index, small=0, spare=_SPARE)
         self.copy_stream: int = take_stream(driver, index)
-        """For copies that users ask for, outside of any pipeline stream. It goes back with the device object."""
+        """A stream for copies that users request, outside of the pipeline's streams. It is returned with the device object."""
         weakref.finalize(self, leave_stream, driver, index, self.copy_stream).atexit = False
         self.memory = CudaMemory(self)
         self.parts: list[Any] = []
-        """What is closed with the pipeline: decoders with threads."""
+        """Objects to be closed with the pipeline: decoders with threads."""
         self._functions: dict[Kernel | Code, Any] = {}
         self._compiling = threading.Lock()
         self._local = threading.local()
@@ -142,7 +142,7 @@ class CudaDevice:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Within it this is the calling thread's device; afterwards it has the one that it had: the thread is the user's."""
+        """Make this the calling thread's device within the block. Then restore the previous one, because the thread is the user's."""
         before = self.driver.current()
         self.driver.use(self.index)
         try:
@@ -151,17 +151,17 @@ class CudaDevice:
             self.driver.restore(before)
 
     def expect(self, depth: int) -> None:
-        """That many iterations will be in flight: memory for one more of each kind is taken at once, rather than as it comes."""
+        """This many iterations will be in flight: memory for one more of each kind is allocated at once."""
         self.pool.ahead = self.pinned.ahead = self.staging.ahead = depth + 2
 
     def reserve(self, size: int) -> None:
-        """Have a free block of device memory for `size` bytes."""
+        """Make sure that a block of device memory for `size` bytes is free."""
         if size:
             with self.entered():
                 self.pool.reserve(size)
 
     def lasting(self, size: int) -> MemoryBlock:
-        """`size` bytes that no batch uses, freed with the last reference; `address` says where. DeviceMemoryError if there are none."""
+        """`size` bytes outside of batches, freed with the last reference, at `address`. DeviceMemoryError if there is no memory."""
         with self.entered():
             return MemoryBlock(self.driver, self.index, size)
 
@@ -170,14 +170,14 @@ class CudaDevice:
         return CudaStream(self, name)
 
     def complete(self, batches: Sequence[Batch]) -> None:
-        """Wait (the interpreter lock released) until the GPU has made `batches`; raises what went wrong there."""
+        """Wait (with the interpreter lock released) until the GPU has made `batches`. Raises the error of the work."""
         with self.entered():
             for event in {id(buffer.ready): buffer.ready for batch in batches for buffer in buffers_of(batch.memory_owner)}.values():
                 if event is not None:
                     event.wait()
 
     def order(self, batches: Sequence[Batch], stream: int | None) -> None:
-        """The user's `stream` waits for `batches`, and their memory is not used again before it; the host does not wait."""
+        """The user's `stream` waits for `batches`, and their memory is not reused before `stream` has finished. The host does not wait."""
         commands = Commands(self.driver, stream or 0)
         waited = set()
         for buffer in [buffer for batch in batches for buffer in buffers_of(batch.memory_owner)]:
@@ -189,15 +189,15 @@ class CudaDevice:
             commands.perform()
 
     def user_arrays(self, stream: CudaStream) -> UserArrays:
-        """What users' functions on `stream` take and return."""
+        """Converts the arguments and results of users' functions on `stream`."""
         return UserArrays(self, stream)
 
     def fed_arrays(self) -> FedArrays:
-        """What takes arrays of the user for a pipeline's external inputs."""
+        """Accepts the user's arrays for a pipeline's external inputs."""
         return FedArrays(self)
 
     def function(self, kernel: Kernel | Code) -> Any:
-        """The compiled kernel; compiled when first asked for."""
+        """The compiled kernel. It is compiled at the first request."""
         found = self._functions.get(kernel)
         if found is None:
             with self._compiling:
@@ -208,9 +208,9 @@ class CudaDevice:
         return found
 
     def launch_all(self, launches: Sequence[tuple[Any, Launch]], commands: Commands, passing: list[DeviceBuffer]) -> Any:
-        """Add launches, given as (whose, launch), to `commands`: one upload with all their tables, then the kernels.
+        """Add launches, given as (owner, launch), to `commands`: one upload with all their tables, then the kernels.
 
-        Returns the host's memory that must be kept until they are done; that of the device is appended to `passing`.
+        Returns the host memory that must stay alive until they are done. Device memory is appended to `passing`.
         """
         tables = _Tables([launch for _, launch in launches])
         staged = self.staging.allocate(tables.upload_bytes)
@@ -230,17 +230,17 @@ class CudaDevice:
 
 
 class _Tables:
-    """Where the tables of launches go: arrays first, then the launches' own tables, then scratch.
+    """The layout of the tables of launches: arrays first, then the launches' own tables, then scratch memory.
 
-    upload_bytes    of arrays and tables;  total_bytes  of all
-    begins          where the launches' tables begin, in words behind the first one
+    upload_bytes    size of arrays and tables;  total_bytes  size of all
+    begins          start of each launch's table, in words from the first table
     """
 
     def __init__(self, launches: Sequence[Launch]):
-        places: dict[int, int] = {}  # of arrays, and of scratch in its own part, by id
+        places: dict[int, int] = {}  # by id: of arrays; of scratch memory, relative to its own part
         arrays: list[tuple[int, np.ndarray]] = []
-        words: list[int] = []  # of the tables, in which places become addresses later
-        addresses, scratches = [], []  # which words are places: of arrays, of scratch
+        words: list[int] = []  # of the tables; offsets become addresses later
+        addresses, scratches = [], []  # which words are offsets: of arrays, of scratch memory
         self.begins: list[int] = []
         at = scratch = 0
         for launch in launches:
@@ -269,7 +269,7 @@ class _Tables:
         self.total_bytes = self.upload_bytes + scratch
 
     def write(self, staged: int, address: int, commands: Commands) -> int:
-        """Have everything copied to `staged` by `commands`; that copy's will lie at `address`. Returns the device address of the tables."""
+        """Add the copies to `staged` to `commands`. Its device copy will be at `address`. Returns the device address of the tables."""
         for place, array in self._arrays:
             commands.stage(staged + place, array)
         words = self._words

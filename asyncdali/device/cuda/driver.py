@@ -1,7 +1,7 @@
-"""The calls that the CUDA device makes of its driver, and CuPy's answers to them.
+"""The calls of CUDA that the device makes, implemented with CuPy.
 
-Everything above this module deals in integers: addresses, stream and event handles. So the tests run it all over a stand-in that keeps
-"device" memory of its own, delays what is asynchronous, and fails on a use after free or a missing event.
+All other code uses integers: addresses, and handles of streams and events. So the tests run it on a stand-in that has its own "device"
+memory, delays asynchronous work, and fails on a use after free or a missing event.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from . import command_tables as tables
 
 
 class Driver(Protocol):
-    """One process's way to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`.
+    """A process's access to its GPUs. Calls concern the device that the calling thread has chosen with :meth:`use`.
 
-    connections   queues between the process and a GPU: work of streams that share one waits for each other
+    connections   queues between the process and a GPU: streams that share a queue wait for each other
 
-    What streams are told goes through :meth:`perform`: words as in :mod:`.command_tables`, made by :class:`.commands.Commands`. What
-    `load` and `load_code` give has its handle as `ptr`, and lives as long as somebody refers to it.
+    Commands for streams go through :meth:`perform`: words as in :mod:`.command_tables`, made by :class:`.commands.Commands`. The results of
+    `load` and `load_code` have their handle in `ptr`, and live as long as they are referenced.
     """
 
     connections: int
@@ -65,7 +65,7 @@ _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 
 def _widen_connections() -> int:
-    """Ask for as many connections as there can be, unless the user has said how many or CUDA is in use already; returns their number."""
+    """Request the largest number of connections, unless the user has set one or CUDA is already in use. Returns their number."""
     given = os.environ.get(_CONNECTIONS, "")
     if given.isdigit():
         return int(given)
@@ -77,11 +77,11 @@ def _widen_connections() -> int:
 
 
 class DeviceMemoryError(MemoryError):
-    """There is not enough memory on the device, or not enough pinned memory; the message says what was asked for."""
+    """There is not enough device memory, or not enough pinned memory. The message names the request."""
 
 
 class DriverError(RuntimeError):
-    """A call of CUDA's driver failed with `status`; `place` is that of its command, in words, `owner` whose it was, if that is known."""
+    """A call of CUDA's driver failed with `status`. `place`: the command's position in words. `owner`: the command's owner, if known."""
 
     def __init__(self, what: str, status: int, place: int):
         super().__init__(what)
@@ -90,7 +90,7 @@ class DriverError(RuntimeError):
 
 
 class OutdatedDriver(RuntimeError):
-    """The driver is older than what CuPy was built for."""
+    """The driver is older than the one that CuPy needs."""
 
 
 def _version(number: int) -> str:
@@ -104,13 +104,13 @@ _TIMER_FLAGS = 1
 
 
 class CupyDriver:
-    """:class:`Driver` by CuPy. Making one imports CuPy, and its first call initialises CUDA: `build()` does that, nothing earlier."""
+    """A :class:`Driver` that uses CuPy. The constructor imports CuPy, and the first call initialises CUDA; only `build()` does this."""
 
     def __init__(self) -> None:
         import cupy
 
         self.connections = _widen_connections()
-        # Calls keep the interpreter lock: asking for a context takes less than to get the lock back.
+        # Calls keep the interpreter lock, because asking for a context is quicker than reacquiring the lock.
         self._library = ctypes.PyDLL("libcuda.so.1")
         self._cupy: Any = cupy
         self._runtime: Any = cupy.cuda.runtime
@@ -121,7 +121,7 @@ class CupyDriver:
         self.event_destroy, self.event_synchronize = runtime.eventDestroy, runtime.eventSynchronize
 
     def current(self) -> int:
-        """The calling thread's context, for :meth:`restore`; 0 if it has none, which a device's number could not tell."""
+        """The calling thread's context, for :meth:`restore`; 0 if it has none. A device number could not express "none"."""
         context = ctypes.c_void_p()
         self._library.cuCtxGetCurrent(ctypes.byref(context))
         return context.value or 0
@@ -131,7 +131,7 @@ class CupyDriver:
         self._library.cuCtxSetCurrent(ctypes.c_void_p(context))
 
     def device_count(self) -> int:
-        """Number of devices; 0 without one. OutdatedDriver if the driver is too old for CuPy."""
+        """Number of devices. OutdatedDriver if the driver is too old for CuPy."""
         runtime = self._runtime
         try:
             return int(runtime.getDeviceCount())
@@ -174,11 +174,11 @@ class CupyDriver:
         return bool(self._runtime.eventQuery(event) == 0)
 
     def timer_create(self) -> int:
-        """An event whose time is taken, for :meth:`elapsed`."""
+        """An event with a time, for :meth:`elapsed`."""
         return int(self._runtime.eventCreateWithFlags(_TIMER_FLAGS))
 
     def elapsed(self, begin: int, end: int) -> float:
-        """Milliseconds of the device between two timers that it has passed."""
+        """Milliseconds between two timers that the device has passed."""
         return float(self._runtime.eventElapsedTime(begin, end))
 
     @functools.cached_property
@@ -188,22 +188,22 @@ class CupyDriver:
         return tables.DRIVER_CALLS.make(**functions)[0]
 
     def perform(self, commands: np.ndarray, brief: bool = False) -> None:
-        """Carry out `commands`, int64[words]; DriverError of the first that fails.
+        """Execute `commands`, int64[words]. DriverError of the first that fails.
 
-        The interpreter lock is released, unless they are `brief`: a matter of microseconds, and nothing that waits.
+        The interpreter lock is released, unless the commands are `brief`: they take microseconds and do not wait.
         """
         at = address_of(commands)
         result = (kernels.perform.held if brief else kernels.perform)(address_of(self._calls), at, at + commands.nbytes)
         if result:
             place, status = result >> 32, result & 0xFFFFFFFF
             kind = int(commands[place])
-            if kind == tables.CALL:  # whoever gave it knows what its statuses mean
+            if kind == tables.CALL:  # the caller knows the meaning of its statuses
                 raise DriverError(f"status {status}", status, place)
             text = f"{self._text('Name', status)}: {self._text('String', status)}"
             raise DriverError(f"{tables.CALLED[kind]}: {text} ({status})", status, place)
 
     def _text(self, what: str, status: int) -> str:
-        """The name of a status of the driver, or what it means."""
+        """The name of a status of the driver, and its meaning."""
         text = ctypes.c_char_p()
         self._library[f"cuGetError{what}"](status, ctypes.byref(text))
         return (text.value or b"unknown error").decode()
@@ -219,7 +219,7 @@ class CupyDriver:
             raise RuntimeError(f"the kernel {kernel.entry} of {kernel.source.name} ({macros}) does not compile: {error}") from error
 
     def _machine_code(self, source: str) -> bytes:
-        """Compiled code, kept on disk. Not by RawModule: that flushes small floats to zero, which no option can undo."""
+        """Compiled code, cached on disk. CuPy's RawModule is not used, because it always flushes small floats to zero."""
         nvrtc, capability = self._cupy.cuda.nvrtc, self._cupy.cuda.Device().compute_capability
         key = "\0".join([source, *COMPILE_OPTIONS, str(nvrtc.getVersion()), capability])
         code = code_cache.read(key)
@@ -229,7 +229,7 @@ class CupyDriver:
         return code
 
     def load_code(self, code: Code) -> Any:
-        """The kernel of PTX, made for the current device by the GPU's driver; RuntimeError with its reason."""
+        """The kernel of a PTX text, loaded for the current device by the driver. RuntimeError with the driver's reason."""
         try:
             module = self._cupy.cuda.function.Module()
             module.load(code.ptx.encode())
@@ -241,24 +241,24 @@ class CupyDriver:
             ) from error
 
     def export(self, array: Any, options: dict[str, Any]) -> Any:
-        """A DLPack capsule over a device array that is already ordered before its consumer."""
+        """A DLPack capsule over a device array whose order before its consumer is already ensured."""
         return self.view(array).__dlpack__(stream=-1, **options)
 
     def view(self, array: Any) -> Any:
-        """The same memory as CuPy's array, which keeps `array` alive."""
+        """A CuPy array over the same memory. It keeps `array` alive."""
         cupy = self._cupy
         memory = cupy.cuda.UnownedMemory(array.address, max(array.nbytes, 1), array, array.device)
         return cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def dense(self, value: Any, device: int) -> Any:
-        """A C-contiguous CuPy array of what is on the device: an array, a DLPack object or capsule. Work goes to the current stream."""
+        """A C-contiguous CuPy array of device data: an array, a DLPack object or a capsule. Work goes to the current stream."""
         cupy = self._cupy
         if not hasattr(value, "__cuda_array_interface__"):
             value = cupy.from_dlpack(value if hasattr(value, "__dlpack__") else _Exported(value, device))
         return cupy.ascontiguousarray(value)
 
     def on_stream(self, device: int, stream: int) -> AbstractContextManager[Any]:
-        """Within it CuPy works on the stream."""
+        """Make `stream` CuPy's current stream within the block."""
         kind = self._cupy.cuda.Stream
         within: AbstractContextManager[Any]
         if hasattr(kind, "from_external"):
@@ -269,7 +269,7 @@ class CupyDriver:
 
 
 class _Handle:
-    """A stream for libraries that ask for `__cuda_stream__`."""
+    """A stream for libraries that call `__cuda_stream__`."""
 
     def __init__(self, handle: int):
         self._handle = handle
@@ -279,7 +279,7 @@ class _Handle:
 
 
 class _Exported:
-    """A capsule for libraries that take objects only."""
+    """A capsule for libraries that accept only objects."""
 
     def __init__(self, capsule: Any, device: int):
         self._capsule, self._device = capsule, device

@@ -1,7 +1,7 @@
-"""Device memory of the user as batches of a pipeline: arrays that sources return, or that are fed, taken without a way through the host.
+"""The user's device memory as batches of a pipeline: arrays that sources return or that are fed, without a copy to the host.
 
-The user's stream and the pipeline's are ordered on the device: copies wait for what that stream was given before, and what it is given
-next waits for the copies. Arrays that are used in place are kept alive until every stream of the pipeline that reads them is through.
+The user's stream and the pipeline's stream are ordered on the device: a copy waits for the earlier work of the user's stream, and that
+stream's later work waits for the copy. Arrays that are used in place stay alive until every stream of the pipeline has finished with them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .device import CudaDevice
 
 _ON_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
-_LEGACY_HANDLE = 1  # cudaStreamLegacy: how array interfaces call the default stream
+_LEGACY_HANDLE = 1  # cudaStreamLegacy: the default stream in array interfaces
 
 
 class Lent(Result):
-    """An array of the user: as :class:`Result`, with the `stream` that uses it outside of the pipeline (None: not known).
+    """An array of the user: like :class:`Result`, with the `stream` that uses it outside of the pipeline (None: not known).
 
-    `ours` says that it was made dense by the pipeline's stream, and is complete behind that one.
+    `ours`: the pipeline's stream has made the array dense, and it is complete after that stream's work.
     """
 
     __slots__ = ("ours", "stream")
@@ -42,7 +42,7 @@ class Lent(Result):
 
 
 class FedArrays:
-    """Takes the arrays of one pipeline's external inputs. Called from the threads that feed or ask sources, whichever they are."""
+    """Accepts the arrays for one pipeline's external inputs. Called from any thread that feeds or asks sources."""
 
     def __init__(self, device: CudaDevice):
         self._device = device
@@ -50,21 +50,21 @@ class FedArrays:
         self._handle = device.copy_stream
         self._returned: deque[tuple[Any, set[int], Any]] = deque()
         self._kept: list[tuple[Any, list[CudaEvent]]] = []
-        self._lock = threading.Lock()  # of _kept: several threads may feed
+        self._lock = threading.Lock()  # protects _kept: several threads may feed
 
     @staticmethod
     def has(value: Any) -> bool:
-        """Whether an array, DLPack object or capsule lies in a GPU's memory."""
+        """Whether an array, DLPack object or capsule is in a GPU's memory."""
         if isinstance(value, (np.ndarray, np.generic)):
             return False
         return getattr(value, "__cuda_array_interface__", None) is not None or _place(value)[0] in _ON_CUDA
 
     def owns(self, memory: Any) -> bool:
-        """Whether that, of a tensor list, is this GPU's."""
+        """Whether a tensor list is in this GPU's memory."""
         return isinstance(memory, CudaMemory) and memory.device.index == self._device.index
 
     def find(self, values: Sequence[Any], stream: int | None) -> list[Lent]:
-        """Where arrays lie. `stream` is the handle of the user's; None: the one that each array names.
+        """The places of arrays. `stream` is the handle of the user's stream; None: the stream that each array names.
 
         RuntimeError for arrays of another GPU.
         """
@@ -72,10 +72,10 @@ class FedArrays:
             return [self._found(value, stream) for value in values]
 
     def batch(self, found: Sequence[Lent], whole: bool, no_copy: bool) -> Batch:
-        """A batch of arrays of one type and rank, or with `whole` of the rows of the only one: where they lie with `no_copy` (marked as
-        `reused`), else a copy.
+        """A batch of arrays of one type and rank; with `whole`, of the rows of the only array. With `no_copy` the arrays are used in place
+        (marked as `reused`), otherwise copied.
 
-        Where the user's stream is not known, data must be complete or on the default stream, and the host waits until they are copied.
+        If the user's stream is not known, data must be complete or on the default stream, and the host waits until it is copied.
         TypeError for element types without a DALIDataType.
         """
         with self._device.entered():
@@ -87,7 +87,7 @@ class FedArrays:
             return source
 
     def batch_of(self, source: Batch, no_copy: bool) -> Batch:
-        """As :meth:`batch`, of a pipeline's output on this GPU."""
+        """Like :meth:`batch`, for a pipeline's output on this GPU."""
         if no_copy:
             shared = Batch(source.shapes, source.dtype, source.layout, source.addresses, source.memory_owner, contiguous=source.contiguous)
             shared.reused = True
@@ -96,17 +96,17 @@ class FedArrays:
             self._settle()
             return self._copied(source, set())
 
-    # --- where arrays lie
+    # --- places of arrays
 
     def _found(self, value: Any, stream: int | None) -> Lent:
         self._check_device(value)
         if isinstance(value, DeviceArray):
-            return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers know who uses them
+            return Lent(value.address, value.shape, value.dtype, value, self._handle)  # its buffers know their users
         interface = array_interface(value)
         lender = self._named(value, interface) if stream is None else stream
         keep, ours = value, interface is None or not is_dense(interface)
         if ours:
-            # CuPy takes DLPack objects in the order of its current stream, and copies what is not dense there.
+            # CuPy accepts DLPack objects in the order of its current stream, and copies data that is not dense.
             if lender is not None:
                 self._wait(self._handle, self._device.events.record(lender))
             with self._driver.on_stream(self._device.index, self._handle):
@@ -121,7 +121,7 @@ class FedArrays:
             raise RuntimeError(f"the data lie on GPU {index}, the pipeline is on GPU {self._device.index}: copy them there first")
 
     def _named(self, value: Any, interface: dict[str, Any] | None) -> int | None:
-        if type(value).__module__.partition(".")[0] == "torch":  # its interface is of a version that names none
+        if type(value).__module__.partition(".")[0] == "torch":  # torch's array interface has a version without a stream
             return int(sys.modules["torch"].cuda.current_stream(self._device.index).cuda_stream)
         named = None if interface is None else interface.get("stream")
         if named is None:
@@ -129,7 +129,7 @@ class FedArrays:
         return LEGACY_STREAM if int(named) == _LEGACY_HANDLE else int(named)
 
     def _where_they_lie(self, found: Sequence[Lent], whole: bool) -> Batch:
-        """The user's memory as a batch, behind what the users' streams were given so far."""
+        """The user's memory as a batch, ordered after the earlier work of the users' streams."""
         ready: dict[int, CudaEvent] = {}
         owners: list[Any] = []
         for lent in found:
@@ -172,10 +172,10 @@ class FedArrays:
         commands.wait(event)
         commands.perform()
 
-    # --- how long they are kept
+    # --- lifetimes
 
     def _settle(self) -> None:
-        """Let go of arrays that no stream reads any more, and of those whose last batch has gone, once their readers are through."""
+        """Release arrays that no stream reads any more, and arrays whose last batch is gone, after their readers have finished."""
         with self._lock:
             while self._returned:
                 lent, readers, behind = self._returned.popleft()
@@ -183,11 +183,11 @@ class FedArrays:
                 self._kept.append((lent, last + [event for _, event in behind]))
             over = [item for item in self._kept if all(event.done() for event in item[1])]
             self._kept = [item for item in self._kept if not any(item is other for other in over)]
-        del over  # outside of the lock: finalisers of the user's run now
+        del over  # outside of the lock, because finalisers of the user may run
 
 
 def _place(value: Any) -> tuple[int, int]:
-    """DLPack's type and number of the device of an object or bare capsule; (0, 0) if it does not say."""
+    """DLPack's device type and number of an object or bare capsule; (0, 0) if it does not say."""
     where = getattr(value, "__dlpack_device__", None)
     if where is not None:
         kind, index = where()
@@ -196,7 +196,7 @@ def _place(value: Any) -> tuple[int, int]:
         return 0, 0
     api, handle = ctypes.pythonapi, ctypes.py_object(value)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):  # where the struct of that name has its DLDevice
+    for name, at in ((b"dltensor", 8), (b"dltensor_versioned", 40)):  # offset of the DLDevice in the struct of that name
         if api.PyCapsule_IsValid(handle, name):
             address = api.PyCapsule_GetPointer(handle, name)
             return ctypes.c_int32.from_address(address + at).value, ctypes.c_int32.from_address(address + at + 4).value

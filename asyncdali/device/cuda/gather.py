@@ -1,4 +1,4 @@
-"""Brings windows together that lie anywhere in device memory."""
+"""Gathers windows from any places in device memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _KERNEL = Kernel(Path(__file__).with_suffix(".cu"), "gather")
 def gather_launch(
     sources: np.ndarray, pitches: np.ndarray, rows: np.ndarray, row_bytes: np.ndarray, targets: np.ndarray, largest: tuple[int, int]
 ) -> Launch:
-    """Copy windows (int64[samples] each: where they begin, bytes from row to row, rows, bytes of a row) to where they belong; `largest`:
-    most rows, and most bytes of a row."""
+    """Copy windows to their places. Each window, int64[samples]: its start, bytes from row to row, number of rows, bytes of a row.
+
+    `largest`: the largest number of rows, and the largest number of bytes of a row."""
     grid = row_grid(largest[0], largest[1] // 4, len(rows))
     context = GATHER.entries(sources=sources, pitches=pitches, rows=rows, row_bytes=row_bytes, targets=targets, samples=len(rows))
     return Launch(_KERNEL, context, grid)

@@ -1,4 +1,4 @@
-"""Streams are kept for the next pipeline."""
+"""Keeps streams of closed pipelines for later pipelines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from .driver import Driver
 
 _idle: weakref.WeakKeyDictionary[Any, dict[int, list[int]]] = weakref.WeakKeyDictionary()
-"""Streams that closed pipelines have left, by driver and device. They are not destroyed: outputs that live on may name them."""
+"""Streams of closed pipelines, by driver and device. They are not destroyed, because outputs that are still alive may refer to them."""
 
 
 def take_stream(driver: Driver, device: int) -> int:
-    """A stream of the calling thread's device, a used one if there is one."""
+    """A stream of the calling thread's device; an idle one if there is one."""
     left = _idle.setdefault(driver, {}).setdefault(device, [])
     try:
         return left.pop()
@@ -21,5 +21,5 @@ def take_stream(driver: Driver, device: int) -> int:
 
 
 def leave_stream(driver: Driver, device: int, stream: int) -> None:
-    """Give back a stream whose work is done."""
+    """Return a stream whose work is done."""
     _idle.setdefault(driver, {}).setdefault(device, []).append(stream)

@@ -1,8 +1,8 @@
 """Device memory for batches, kept for reuse, and pinned host memory.
 
-A batch's memory is owned by a :class:`DeviceBuffer`. Every stream that reads or writes it is noted there. When the last reference goes, the
-finaliser appends to a deque, and nothing else; at the next allocation the pool records an event on each of those streams, and
-memory is handed out again only behind these events: the new owner's stream waits for them, the host never does.
+A :class:`DeviceBuffer` owns a batch's memory and lists every stream that reads or writes it. When the last reference goes, the finaliser
+appends to a deque and does nothing else. At the next allocation the pool records an event on each of those streams. The next owner's stream
+waits for these events; the host does not wait.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .driver import DeviceMemoryError, Driver
 log = logging.getLogger("asyncdali")
 
 LEGACY_STREAM = 0
-"""The default stream, on which frameworks work unless told otherwise: memory that a user saw is not reused before it."""
+"""The default stream, which frameworks use unless told otherwise. Memory that a user has seen is not reused before it."""
 
 
 class CudaEvent:
@@ -41,17 +41,17 @@ class CudaEvent:
         self.handle = handle
 
     def wait(self) -> None:
-        """Block (interpreter lock released) until the work before it is done."""
+        """Block (with the interpreter lock released) until the work before the event is done."""
         self._events.driver.use(self._events.device)
         self._events.driver.event_synchronize(self.handle)
         self._over = True
 
     def when_done(self, call: Callable[[], None]) -> None:
-        """Make `call` at once: the driver calls nobody back."""
+        """The driver has no completion callbacks, so the call runs immediately."""
         call()
 
     def done(self) -> bool:
-        if not self._over:  # what is over remains so
+        if not self._over:  # a completed event stays completed
             self._over = self._events.driver.event_done(self.handle)
         return self._over
 
@@ -60,17 +60,17 @@ class CudaEvent:
 
 
 _Behind: TypeAlias = "list[tuple[int, CudaEvent]]"
-"""Streams and the events on them that memory is behind."""
+"""Streams, with the events on them that the memory must wait for."""
 
 
 _EVENTS = 32
-"""Made at least at a time."""
+"""Least number of events that are created at a time."""
 _MANY = 16
-"""Events that a buffer is behind before those that are over are forgotten."""
+"""With more events than this, a buffer drops those that have completed."""
 
 
 class Events:
-    """Events of one device; creating one is dear, so they are kept."""
+    """Events of one device, kept for reuse because creating an event is expensive."""
 
     def __init__(self, driver: Driver, device: int):
         self.driver = driver
@@ -80,11 +80,11 @@ class Events:
         self._pid = os.getpid()
 
     def record(self, stream: int) -> CudaEvent:
-        """An event behind everything that `stream` was told so far."""
+        """An event after all commands of `stream` so far."""
         return self.last(Commands(self.driver, stream))
 
     def last(self, commands: Commands) -> CudaEvent:
-        """Perform `commands`; the event is behind them."""
+        """Execute `commands` and record the event after them."""
         try:
             handle = self.free.popleft()
         except IndexError:
@@ -95,7 +95,10 @@ class Events:
         return event
 
     def _create(self) -> int:
-        """More events, half as many as there are: how many are in use at once is a matter of time, and shall seldom be news."""
+        """Create half as many events as there are.
+
+        So the number in use, which depends on timing, is reached soon and creations are rare.
+        """
         more = max(self.created // 2, _EVENTS - 1)
         self.created += 1 + more
         self.free.extend(self.driver.event_create() for _ in range(more))
@@ -103,7 +106,7 @@ class Events:
 
     def __del__(self) -> None:
         if os.getpid() == self._pid and not sys.is_finalizing():
-            for handle in self.free:  # all of them: an event keeps this alive
+            for handle in self.free:  # all of them: each event keeps this object alive
                 try:
                     self.driver.event_destroy(handle)
                 except Exception as error:
@@ -111,7 +114,7 @@ class Events:
 
 
 class MemoryBlock:
-    """Memory of the device, freed with the last reference."""
+    """Device memory that is freed with the last reference."""
 
     __slots__ = ("address", "device", "driver", "pid", "size")
 
@@ -129,11 +132,11 @@ class MemoryBlock:
 
 
 class DeviceBuffer(BlockOwner):
-    """Owner of one block of device memory, the pool's or a user's (anything with an `address`).
+    """Owner of one block of device memory, of the pool or of a user (any object with an `address`).
 
-    ready     event behind the work that fills it; None until that is queued
+    ready     event after the work that fills it; None until that work is queued
     stream    handle of the stream of that work
-    readers   handles of all streams that use it, but for work that is known to be in front of an event (:meth:`used`)
+    readers   handles of all streams that use it, except for work that is known to be before an event (:meth:`used`)
     """
 
     __slots__ = ("__weakref__", "_behind", "_block", "_pid", "_returned", "address", "readers", "ready", "size", "stream")
@@ -155,27 +158,27 @@ class DeviceBuffer(BlockOwner):
         return self.size
 
     def passed(self, stream: int, event: CudaEvent) -> None:
-        """All work so far that uses it is in front of `event` of `stream`: the pool need not ask its readers."""
+        """All work so far that uses the memory is before `event` of `stream`, so the pool need not record events for the readers."""
         self.readers = set()
         self._behind = [(stream, event)]
 
     def used(self, stream: int, event: CudaEvent) -> None:
-        """Somebody else's work with it is in front of `event` of `stream`, and was never among the readers'."""
+        """The work of another user is before `event` of `stream`. That user was never in `readers`."""
         if len(self._behind) >= _MANY:  # it lives long
             self._behind = [item for item in self._behind if not item[1].done()]
         self._behind.append((stream, event))
 
     def stream_is_behind(self) -> None:
-        """Its stream was told to wait for the work that its memory is behind."""
+        """Its stream has been told to wait for the events of its memory."""
         self._behind = []
 
     def __del__(self) -> None:
-        if os.getpid() == self._pid:  # a forked child has no part in it
+        if os.getpid() == self._pid:  # a forked child does not own it
             self._returned.append((self._block, self.readers, self._behind))
 
 
 class DevicePool:
-    """Memory of one device, by size class; one per pipeline."""
+    """Memory of one device by size class. There is one pool per pipeline."""
 
     def __init__(self, driver: Driver, device: int, events: Events):
         self._driver = driver
@@ -184,19 +187,19 @@ class DevicePool:
         self._returned: deque[tuple[MemoryBlock, set[int], _Behind]] = deque()
         self._free: dict[int, deque[tuple[MemoryBlock, _Behind]]] = {}
         self._fitting: dict[int, list[int]] = {}
-        # All there are. When the garbage collector finalises a cycle with a buffer in it, it would also finalise a block that nobody
-        # else refers to, which the buffer has just returned to us.
+        # All blocks. When the garbage collector finalises a cycle that contains a buffer, it would also finalise a block without other
+        # references, although the buffer has just returned that block to the pool.
         self._blocks: set[MemoryBlock] = set()
         self._lock = threading.Lock()
         self.allocations = 0
-        """How often the driver was asked for memory: constant in steady state."""
+        """Number of driver allocations; constant in steady state."""
         self.allocated_bytes = 0
-        self._made: Counter[int] = Counter()  # blocks by size
+        self._made: Counter[int] = Counter()  # number of blocks by size
         self.ahead = 1
         """See :class:`BufferPool`."""
 
     def allocate(self, size: int, commands: Commands) -> DeviceBuffer:
-        """`size` bytes for what is added to `commands` next, contents undefined. DeviceMemoryError that names the request and the pool."""
+        """`size` uninitialised bytes for the next commands in `commands`. The DeviceMemoryError names the request and the pool."""
         stream = commands.stream
         with self._lock:
             if self._returned:
@@ -211,13 +214,15 @@ class DevicePool:
         return buffer
 
     def reserve(self, size: int) -> None:
-        """Have a free block for `size` bytes. DeviceMemoryError as :meth:`allocate`."""
+        """Make sure that a block for `size` bytes is free. DeviceMemoryError as in :meth:`allocate`."""
         with self._lock:
             self._put_back(self._grow(size), [])
 
     def _collect(self) -> None:
-        """Take back what was returned, behind one event of each stream that used any of it. Only what is there now: what another thread
-        returns meanwhile may be used by work that the events are not behind."""
+        """Reclaim returned memory, with one event on each stream that used any of it.
+
+        Only memory that is in the deque now is reclaimed. Memory that another thread returns later may be in use by work after the events.
+        """
         recorded: dict[int, CudaEvent | None] = {}
         for _ in range(len(self._returned)):
             block, streams, behind = self._returned.popleft()
@@ -240,13 +245,14 @@ class DevicePool:
         try:
             self._driver.use(self._device)
             return self._events.record(stream)
-        except Exception as error:  # the user's stream is gone, and so is its work
+        except Exception as error:  # the user's stream is gone, and its work with it
             log.debug("stream %s cannot be waited for: %s", stream, error)
             return None
 
     def _take(self, wanted: int, stream: int) -> tuple[MemoryBlock | None, _Behind]:
-        """A free block of this class or a larger one (`largest_for`), and the events that `stream` must wait for: one without if there is,
-        else the one released first."""
+        """A free block of this class or of a larger one (`largest_for`), and the events that `stream` must wait for.
+
+        A block without events is preferred; then the block that was released first."""
         first: deque[tuple[MemoryBlock, _Behind]] | None = None
         for size in self._sizes_for(wanted):
             blocks = self._free[size]
@@ -270,11 +276,11 @@ class DevicePool:
         return found
 
     def _grow(self, size: int) -> MemoryBlock:
-        """A new block for `size` bytes, with some room, and spare ones (`more_ahead`)."""
+        """A new block for `size` bytes, with some room, and spare blocks (`more_ahead`)."""
         self._driver.use(self._device)
         room = roomy_class(size)
         block = self._new(room)
-        with contextlib.suppress(DeviceMemoryError):  # nobody needs these yet
+        with contextlib.suppress(DeviceMemoryError):  # these blocks are only spare
             for _ in range(more_ahead(room, self._made[room], self.ahead)):
                 self._put_back(self._make(room), [])
         return block
@@ -291,7 +297,7 @@ class DevicePool:
         try:
             return self._make(size)
         except DeviceMemoryError:
-            self._let_go()  # sizes of earlier batches; freeing waits for their work
+            self._let_go()  # blocks of earlier batches' sizes; freeing them waits for their work
             try:
                 return self._make(size)
             except DeviceMemoryError as error:
@@ -305,7 +311,7 @@ class DevicePool:
         )
 
     def _let_go(self) -> None:
-        """Free what nobody uses."""
+        """Free all unused blocks."""
         for blocks in self._free.values():
             for block, _ in blocks:
                 self._blocks.remove(block)
@@ -315,7 +321,7 @@ class DevicePool:
         self._fitting.clear()
 
     def held_bytes(self) -> int:
-        """Bytes of blocks that are free at the moment."""
+        """Bytes of free blocks."""
         with self._lock:
             self._collect()
             return sum(block.size for blocks in self._free.values() for block, _ in blocks)
@@ -337,13 +343,13 @@ class _PinnedBlock:
 
 
 def pinned_pool(driver: Driver, device: int, **options: Any) -> BufferPool:
-    """A pool (:class:`BufferPool`, with its `options`) of page-locked host memory, for threads that have chosen no device, too.
+    """A pool (:class:`BufferPool`, with its `options`) of page-locked host memory, also for threads that have chosen no device.
 
     Its ``allocate`` raises DeviceMemoryError that names the request and the pool.
     """
 
     def pinned_array(size: int) -> np.ndarray:
-        before = driver.current()  # the thread may be the user's, who feeds a batch
+        before = driver.current()  # the thread may be the user's, feeding a batch
         driver.use(device)
         try:
             block = _PinnedBlock(driver, size)

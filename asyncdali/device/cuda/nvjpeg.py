@@ -1,10 +1,10 @@
-"""JPEG decoders of a GPU, by nvJPEG's batched interface: its JPEG engines, and its multiprocessors.
+"""JPEG decoders of a GPU through nvJPEG's batched interface: its JPEG engines and its multiprocessors.
 
-nvJPEG's call for a batch on the engines spins until they are nearly through, so a thread of its own makes it; nobody waits for that thread
-but the iteration whose pictures it decodes. A second state would occupy a second processor and decode nothing more.
+nvJPEG's call for a batch on the engines spins until they have almost finished. So a separate thread makes the call, and only the iteration
+whose pictures it decodes waits for that thread. A second state would occupy a second processor without decoding more.
 
-On the multiprocessors a thread of the GPU decodes a picture's entropy code, so a batch takes as long as its largest file (some 0.15 ms for
-each KB), however many there are, and next to no processor time: several states take turns, so that several batches are under way.
+On the multiprocessors one GPU thread decodes a picture's entropy code. So a batch takes as long as its largest file (about 0.15 ms per KB),
+however many files it has, and almost no processor time. Several states take turns, so several batches are in progress.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("asyncdali")
 
 _ENGINE_STATES, _HYBRID_STATES = 1, 4
 HYBRID_MINIMUM = 52
-"""Of fewer pictures in a batch nvJPEG decodes the entropy code on the CPU, on the calling thread."""
+"""For smaller batches nvJPEG decodes the entropy code on the CPU, on the calling thread."""
 _HYBRID_CONNECTIONS = 32
 _444 = 0
 _warned: set[str] = set()
@@ -40,8 +40,8 @@ _warned: set[str] = set()
 class Files(NamedTuple):
     """JPEGs for one call of a decoder.
 
-    data      their addresses and `lengths` their sizes in bytes, int64[files] each
-    images    where to, IMAGE[files]: addresses; with `space` bytes of own memory places in it
+    data      their addresses, and `lengths` their sizes in bytes, int64[files] each
+    images    their targets, IMAGE[files]: addresses; with `space` bytes of own memory, offsets in it
     """
 
     data: np.ndarray
@@ -54,15 +54,15 @@ Targets: TypeAlias = "tuple[DeviceBuffer, CudaEvent]"
 
 
 class DecodedImages:
-    """What :meth:`BatchDecoder.start` will have made.
+    """The future result of :meth:`BatchDecoder.start`.
 
-    images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event behind the work
-    error     why there are none
+    images    IMAGE[files], of whole images;  buffer  owns their memory;  ready  the event after the work
+    error     the reason if there are no images
     """
 
     def __init__(self) -> None:
         self._over = False
-        self._gate = threading.Lock()  # held until it is over
+        self._gate = threading.Lock()  # held until the work is queued or has failed
         self._gate.acquire()
         self._calls: list[Callable[[], None]] = []
         self.images = np.empty(0, nvjpeg.IMAGE)
@@ -70,7 +70,7 @@ class DecodedImages:
         self.ready: CudaEvent | None = None
         self.error: Exception | None = None
         self.then: Callable[[], None] | None = None
-        """Called once the work is queued, or has failed."""
+        """Called when the work is queued or has failed."""
 
     def wait(self) -> None:
         """Block until the work is queued on the device (or has failed)."""
@@ -95,14 +95,14 @@ class DecodedImages:
     def _make_calls(self) -> None:
         while True:
             try:
-                call = self._calls.pop()  # whoever gets it makes it
+                call = self._calls.pop()  # each call is popped, and made, exactly once
             except IndexError:
                 return
             call()
 
 
 class AllDecoded:
-    """When several lanes are through."""
+    """Waits for several lanes."""
 
     def __init__(self, images: Sequence[DecodedImages]):
         self._images = images
@@ -127,7 +127,7 @@ class AllDecoded:
 
 
 class _State:
-    """A decoder state, its thread and its stream; one batch at a time."""
+    """A decoder state with its thread and its stream. It decodes one batch at a time."""
 
     def __init__(self, device: CudaDevice, library: nvjpeg.Library, handle: Any, number: int):
         self.state = library.handle("JpegStateCreate", handle)
@@ -135,14 +135,14 @@ class _State:
         self.stream: int = take_stream(device.driver, device.index)
         self.thread = OrderedThread(f"asyncdali-nvjpeg-{number}")
         self.last: CudaEvent | None = None
-        self.entered = False  # by its thread: the device
+        self.entered = False  # whether its thread has chosen the device
 
 
 class DecoderOptions(NamedTuple):
-    """What decoders are made with.
+    """Options of decoders.
 
-    fancy      smooth chroma upsampling;  batch  pictures at most
-    sizes      width and height that memory is taken for at once (0: none);  paddings  of device and of pinned memory, in bytes
+    fancy      smooth chroma upsampling;  batch  largest number of pictures
+    sizes      width and height for which memory is reserved at once (0: none);  paddings  of device and of pinned memory, in bytes
     """
 
     fancy: bool
@@ -152,9 +152,9 @@ class DecoderOptions(NamedTuple):
 
 
 class BatchDecoder:
-    """One pipeline's use of the GPU's JPEG engines, or with `hybrid` of its multiprocessors; `engines` is the number of the former.
+    """One pipeline's use of the GPU's JPEG engines; with `hybrid`, of its multiprocessors. `engines` is the number of JPEG engines.
 
-    `demanded` says that the user wants no other decoder.
+    `demanded`: the user accepts no other decoder.
     """
 
     def __init__(self, device: CudaDevice, library: nvjpeg.Library, options: DecoderOptions, demanded: bool, hybrid: bool = False):
@@ -192,10 +192,10 @@ class BatchDecoder:
     def start(self, files: Files, bgr: bool, targets: Targets | None = None, then: Callable[[], None] | None = None) -> DecodedImages:
         """Decode JPEGs.
 
-        targets    the buffer that they go to and an event behind which it may be written; by default own memory
+        targets    the target buffer, and an event after which it may be written; default: own memory
         then       see :class:`DecodedImages`
 
-        The data must stay until the work is done on the device.
+        The data must stay alive until the work is done on the device.
         """
         result = DecodedImages()
         result.then = then
@@ -212,15 +212,15 @@ class BatchDecoder:
                 state.entered = True
             self._queue(state, result, *batch)
         except Exception as error:
-            result.error = error.with_traceback(None)  # which would keep the batch's memory
+            result.error = error.with_traceback(None)  # its traceback would keep the batch's memory alive
             log.debug("the GPU's JPEG engines did not decode a batch: %s", error)
             self._settle(state)
         finally:
             result.over()
 
     def gave_up(self, error: nvjpeg.NvjpegError) -> None:
-        """A batch failed although the CPU can decode its files: said once; RuntimeError where nobody else was to decode them and it is not
-        about files."""
+        """A batch failed although the CPU can decode its files: warn once. RuntimeError if only this decoder was to decode it and the error
+        does not concern a file."""
         reason = f"a batch of JPEGs was not decoded by the GPU's {self.what}: {error}"
         if self.demanded and error.status not in nvjpeg.OF_FILES:
             raise RuntimeError(f"{reason}; its files are sound")
@@ -229,7 +229,7 @@ class BatchDecoder:
             warn(f"{reason}; the CPU decoded it", RuntimeWarning)
 
     def _settle(self, state: _State) -> None:
-        """What a failed call has queued all the same must not write where others will."""
+        """Wait for the work that a failed call has queued, because its memory will be written by others."""
         try:
             self._device.driver.stream_synchronize(state.stream)
         except Exception as error:
@@ -256,12 +256,12 @@ class BatchDecoder:
         result.images, result.buffer = files.images, buffer
 
     def close(self) -> None:
-        """End the threads once what is queued is submitted."""
+        """End the threads when the queued calls are submitted."""
         for state in self._states:
             state.thread.close()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end after :meth:`close`, and give back what the library holds; False on time-out."""
+        """After :meth:`close`, wait for the end and free the library's objects. Returns False on a time-out."""
         ended = all(state.thread.join(timeout) for state in self._states)
         if ended and self._states:
             self._device.enter()
@@ -279,11 +279,11 @@ class BatchDecoder:
 
 
 def batch_decoder(device: CudaDevice, options: DecoderOptions, demanded: bool, hybrid: bool = False) -> BatchDecoder | None:
-    """The engines of `device` (with `hybrid`: its multiprocessors), or None with one warning where there is no library (RuntimeError if
-    they are `demanded`).
+    """The engines of `device` (with `hybrid`: its multiprocessors). Without the library: None with one warning, or RuntimeError if they are
+    `demanded`.
 
-    A GPU without engines is silent: others decode. So is a process that began to use CUDA before, with too few connections for a hybrid
-    decoder beside other work (see ``Driver.connections``).
+    For a GPU without engines there is no warning, because other lanes decode. Nor is there one for a process that used CUDA before with too
+    few connections for a hybrid decoder beside other work (see ``Driver.connections``).
     """
     name, what = ("hybrid", "hybrid decoder") if hybrid else ("hardware", "JPEG engines")
     library = nvjpeg.load()

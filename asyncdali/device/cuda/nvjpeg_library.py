@@ -1,4 +1,4 @@
-"""nvJPEG by ctypes: one binding for libraries 12 and 13, which differ in nothing that is used here."""
+"""nvJPEG through ctypes. One binding serves libraries 12 and 13, because the functions used here are equal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .nvjpeg_tables import NVJPEG_IMAGE
+
 BACKEND_GPU_HYBRID, BACKEND_HARDWARE = 2, 3
 OUTPUT_RGBI, OUTPUT_BGRI, OUTPUT_Y = 5, 6, 2
 FLAG_FANCY_UPSAMPLING = 32
@@ -19,9 +21,9 @@ STATUS = (
 )  # fmt: skip
 ALLOCATOR_FAILURE, ARCH_MISMATCH = 5, 7
 OF_FILES = (3, 4, 9, 10)
-"""Statuses that tell about a file: bad, not supported, incomplete."""
+"""Statuses that concern a file: bad, not supported, incomplete."""
 
-IMAGE = np.dtype([("channel", "<u8", 4), ("pitch", "<u8", 4)])
+IMAGE = np.dtype([(field.name, "<u8", len(field.words)) for field in NVJPEG_IMAGE.fields])
 """nvjpegImage_t."""
 
 _POINTER, _SIZE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint
@@ -79,7 +81,7 @@ class Library:
             raise NvjpegError(name, status)
 
     def address(self, name: str) -> int:
-        """Where the function is."""
+        """The address of the function."""
         return self._addresses[name]
 
     def handle(self, name: str, *arguments: Any) -> ctypes.c_void_p:
@@ -90,12 +92,12 @@ class Library:
 
 
 def number(handle: Any) -> int:
-    """A handle that :meth:`Library.handle` gave, as an integer."""
+    """An integer handle from :meth:`Library.handle`."""
     return int((handle.value or 0) if isinstance(handle, ctypes.c_void_p) else handle)
 
 
 def _candidates() -> list[str]:
-    """Where the library may be: the folders of the wheels, then wherever the loader looks; the newer one first."""
+    """Possible places of the library: the folders of the wheels, then the loader's search path; newer versions first."""
     found = []
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations if spec is not None and spec.submodule_search_locations else ():

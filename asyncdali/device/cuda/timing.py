@@ -1,6 +1,6 @@
-"""How long a stream is at work, measured by the device itself in some iterations. Nobody waits for the answer.
+"""Measures the working time of a stream, by the device itself and in some iterations. Nobody waits for the result.
 
-Events that can be timed cost more than others (docs/gpu.md), so the steady path has none: an iteration of sixteen records two.
+Events with times cost more than others (docs/gpu.md), so most iterations have none: one iteration in 16 records two.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class StreamTimes:
         self._pid = os.getpid()
 
     def mark(self, commands: Commands) -> int:
-        """A piece of work begins with what is added to `commands` next, or ends with what was added last."""
+        """Add a mark to `commands`: a piece of work begins with the next command, or has ended with the last one."""
         with self._lock:
             event = self._free.pop() if self._free else self._driver.timer_create()
         commands.record(event)
         return event
 
     def queued(self, begun: int, ended: int) -> None:
-        """The work between two marks was queued as a whole."""
+        """All the work between two marks has been queued."""
         self._under_way.append((begun, ended))
 
     def taken(self) -> list[int]:
-        """Nanoseconds that pieces of work took, those that are over and were not told yet."""
+        """Nanoseconds of the pieces of work that have completed since the last call."""
         found = []
         with self._lock:
             if self._under_way:

@@ -1,4 +1,4 @@
-"""Device memory as the arrays that users' functions take and return: CuPy's, DLPack's, and whatever has `__cuda_array_interface__`."""
+"""Device memory as the arrays that users' functions take and return: CuPy, DLPack, and `__cuda_array_interface__`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """Where an array that a function returned lies: address, shape, element type; `keep` keeps it there."""
+    """The place of an array that a function returned: address, shape, element type. `keep` keeps it alive."""
 
     __slots__ = ("address", "dtype", "keep", "shape")
 
@@ -36,7 +36,7 @@ class Result:
 
 
 class UserArrays:
-    """What functions called on `stream` are given, and what they give back."""
+    """Converts the arguments and results of functions that are called on `stream`."""
 
     def __init__(self, device: CudaDevice, stream: CudaStream):
         self._device = device
@@ -45,11 +45,11 @@ class UserArrays:
 
     def _array(self, batch: Batch, sample: int) -> DeviceArray:
         array = self._device.memory.sample(batch, sample)
-        self._device.memory.seen(array, LEGACY_STREAM)  # the function may keep it, and use it where frameworks work by default
+        self._device.memory.seen(array, LEGACY_STREAM)  # the function may keep the array and use it on the default stream
         return array
 
     def array(self, batch: Batch, sample: int) -> Any:
-        """A sample as an array of CuPy's."""
+        """A sample as a CuPy array."""
         return self._driver.view(self._array(batch, sample))
 
     def capsule(self, batch: Batch, sample: int) -> Any:
@@ -58,20 +58,20 @@ class UserArrays:
 
     @contextlib.contextmanager
     def current(self, function: Callable[..., Any]) -> Iterator[None]:
-        """Within it the stream is CuPy's current one, and that of the framework which `function` knows (its method ``on_stream``)."""
+        """Make the stream current within the block: CuPy's, and that of the framework of `function` (its method ``on_stream``)."""
         handle, index = self._stream.handle, self._device.index
         on_stream = getattr(function, "on_stream", None)
         with self._driver.on_stream(index, handle), on_stream(handle, index) if on_stream is not None else contextlib.nullcontext():
             yield
 
     def wait(self) -> None:
-        """Block (the interpreter lock released) until everything before is done."""
+        """Block (with the interpreter lock released) until all earlier work is done."""
         self._driver.stream_synchronize(self._stream.handle)
 
     def result(self, value: Any) -> Result:
-        """An array that a function returned; TypeError if it is not in device memory.
+        """An array that a function returned. TypeError if it is not in device memory.
 
-        The stream waits for the one that the array names, if it is another one.
+        If the array names another stream, the pipeline's stream waits for that stream.
         """
         interface = array_interface(value)
         if interface is None or not is_dense(interface):
@@ -89,7 +89,7 @@ class UserArrays:
 
 
 def array_interface(value: Any) -> dict[str, Any] | None:
-    """What `__cuda_array_interface__` says; None if the array has none."""
+    """The contents of `__cuda_array_interface__`; None if the array has none."""
     return None if isinstance(value, np.ndarray) else getattr(value, "__cuda_array_interface__", None)
 
 

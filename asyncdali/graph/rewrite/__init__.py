@@ -1,7 +1,8 @@
-"""Conditional execution: user functions are rewritten so that `if` and its like understand nodes.
+"""Conditional execution: user functions are rewritten so that `if` and other conditions accept nodes.
 
-``source`` finds a function's definition, ``transform`` rewrites it (``transform_expressions``, ``transform_assignments``; ``jumps``: what
-leaves early; ``liveness``: which variables are read later; ``syntax``: building blocks), ``convert`` makes the new function. ``runtime``
-is what it calls, with ``constructs`` for `if` and loops and ``expressions`` for `and`, `or` and the like; ``paths`` keeps what left a
-block early and ``writes`` what was assigned to objects. ``marks`` is all that a pipeline without conditional execution needs.
+``source`` finds a function's definition, ``transform`` rewrites it, and ``convert`` makes the new function. ``transform`` uses
+``transform_expressions``, ``transform_assignments``, ``jumps`` (early exits), ``liveness`` (variables that are read later) and ``syntax``
+(building blocks). The new function calls ``runtime``, which uses ``constructs`` for `if` and loops and ``expressions`` for `and`, `or` and
+others. ``paths`` stores samples that left a block early, ``writes`` stores assignments to objects. A pipeline without conditional execution
+needs only ``marks``.
 """

@@ -1,4 +1,4 @@
-"""Stretches of statements being traced, and what is written to in them: variables, items, attributes."""
+"""Blocks of statements that are being traced, and the variables, items and attributes that they write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNDEFINED = MISSING
 
 
 def state_of(frame: Any, names: Sequence[str], global_names: Sequence[str]) -> dict[str, Any]:
-    """The variables of a frame; UNDEFINED for those without a value. Containers are copied: writes in branches are undone."""
+    """The variables of a frame; UNDEFINED if a variable has no value. Containers are copied, because writes in branches are undone."""
     local: Mapping[str, Any] = frame.f_locals
     found = {}
     for name in names:
@@ -39,7 +39,7 @@ def unsupported(what: str, advice: str) -> TypeError:
 
 
 class Block:
-    """Statements in a row: where they began, and the leaf that those samples wait at that go on."""
+    """A block of statements: the scope at its start, and the leaf of the samples that have not left it."""
 
     def __init__(self, scope: Scope):
         self.scope = scope
@@ -49,18 +49,18 @@ class Block:
 
     @property
     def split_up(self) -> bool:
-        """Whether some samples have left early."""
+        """Whether some samples have left the block early."""
         return self.fall is not self.root
 
     def stops_at(self, leaf: Leaf) -> None:
-        """The samples that went on are at `leaf` and do not go on."""
+        """The samples at `leaf` leave the block."""
         assert self.fall is not None
         self.fall.then = leaf
         self.fall = None
 
 
 class Open:
-    """Base of what is on the stack ``Conditionals.open``; `outer`: the scope around it."""
+    """Base class of the items of the stack ``Conditionals.open``. `outer`: the enclosing scope."""
 
     symbolic = False
 
@@ -81,7 +81,7 @@ class Open:
 def write_merged(
     scopes: Conditionals, root: Any, chosen: Callable[[Leaf], bool], log: Log | None = None, own: Any = ()
 ) -> None:
-    """Items and attributes written in branches get their merged values; those in `own` also if they are the same in all."""
+    """Give items and attributes written in branches their merged values; those in `own` also if all values are equal."""
     ends = [leaf for leaf in leaves(root) if chosen(leaf)]
     places: dict[Any, Place] = {}
     for leaf in ends:
@@ -105,7 +105,7 @@ def write_merged(
 
 
 def merger_of(scopes: Conditionals, place: Place) -> Merger:
-    """How the values that two leaves have for an item or attribute become one."""
+    """Merges the values that an item or attribute has at two leaves."""
     key = place.identity()
 
     def merge(
@@ -133,7 +133,7 @@ def one_sided(name: str, first_missing: bool, line: int) -> RuntimeError:
 
 
 def _logs() -> Iterator[Log]:
-    """The log to write down an assignment in: that of the innermost branch, or of statements that some samples have left."""
+    """The log for an assignment: that of the innermost branch, or of statements that some samples have left."""
     scopes = conditionals.active()
     if scopes is not None:
         for entry in reversed(scopes.open):
@@ -143,7 +143,7 @@ def _logs() -> Iterator[Log]:
 
 
 def assign(place: Place, value: Any) -> None:
-    """Write to an item or attribute, so that the branch being traced knows of it."""
+    """Write to an item or attribute, and record the write in the current branch."""
     for log in _logs():
         log.note(place)
     place.write(value)
@@ -164,7 +164,7 @@ def set_attribute(value: Any, target: Any, name: str) -> None:
 
 
 def born(value: Any) -> Any:
-    """`value` was just made: if in a branch, that branch may write to it as it likes."""
+    """`value` was just made. If this is in a branch, the branch may write to it freely."""
     for log in _logs():
         log.born[id(value)] = value
     return value

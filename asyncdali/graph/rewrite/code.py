@@ -18,10 +18,10 @@ _FUTURE = functools.reduce(lambda flags, name: flags | getattr(__future__, name)
 
 
 def compiled_like(code: types.CodeType, node: Any, class_name: str | None) -> types.CodeType:
-    """The code of a rewritten definition, as if it stood where the original does."""
+    """The code of a rewritten definition, with the names and lines of the original."""
     # Neither the function nor the class may hide a global name from the function's body.
     name = "<lambda>" if isinstance(node, ast.Lambda) else PREFIX + "function"
-    wrapper = None if class_name is None else "____" + class_name  # private names are mangled without leading underscores
+    wrapper = None if class_name is None else "____" + class_name  # leading underscores are removed before private names are mangled
     if isinstance(node, ast.Lambda):
         body: list[ast.stmt] = [ast.Expr(node)]
     else:
@@ -40,7 +40,7 @@ def compiled_like(code: types.CodeType, node: Any, class_name: str | None) -> ty
     path = [PREFIX + "factory", *([wrapper] if wrapper is not None else []), name]
     for step in path:
         made = next(item for item in made.co_consts if isinstance(item, types.CodeType) and item.co_name == step)
-    changes: dict[str, Any] = {"co_name": code.co_name}  # not the first line: all others are told relative to it, decorators included
+    changes: dict[str, Any] = {"co_name": code.co_name}  # not the first line: all other lines are relative to it, decorators included
     if hasattr(code, "co_qualname"):
         changes["co_qualname"] = code.co_qualname
     replaced: types.CodeType = made.replace(**changes)
@@ -48,9 +48,9 @@ def compiled_like(code: types.CodeType, node: Any, class_name: str | None) -> ty
 
 
 def as_written(function: Any) -> Any:
-    """The function of a definition that was rewritten with the one around it, as the user wrote it; anything else itself.
+    """The user's version of a function whose definition was rewritten with its enclosing function. Other objects are returned unchanged.
 
-    For those who compile functions. RuntimeError where its source is not available.
+    For libraries that compile functions. RuntimeError if the source is not available.
     """
     if not isinstance(function, types.FunctionType) or function.__dict__.get(MARK) is not function.__code__:
         return function

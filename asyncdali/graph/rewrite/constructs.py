@@ -1,4 +1,4 @@
-"""An ``if`` on a node, and the body of a loop, while they are traced: the steps of ``runtime``, and what becomes of the variables."""
+"""Traces an ``if`` on a node and the body of a loop: the steps of ``runtime``, and the merging of variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """One pass through a rewritten `if` or loop body: which branch to take, and the variables to begin with (None: as they are)."""
+    """One pass through a rewritten `if` or loop body: the branch, and the variables at its start (None: unchanged)."""
 
     __slots__ = ("false", "true", "values")
 
@@ -32,7 +32,7 @@ RETURN, CONTINUE, BREAK = "return", "continue", "break"
 
 
 class Construct(Open):
-    """An ``if`` or a loop's body: what is common to merging their variables."""
+    """An ``if`` or a loop's body: the common part of merging variables."""
 
     def __init__(self, call: Call, names: tuple[str, ...], live: tuple[str, ...], global_names: tuple[str, ...], line: int):
         super().__init__(call)
@@ -45,7 +45,7 @@ class Construct(Open):
         return self
 
     def _merge_states(self) -> Merger:
-        """How the variables of two leaves become one: those that are read later are merged, the others have no value."""
+        """Merges the variables of two leaves: variables that are read later are merged, others lose their value."""
 
         def merge(
             states: tuple[Any, Any], within: tuple[Scope, Scope], predicate: DataNode, home: Scope, where: Fork | Joined
@@ -105,7 +105,7 @@ class Branches(Construct):
         return Step(side, not side, None if side else self.originals)
 
     def _end(self, frame: Any) -> None:
-        """The branch was traced."""
+        """The branch has been traced."""
         self.call.jumping = None
         if self.block.fall is not None:
             self.block.fall.value = state_of(frame, self.names, self.global_names)
@@ -113,7 +113,7 @@ class Branches(Construct):
         self.block.log.undo()
 
     def _joined(self) -> tuple[Any, ...]:
-        """Both branches were traced: the variables after the `if`."""
+        """Both branches have been traced: returns the variables after the `if`."""
         self.pop()
         self.block = Block(self.outer)  # marks the end
         self.scopes.current = self.outer
@@ -150,11 +150,11 @@ class Branches(Construct):
         return self._values(state)
 
     def _written(self) -> set[Any]:
-        """Places that the branches wrote to."""
+        """Items and attributes that the branches wrote."""
         return {key for block in self.blocks for key in block.log.places}
 
     def _meet(self, fork: Fork) -> None:
-        """Before samples that continue a loop part from the others: what can be merged for all of them is merged once, here."""
+        """Samples that continue a loop are about to part from the others. Merge once what can be merged for all samples."""
         ends = list(leaves(fork))
         if any(leaf.kind == RETURN for leaf in ends):
             return
@@ -172,7 +172,7 @@ class Branches(Construct):
                     try:
                         merged[name] = self.scopes.merge((first, second), within, predicate, home, f"the variable '{name}'")
                     except (ValueError, TypeError, RuntimeError):
-                        pass  # it stays apart, and is refused where it is read
+                        pass  # it stays separate, and reading it is an error
             return merged
 
         state = gather(self.scopes, fork, lambda leaf: True, lambda leaf: leaf.value, merge).value
@@ -193,7 +193,7 @@ class Branches(Construct):
             try:
                 value = gather(self.scopes, fork, lambda leaf: True, value_at, merger_of(self.scopes, place)).value
             except (ValueError, TypeError, RuntimeError):
-                continue  # it stays apart
+                continue  # it stays separate
             for leaf in ends:
                 leaf.writes[key] = (place, value)
 
@@ -216,7 +216,7 @@ class Branches(Construct):
         return gather(self.scopes, fork, lambda leaf: leaf in falls, lambda leaf: leaf.value, self._merge_states())
 
     def _values(self, state: dict[str, Any] | None) -> tuple[Any, ...]:
-        """Variables to go on with; those that nobody reads are as they were."""
+        """The variables after the construct. Variables that nobody reads are unchanged."""
         found = self.originals if state is None else tuple(
             original if state[name] is UNDEFINED and name not in self.live else state[name]
             for name, original in zip(self.names, self.originals)
@@ -255,7 +255,7 @@ class Body(Construct):
         around = self.scopes.open[-1].block
         assert around.fall is not None
         root = self.block.root
-        if chosen in ([], [fall]):  # some or all samples have returned; there is nothing to join
+        if chosen in ([], [fall]):  # some or all samples have returned, so there is nothing to join
             around.log.take(self.block.log)
             around.fall.then, around.fall = root, fall
             return Step(False, False, None)

@@ -1,4 +1,4 @@
-"""Functions and their rewritten selves: what a pipeline function calls is rewritten when it is called."""
+"""Replaces functions by their rewritten versions. A function that a pipeline function calls is rewritten at the call."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _CHECKED_LIBRARIES = frozenset({
 })  # fmt: skip
 _HEAP_TYPE = 1 << 9
 _SHALLOW = 6
-"""Levels of `if` that are rewritten where there are too many of them."""
+"""Number of levels of `if` that are rewritten in a function with too many levels."""
 
 _log = logging.getLogger("asyncdali")
 
 _codes: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
-"""id of a function's code -> that code (so that the id stays its own), and the rewritten one; None: left alone."""
+"""id of a function's code -> the code (which keeps the id unique) and the rewritten code; None: not rewritten."""
 
 
 def call(function: Any) -> Any:
-    """What rewritten code calls instead of `function`."""
+    """The object that rewritten code calls instead of `function`."""
     scopes = conditionals.active()
     if scopes is None:
         return function
@@ -43,7 +43,7 @@ def call(function: Any) -> Any:
 
 
 def _class(kind: type, scopes: Any) -> Any:
-    """A class; in a branch its new objects belong to the branch. ``super`` must be called from the user's frame."""
+    """A class. New objects made in a branch belong to the branch. ``super`` must be called from the user's frame."""
     in_branch = scopes.open and any(entry.symbolic or entry.block.split_up for entry in scopes.open)
     if not in_branch or kind is super or not (kind.__flags__ & _HEAP_TYPE or kind in (dict, list)):
         return kind
@@ -51,7 +51,8 @@ def _class(kind: type, scopes: Any) -> Any:
 
 
 def converted(function: Any) -> Any:
-    """`function` with conditions on nodes understood, or itself when there is nothing to be done or it is not to be touched."""
+    """A version of `function` that accepts conditions on nodes; `function` itself if there is nothing to rewrite or it must not be
+    changed."""
     if isinstance(function, types.FunctionType):
         return _function(function)
     if is_unconverted(function):
@@ -83,14 +84,14 @@ def _function(function: types.FunctionType) -> Any:
 
 
 def _excluded(function: types.FunctionType) -> bool:
-    """Whether a function belongs to a library that has no nodes in its hands."""
+    """Whether a function belongs to a library that never handles nodes."""
     name = function.__globals__.get("__name__") or function.__module__ or ""
     first = name.partition(".")[0]
     return first in _CHECKED_LIBRARIES or (first in sys.stdlib_module_names and first not in ("functools", "__main__"))
 
 
 def _with_code(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
-    """`function` with other code; variables of the functions around it stay shared."""
+    """`function` with other code. Closure variables stay shared."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[RUNTIME] = _runtime_cell
     closure = tuple(cells[name] for name in code.co_freevars)
@@ -109,7 +110,7 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
             raise NotFound("its source is not what was compiled; was the file changed after it was imported?")
         try:
             return compiled_like(function.__code__, rewritten(node, class_name), class_name)
-        except SyntaxError:  # Python takes 20 nested loops and the like; every rewritten `if` is one
+        except SyntaxError:  # Python allows 20 nested loops, and every rewritten `if` is a loop
             return compiled_like(function.__code__, rewritten(node, class_name, _SHALLOW), class_name)
     except Exception as error:
         reason = str(error) if isinstance(error, NotFound) else f"{type(error).__name__}: {error}"
@@ -122,9 +123,9 @@ def _rewritten_code(function: types.FunctionType) -> types.CodeType | None:
 
 
 def _is_code_of(code: types.CodeType, node: Any, class_name: str | None) -> bool:
-    """Whether a definition is that of `code`: it has the same names, constants and operators, or fewer (pytest adds to what it imports).
+    """Whether a definition is that of `code`: it has the same names, constants and operators, or fewer (pytest adds some on import).
 
-    Byte code itself depends on the rest of the file (which names are imported).
+    Byte code cannot be compared, because it depends on the rest of the file (which names are imported).
     """
     source = compiled_like(code, stripped(node), class_name)
     return all(not one - other for one, other in zip(_contents(source), _contents(code), strict=True))
@@ -141,12 +142,12 @@ def _contents(code: types.CodeType) -> tuple[Counter[str], Counter[str], Counter
 
 
 def _names_inner(constant: Any) -> bool:
-    """Whether it is the qualified name of an inner function, which Python 3.10 keeps as a constant: it tells where the function stands."""
+    """Whether a constant is the qualified name of an inner function, which Python 3.10 stores. It depends on the place of the function."""
     return isinstance(constant, str) and "<locals>" in constant
 
 
 def made(function: Any) -> Any:
-    """A function that rewritten code has just made: it is rewritten already."""
+    """A function that rewritten code has just made. It is already rewritten."""
     if isinstance(function, types.FunctionType):
         setattr(function, MARK, function.__code__)
     return function

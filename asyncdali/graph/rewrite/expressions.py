@@ -1,4 +1,4 @@
-"""``and``, ``or``, ``not``, ``a if c else b`` and ``assert`` as rewritten functions call them; what is plain Python stays so."""
+"""``and``, ``or``, ``not``, ``a if c else b`` and ``assert`` in rewritten functions. Plain values keep Python's semantics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .paths import Fork, Leaf
 
 
 class _Expression(Open):
-    """``and``, ``or``, ``a if c else b`` of a node, while its operands are traced."""
+    """``and``, ``or``, ``a if c else b`` on a node, while its operands are traced."""
 
     symbolic = True
     more = True
@@ -33,7 +33,7 @@ class _Expression(Open):
         self.block = Block(self.scopes.current)
 
     def end_side(self, value: Any) -> Leaf:
-        """An operand was traced."""
+        """An operand has been traced."""
         leaf = Leaf(self.scopes.current, value=frozen(value))
         leaf.writes = self.block.log.now()
         self.block.log.undo()
@@ -70,7 +70,7 @@ class _Logical(_Expression):
 
 
 class _Plain:
-    """``and``, ``or``, ``a if c else b`` of anything else; `more` and `first` tell what is evaluated."""
+    """``and``, ``or``, ``a if c else b`` on other values. `more` and `first` tell what is evaluated."""
 
     __slots__ = ("first", "left", "more", "second")
 
@@ -160,7 +160,7 @@ _ADVICE = {
 
 
 def plain(test: Any, where: str) -> Any:
-    """A condition that must not be a node; TypeError with what to do instead."""
+    """A condition that must not be a node. The TypeError says what to do instead."""
     if isinstance(test, DataNode) and conditionals.active() is not None:
         what = {"while": "a condition of `while`", "deep": "an `if`"}.get(where, f"a condition in a {where}")
         raise unsupported(what, _ADVICE[where])
@@ -168,7 +168,7 @@ def plain(test: Any, where: str) -> Any:
 
 
 def is_node(value: Any) -> bool:
-    """Whether an assertion is about a node."""
+    """Whether an assertion concerns a node."""
     return isinstance(value, DataNode) and conditionals.active() is not None
 
 
@@ -182,7 +182,7 @@ def assert_node(test: DataNode, *message: Any) -> None:
 
 
 def _assertion(message: tuple[Any, ...]) -> Callable[[Any], None]:
-    """The function of an assertion's operator; always of the same code, by which debug mode tells functions."""
+    """The function of an assertion's operator. Its code is always the same, because debug mode identifies functions by their code."""
 
     def check(value: Any) -> None:
         if value.ndim:

@@ -1,4 +1,4 @@
-"""What statements can do to the flow of control: which of them leave a construct early, which cannot depend on a node."""
+"""Control flow of statements: which of them leave a construct early, and which conditions cannot depend on a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER_NODES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
 def suspends(*nodes: ast.AST) -> bool:
-    """Whether there is `yield` or `await` in there."""
+    """Whether the tree contains `yield` or `await`."""
     return any(isinstance(node, SUSPENDS) or (isinstance(node, ast.comprehension) and node.is_async) for node in own_nodes(nodes))
 
 
@@ -25,12 +25,12 @@ def is_plain_test(test: ast.expr) -> bool:
 
 
 def jumps_out(body: Sequence[ast.AST]) -> bool:
-    """Whether statements can leave the construct they are in: `return`, or `continue` and `break` of a loop around."""
+    """Whether statements can leave their construct: `return`, or `continue` and `break` of an enclosing loop."""
     return any(isinstance(node, ast.Return) for node in own_nodes(body)) or bool(loop_jumps(body))
 
 
 def loop_jumps(body: Sequence[ast.AST]) -> list[ast.AST]:
-    """The `continue` and `break` of the loop whose body these statements are (in)."""
+    """The `continue` and `break` statements of the loop whose body contains these statements."""
     found: list[ast.AST] = []
     for node in body:
         if isinstance(node, (ast.Continue, ast.Break)):
@@ -43,7 +43,7 @@ def loop_jumps(body: Sequence[ast.AST]) -> list[ast.AST]:
 
 
 def jumps_under_if(body: Sequence[ast.AST]) -> bool:
-    """Whether a loop's body has `continue` or `break` of that loop inside a rewritten `if`."""
+    """Whether a loop's body has its own `continue` or `break` inside a rewritten `if`."""
     for node in body:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             continue

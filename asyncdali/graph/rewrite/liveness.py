@@ -1,4 +1,4 @@
-"""Which variables of a function are read after a statement; what a statement assigns. On the function as the user wrote it."""
+"""Which variables of a function are read after a statement, and which it assigns. Computed on the user's source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIES: tuple[Any, ...] = (ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") el
 
 
 def own_nodes(roots: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Nodes of these trees that belong to the same function; inner functions are met, not entered (their defaults and decorators are)."""
+    """Nodes of these trees in the same function. Inner functions are visited but not entered (except defaults and decorators)."""
     todo: list[Any] = list(roots)
     while todo:
         node = todo.pop()
@@ -49,7 +49,7 @@ def assigned(roots: Sequence[ast.AST]) -> list[str]:
 
 
 def _comprehension_targets(roots: Sequence[ast.AST]) -> set[int]:
-    """The ids of name nodes that are targets of comprehensions, which are variables of their own."""
+    """The ids of name nodes that are targets of comprehensions, which have their own variables."""
     return {
         id(name)
         for node in own_nodes(roots) if isinstance(node, ast.comprehension)
@@ -58,14 +58,14 @@ def _comprehension_targets(roots: Sequence[ast.AST]) -> set[int]:
 
 
 def read_names(node: ast.AST | None) -> Names:
-    """Names that an expression reads, those of lambdas and comprehensions in it included."""
+    """Names that an expression reads, including its lambdas and comprehensions."""
     if node is None:
         return NONE
     return frozenset(name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load))
 
 
 def names_of_inner_functions(body: Sequence[ast.AST]) -> Names:
-    """Variables of this function that functions made in these statements use: they may be read at any time."""
+    """Variables of this function that functions made in these statements use. They may be read at any time."""
     found = NONE
     for node in own_nodes(body):
         if isinstance(node, FUNCTIONS):
@@ -78,7 +78,7 @@ def names_of_inner_functions(body: Sequence[ast.AST]) -> Names:
 
 
 def _free_names(function: Any) -> Names:
-    """Names that a function uses and does not bind itself."""
+    """Names that a function uses without binding them."""
     body: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else function.body
     own: set[str] = set(assigned(body))
     arguments = function.args
@@ -95,7 +95,7 @@ def _free_names(function: Any) -> Names:
 
 
 def continues(body: Sequence[ast.AST]) -> bool:
-    """Whether there is a ``continue`` of the loop around in these statements."""
+    """Whether these statements contain a ``continue`` of the enclosing loop."""
     for node in body:
         if isinstance(node, ast.Continue):
             return True
@@ -108,7 +108,7 @@ def continues(body: Sequence[ast.AST]) -> bool:
 
 
 class Liveness:
-    """``after[id(statement)]``: names read after an `if` or a loop; ``ends[id(loop)]``: names read after the end of a loop's body."""
+    """``after[id(statement)]``: names read after an `if` or a loop. ``ends[id(loop)]``: names read after the end of a loop's body."""
 
     def __init__(self, function: Any):
         self.after: dict[int, Names] = {}
@@ -116,7 +116,7 @@ class Liveness:
         body = [ast.Return(function.body)] if isinstance(function, ast.Lambda) else function.body
         declared = [node for node in own_nodes(body) if isinstance(node, (ast.Global, ast.Nonlocal))]
         self.always = names_of_inner_functions(body) | frozenset(name for node in declared for name in node.names)
-        self._loops: list[tuple[Names, Names]] = []  # live at `break` and at `continue` of the loops around
+        self._loops: list[tuple[Names, Names]] = []  # live names at `break` and at `continue` of the enclosing loops
         self._handlers: Names = NONE
         self._finally: Names = NONE
         self._block(body, self.always)
@@ -124,7 +124,7 @@ class Liveness:
     def _block(self, body: Sequence[ast.stmt], out: Names) -> Names:
         for statement in reversed(body):
             if isinstance(statement, ast.If) and self._loops and continues([statement]):
-                # What follows is run by some samples only, so what is live for the others is live after it.
+                # Only some samples run the following statements, so names that are live for the others are live after them.
                 out |= self._loops[-1][1]
             out = self._statement(statement, out) | self._handlers
         return out
@@ -151,7 +151,7 @@ class Liveness:
         return self._simple(node, out)
 
     def _simple(self, node: Any, out: Names) -> Names:
-        """Statements without statements inside: what they surely assign is not needed before."""
+        """Simple statements: names that they certainly assign are not needed before them."""
         uses = read_names(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return (out - {node.name}) | uses | self.always
@@ -194,7 +194,7 @@ class Liveness:
         return done | caught
 
     def _with(self, node: Any, out: Names) -> Names:
-        """A context manager may swallow an exception: what follows may then run from anywhere in the body."""
+        """A context manager may suppress an exception, so the following statements may run after any statement of the body."""
         previous, self._handlers = self._handlers, self._handlers | out
         before, self._finally = self._finally, self._finally | out
         live = self._block(node.body, out)

@@ -7,10 +7,10 @@ import types
 from typing import Any
 
 MARK = "__asyncdali_converted__"
-"""Attribute of functions that were made by rewritten code: they need no rewriting, and cannot be sent to other processes by name."""
+"""Attribute of functions made by rewritten code. They need no rewriting, and cannot be sent to other processes by name."""
 
 UNCONVERTED = "__asyncdali_do_not_convert__"
-"""Attribute of functions that are left alone."""
+"""Attribute of functions that are not rewritten."""
 
 
 def is_unconverted(function: Any) -> bool:
@@ -19,9 +19,9 @@ def is_unconverted(function: Any) -> bool:
 
 
 def do_not_convert(function: Any = None) -> Any:
-    """Leave a function (and what it calls) as it is in pipelines with ``enable_conditionals=True``: conditions in it are plain Python.
+    """Do not rewrite a function (nor the functions that it calls) with ``enable_conditionals=True``: its conditions are plain Python.
 
-    Raises ValueError for a pipeline definition.
+    ValueError for a pipeline definition.
     """
     if function is None:
         return do_not_convert

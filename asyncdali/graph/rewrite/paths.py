@@ -1,7 +1,7 @@
-"""Which samples leave a block early: a tree of conditions with `return`, `continue` and "goes on" at its leaves.
+"""Samples that leave a block early: a tree of conditions with `return`, `continue` and "falls" (continues) at its leaves.
 
-Where a branch of a node's `if` returns (or continues a loop) and the other goes on, what follows is traced for the samples that go on, and
-the values of the others are kept here until they are needed: at the end of the function, or of the loop's body.
+If one branch of a node's `if` returns (or continues a loop) and the other does not, the following statements are traced for the remaining
+samples only. The values of the others are stored here until the end of the function or of the loop's body.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .writes import Log
 
 
 class Leaf:
-    """Samples that arrive somewhere together. `kind`: "falls" (goes on), "return" or "continue" (of `loop`)."""
+    """Samples that arrive at one place together. `kind`: "falls" (they continue), "return", or "continue" (of `loop`)."""
 
     def __init__(self, scope: Scope, kind: str = "falls", value: Any = None, loop: Any = None, line: int = 0):
         self.scope = scope
@@ -24,21 +24,21 @@ class Leaf:
         self.loop = loop
         self.line = line
         self.writes: dict[Any, Any] = {}
-        """What these samples wrote into objects that are known outside (see ``writes``)."""
+        """What these samples wrote to objects that are known outside (see ``writes``)."""
         self.then: Tree | None = None
-        """What became of samples that went on."""
+        """The later outcome of samples that continued."""
         self.done: Joined | bool = False
-        """Joined with others again, and where; True: the block's samples are all together."""
+        """Where the samples were joined with others again; True: all samples of the block are together."""
 
 
 Shares = dict[frozenset[int], tuple[Any, Scope]]
-"""Masks and scopes of samples at some of the leaves, by the leaves' ids: variables and items are gathered into the same scope."""
+"""Masks and scopes of samples at some leaves, by the leaves' ids. Variables and items are gathered into the same scope."""
 
 
 class Fork:
-    """A condition, in a scope; the ways of the samples for which it is true (in ``regions[0]``), and of the others.
+    """A condition in a scope: the paths of the samples for which it is true (``regions[0]``), and of the others.
 
-    `met`: what the sides assign was merged when they had been traced; from then on leaves hold the merged values.
+    `met`: values assigned on both sides were merged after tracing them; from then on leaves hold the merged values.
     """
 
     def __init__(self, scope: Scope, predicate: DataNode, regions: tuple[Scope, Scope], sides: tuple[Tree, Tree]):
@@ -50,15 +50,15 @@ class Fork:
         self.shares: Shares = {}
 
     def keeps(self, what: Any) -> bool:
-        """Whether a variable (its name) or place (its identity) that is the same on both sides is not merged (again)."""
+        """Whether a variable (by name) or place (by identity) with equal values on both sides is not merged (again)."""
         return self.met
 
 
 class Joined:
-    """Leaves of `inner` were joined into one: samples with `mask` are at `leaf`, the others at the leaves that are left.
+    """Leaves of `inner` were joined: samples with `mask` are at `leaf`, the others at the remaining leaves.
 
-    `flag`: the opposite of `mask`, where that is whether samples wait at a ``continue``. `assigned`: the variables that the statements
-    assign which follow in the same block, whose `log` tells of items and attributes (those noted from number `since` on).
+    `flag`: the opposite of `mask`, if it tells whether samples wait at a ``continue``. `assigned`: variables that the following statements
+    of the block assign. The block's `log` has their items and attributes (entries from number `since` on).
     """
 
     def __init__(
@@ -77,7 +77,10 @@ class Joined:
         self.leaf = leaf
 
     def keeps(self, what: Any) -> bool:
-        """As for a `Fork`: DALI merges what is assigned in the statements that some samples skip, be it to itself."""
+        """Like `Fork.keeps`.
+
+        DALI merges every variable that is assigned in statements which some samples skip, even if the value is the same.
+        """
         return what not in self.assigned and self.log.last.get(what, -1) < self.since
 
 
@@ -87,7 +90,7 @@ Merger = Callable[[tuple[Any, Any], tuple[Scope, Scope], DataNode, Scope, Fork |
 
 
 class Found:
-    """What `gather` found: nothing, a value for all samples, or a value for those with a mask; `scope` is the value's."""
+    """The result of `gather`: nothing, a value for all samples, or a value for those with a mask. `scope` is the value's."""
 
     def __init__(self, share: Any, value: Any = None, scope: Scope | None = None):
         self._share = share
@@ -108,14 +111,14 @@ class Found:
         return self._scope
 
     def mask(self) -> Any:
-        """True, False or a BOOL node; made when it is first asked for."""
+        """True, False or a BOOL node, made at first use."""
         if callable(self._share):
             self._share = self._share()
         return self._share
 
 
 def leaves(tree: Tree) -> Iterator[Leaf]:
-    """All leaves that samples still wait at."""
+    """All leaves at which samples still wait."""
     if isinstance(tree, Fork):
         for side in tree.sides:
             yield from leaves(side)
@@ -129,7 +132,7 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
 
 
 def _parts(tree: Tree) -> Iterator[Leaf | Joined]:
-    """What a tree is made of: leaves, also those that are done, and where leaves were joined."""
+    """All elements of a tree: leaves, also finished ones, and joins."""
     if isinstance(tree, Fork):
         for side in tree.sides:
             yield from _parts(side)
@@ -144,14 +147,14 @@ def _parts(tree: Tree) -> Iterator[Leaf | Joined]:
 
 
 def _rest_chosen(tree: Joined, chosen: Callable[[Leaf], bool]) -> bool:
-    """Whether all samples of `tree.inner` are chosen that are not at `tree.leaf`; those that were joined further out are not here."""
+    """Whether every sample of `tree.inner` outside of `tree.leaf` is chosen. Samples that were joined further out are not included."""
     parts = list(_parts(tree.inner))
     inside = {id(part) for part in (tree, *parts)}
     return all(id(leaf.done) in inside if leaf.done else chosen(leaf) for leaf in parts if isinstance(leaf, Leaf))
 
 
 def kept(tree: Tree, what: Any) -> bool:
-    """Whether a variable or place that is the same at all leaves needs no merging; see ``Fork.keeps``."""
+    """Whether a variable or place with equal values at all leaves needs no merging; see ``Fork.keeps``."""
     if isinstance(tree, Leaf):
         return tree.then is None or kept(tree.then, what)
     if isinstance(tree, Fork):
@@ -160,7 +163,7 @@ def kept(tree: Tree, what: Any) -> bool:
 
 
 def gather(scopes: Conditionals, tree: Tree, chosen: Callable[[Leaf], bool], value: Callable[[Leaf], Any], merge: Merger) -> Found:
-    """The values of the chosen leaves, merged in the order of the samples."""
+    """The values of the chosen leaves, merged in sample order."""
     if isinstance(tree, Leaf):
         if tree.then is not None:
             return gather(scopes, tree.then, chosen, value, merge)
@@ -186,8 +189,8 @@ def _ids(tree: Tree, chosen: Callable[[Leaf], bool]) -> frozenset[int]:
 def continued(scopes: Conditionals, tree: Tree) -> Any:
     """Whether samples wait at a ``continue``: True, False or a node.
 
-    It is merged level by level from constants, as if the program kept a variable for it: seeds are handed out in the order of the
-    graph, and so this is DALI's.
+    It is merged level by level from constants, as if the program had a variable for it. Seeds are assigned in graph order, and this order
+    is DALI's.
     """
     if isinstance(tree, Leaf):
         return continued(scopes, tree.then) if tree.then is not None else tree.kind == "continue"
@@ -203,7 +206,7 @@ def continued(scopes: Conditionals, tree: Tree) -> Any:
 def _combined(
     scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found, merge: Merger, ends: frozenset[int]
 ) -> Found:
-    """What was found on the two sides of a condition, at the leaves `ends`, as one."""
+    """Merge the results of the two sides of a condition, at the leaves `ends`."""
     if true.none and false.none:
         return Found(False)
     if true.all and false.all:
@@ -220,7 +223,7 @@ def _combined(
 
 
 def _mask(scopes: Conditionals, tree: Fork | Joined, predicate: DataNode, true: Found, false: Found) -> DataNode:
-    """Of the samples of the tree: was something found for them?"""
+    """Whether something was found for each sample of the tree."""
     if true.none and false.all:
         return scopes.logical_not(predicate, tree.scope)
     if true.all and false.none:

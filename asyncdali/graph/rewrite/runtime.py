@@ -1,14 +1,14 @@
-"""What rewritten functions call. The transformation (``transform``) keeps a function's statements where they are:
+"""The functions that rewritten functions call. The transformation (``transform``) keeps a function's statements where they are:
 
     if c:            for k in f.branches(c, names, live, line):
         A                if k.values is not None: a, b = k.values       # variables, before a branch and after the last
     else:       ->       if k.true: A
         B                elif k.false: B
-                     if f.jumping: ...                                  # where A or B can leave early
+                     if f.jumping: ...                                  # if A or B can leave early
 
-For a plain condition ``branches`` gives one constant and nothing else happens. For a node it gives three steps: both branches, each with
-the variables as they were and in its own scope, and a last one with the merged variables. ``return`` in such a branch is put down and
-control goes on to the next step.
+For a plain condition ``branches`` gives one constant step. For a node it gives three steps: both branches, each with the original variables
+and in its own scope, and a last step with the merged variables. A ``return`` in such a branch is recorded, and control goes to the next
+step.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Call(Open):
         line: int,
         after: tuple[str, ...] = (),
     ) -> Any:
-        """The steps of an ``if``. `after`: what the statements behind it assign; told where samples can leave early."""
+        """The steps of an ``if``. `after`: names that the following statements assign, given only if samples can leave early."""
         if not isinstance(test, DataNode):
             return TRUE if test else FALSE
         return Branches(self, test, names, live, global_names, line, after)
@@ -59,14 +59,14 @@ class Call(Open):
         return innermost
 
     def _above(self) -> list[Open]:
-        """What is open inside this call, innermost last."""
+        """The open constructs of this call, innermost last."""
         opened = self.scopes.open
         return opened[opened.index(self) + 1 :]
 
     # --- leaving early
 
     def returning(self, value: Any, line: int) -> bool:
-        """``return value``: True when all samples do; otherwise it is put down, and control goes to the end of the branch."""
+        """``return value``: True if all samples return. Otherwise the value is recorded, and control goes to the end of the branch."""
         if not any(entry.symbolic or _continued(entry) for entry in self._above()):
             return True
         self._leaf(RETURN, frozen(value), line)
@@ -80,14 +80,14 @@ class Call(Open):
         self.jumping = kind
 
     def writes(self) -> dict[Any, Any]:
-        """Everything that was written in what is open inside this call, as it is now."""
+        """The current values of everything that was written in the open constructs of this call."""
         found: dict[Any, Any] = {}
         for entry in (self, *self._above()):
             found.update(entry.block.log.now())
         return found
 
     def continuing(self, line: int) -> None:
-        """``continue``: the loop's body is left, by all samples or by those of the branch."""
+        """``continue``: all samples, or those of the branch, leave the loop's body."""
         inside: list[Open] = []
         for entry in reversed(self._above()):
             if isinstance(entry, Body):
@@ -99,7 +99,7 @@ class Call(Open):
         self.jumping = CONTINUE
 
     def breaking(self) -> None:
-        """``break``: TypeError when only some samples do."""
+        """``break``: TypeError if only some samples do it."""
         for entry in reversed(self._above()):
             if entry.symbolic or _continued(entry):
                 raise unsupported("`break`", "it would end the loop for some samples only. Use a flag: compute a condition "
@@ -118,7 +118,7 @@ class Call(Open):
     # --- the end
 
     def leave(self, value: Any = None, fell: bool = False, line: int = 0) -> Any:
-        """The function ends with `value` for the samples that are still here; returns the value for all."""
+        """The function ends with `value` for the remaining samples. Returns the value for all samples."""
         above = self._above()
         if self.block.split_up or any(entry.block.split_up for entry in above):
             last = self.block
@@ -134,7 +134,7 @@ class Call(Open):
         return value
 
     def leave_all(self) -> Any:
-        """The function ends: all samples have returned."""
+        """The function ends because all samples have returned."""
         value = self._result()
         self._finish()
         return value
@@ -144,7 +144,7 @@ class Call(Open):
         self.scopes.current = self.outer
 
     def _result(self) -> Any:
-        """The merged value of all that was returned."""
+        """The merged value of all returned values."""
         self.jumping = None
         root, log = self.block.root, self.block.log
         ends = list(leaves(root))
@@ -169,11 +169,11 @@ class Call(Open):
     # --- exceptions
 
     def mark(self) -> int:
-        """Before ``try`` and ``with``: what is open."""
+        """The open constructs before ``try`` and ``with``."""
         return len(self.scopes.open)
 
     def caught(self, mark: int) -> None:
-        """An exception was caught: what was open inside is abandoned."""
+        """An exception was caught: constructs that were opened inside are abandoned."""
         if len(self.scopes.open) > mark:
             entry = self.scopes.open[mark]
             for item in reversed(self.scopes.open[mark:]):
@@ -189,9 +189,9 @@ class Call(Open):
 
 
 class _PlainCall:
-    """A call of a rewritten function while no pipeline is defined (a callback that runs in the pipeline): plain Python.
+    """A call of a rewritten function while no pipeline is being defined (a callback of a running pipeline): plain Python.
 
-    One object serves one call: `jumping` is its own.
+    Each call has its own object, because of `jumping`.
     """
 
     __slots__ = ("jumping",)
@@ -245,6 +245,6 @@ def _continued(entry: Open) -> bool:
 
 
 def enter() -> Any:
-    """A rewritten function begins."""
+    """A call of a rewritten function begins."""
     scopes = conditionals.active()
     return _PlainCall() if scopes is None else Call(scopes)

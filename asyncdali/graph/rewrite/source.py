@@ -1,4 +1,4 @@
-"""The definition of a function in its source file."""
+"""Finds the definition of a function in its source file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Definition = Any  # ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class NotFound(Exception):
-    """There is no source, or it is not that of the function."""
+    """There is no source, or the source is not that of the function."""
 
 
 class _File:
-    """All functions of a file, by the line they begin at, each with the class it stands in."""
+    """All functions of a file by their first line, each with its enclosing class."""
 
     def __init__(self, lines: list[str]):
         self.lines = lines
@@ -52,14 +52,14 @@ def _file(function: types.FunctionType) -> _File:
 
 
 def definition(function: types.FunctionType) -> tuple[Definition, str | None]:
-    """The definition of a function, and the name of the class it stands in; NotFound when it cannot be told for sure."""
+    """The definition of a function and the name of its enclosing class. NotFound if it is not certain."""
     code = function.__code__
     found = [item for item in _file(function).found.get(code.co_firstlineno, []) if _looks_like(item[0], code)]
     if len(found) > 1:
         found = [item for item in found if _same_code(item[0], function)]
     if not found:
         raise NotFound("its file does not have it where it should be; was it changed after it was imported?")
-    return found[0]  # several have the same code: one is as good as the other
+    return found[0]  # if several have the same code, any of them will do
 
 
 def _looks_like(node: Definition, code: types.CodeType) -> bool:
@@ -74,7 +74,7 @@ def _looks_like(node: Definition, code: types.CodeType) -> bool:
 
 
 def _same_code(node: Definition, function: types.FunctionType) -> bool:
-    """Whether a definition compiles to the function's code: for lambdas that stand in one line."""
+    """Whether a definition compiles to the function's code. For several lambdas on one line."""
     code = function.__code__
     if isinstance(node, ast.Lambda) and hasattr(code, "co_positions"):
         columns = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None]

@@ -1,6 +1,6 @@
-"""Pieces of syntax trees that the rewriting puts together.
+"""Builds pieces of syntax trees for the rewriting.
 
-Names that it needs begin with ``_adali_``. `RUNTIME` is the module ``runtime``, given to the function as a closure variable.
+Its names begin with ``_adali_``. `RUNTIME` is the module ``runtime``, given to the function as a closure variable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 PREFIX = "_adali_"
 RUNTIME = PREFIX + "rt"
 CALL = PREFIX + "call"
-"""The local variable that stands for one call of the function (``runtime.Call``)."""
+"""The local variable of one call of the function (``runtime.Call``)."""
 
 
 def load(name: str) -> ast.Name:
@@ -31,7 +31,7 @@ def attribute_of(name: str, attribute: str) -> ast.Attribute:
 
 
 def call(name: str, attribute: str, *arguments: Any) -> ast.Call:
-    """``name.attribute(*arguments)``; arguments that are no expressions are constants."""
+    """``name.attribute(*arguments)``. Arguments that are no expressions become constants."""
     given = [item if isinstance(item, ast.expr) else ast.Constant(item) for item in arguments]
     return ast.Call(attribute_of(name, attribute), given, [])
 
@@ -42,7 +42,7 @@ def names_of(items: Sequence[str]) -> ast.expr:
 
 
 def mangled(name: str, class_name: str | None) -> str:
-    """A name as it is inside a class body."""
+    """A name with the mangling of a class body."""
     if class_name is None or not name.startswith("__") or name.endswith("__") or "." in name:
         return name
     stripped = class_name.lstrip("_")
@@ -50,7 +50,7 @@ def mangled(name: str, class_name: str | None) -> str:
 
 
 def as_index(node: ast.expr) -> ast.expr:
-    """What is between brackets, as an expression."""
+    """The index between brackets, as an expression."""
     if isinstance(node, ast.Slice):
         parts = [part or ast.Constant(None) for part in (node.lower, node.upper, node.step)]
         return ast.Call(attribute_of(RUNTIME, "slice"), parts, [])
@@ -60,5 +60,5 @@ def as_index(node: ast.expr) -> ast.expr:
 
 
 def at_line(item: Any, where: ast.AST) -> Any:
-    """`item` at the line of what it stands for; parts that have lines keep them."""
+    """`item` at the line of the statement that it replaces. Parts with lines keep them."""
     return ast.fix_missing_locations(ast.copy_location(item, where))

@@ -1,6 +1,6 @@
-"""The rewriting of one function: its statements stay where they are, at the lines they are at; see ``runtime`` for what they become.
+"""Rewrites one function. Its statements keep their places and lines; ``runtime`` shows the result.
 
-Expressions and assignments have modules of their own (``transform_expressions``, ``transform_assignments``).
+Expressions and assignments are in ``transform_expressions`` and ``transform_assignments``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .transform_expressions import Expressions
 
 
 class Rewriter:
-    """One function, or one lambda; inner functions get a Rewriter of their own."""
+    """Rewrites one function or lambda. Inner functions get their own Rewriter."""
 
     def __init__(self, class_name: str | None, counter: Any = None, deepest: int = 1000):
         self.class_name = class_name
@@ -30,15 +30,15 @@ class Rewriter:
         assignments = Assignments(self)
         self._assign, self._augassign, self._annassign = assignments.assign, assignments.augmented, assignments.annotated
         self.within: list[str] = []
-        """The constructs around: "if", "body" (a loop's body that may continue), "loop" (any other loop)."""
+        """The enclosing constructs: "if", "body" (a loop's body that may continue), "loop" (any other loop)."""
         self.liveness: Liveness | None = None
         self.globals: set[str] = set()
         self.following: Sequence[ast.stmt] = ()
-        """The statements behind the one that is being rewritten, in its block."""
+        """The statements after the current one, in its block."""
         self.traces = True
         """Whether `if` statements are rewritten: not in generators and coroutines."""
         self.guards = False
-        """Whether the function has anything that opens scopes."""
+        """Whether the function has a construct that opens scopes."""
 
     def temporary(self) -> str:
         return f"{PREFIX}{next(self.counter)}"
@@ -55,7 +55,7 @@ class Rewriter:
         self.globals = {name for item in own_nodes(node.body) if isinstance(item, ast.Global) for name in item.names}
         opening = (ast.If, ast.IfExp, ast.BoolOp, ast.Compare)
         self.guards = self.traces and any(isinstance(item, opening) for item in own_nodes(node.body))
-        # What is added may use a name before the place where it is declared.
+        # Added statements may use a name before the place of its declaration.
         declared = [item for item in own_nodes(node.body) if isinstance(item, (ast.Global, ast.Nonlocal))]
         body = [*(copy.copy(item) for item in declared), *self.block(node.body)]
         if declared and _is_docstring(node.body[0]):
@@ -63,7 +63,7 @@ class Rewriter:
         node.body = self._guarded(node, body) if self.guards else body
 
     def _guarded(self, node: Any, body: list[ast.stmt]) -> list[ast.stmt]:
-        """The body, between what begins and what ends a call."""
+        """The body, between the statements that begin and end a call."""
         head: list[ast.stmt] = []
         while body and (_is_docstring(body[0]) or isinstance(body[0], (ast.Global, ast.Nonlocal))):
             head.append(body.pop(0))
@@ -131,7 +131,7 @@ class Rewriter:
         return [self.expressions.generic_visit(node)]  # type: ignore[list-item]
 
     def _variables(self, body: Sequence[ast.AST], live: frozenset[str]) -> tuple[list[str], list[ast.expr]]:
-        """Names that statements assign, and the arguments that tell the runtime about them."""
+        """Names that statements assign, and the arguments that pass them to the runtime."""
         names = assigned(body)
         real = [mangled(name, self.class_name) for name in names]
         needed = [mangled(name, self.class_name) for name in names if name in live or name in self.globals]
@@ -139,7 +139,7 @@ class Rewriter:
         return names, [names_of(real), names_of(needed), names_of(outside)]
 
     def _take_values(self, step: str, names: Sequence[str]) -> list[ast.stmt]:
-        """``if step.values is not None: a, b = step.values``, and no value for those that had none."""
+        """``if step.values is not None: a, b = step.values``; variables without a value are deleted."""
         if not names:
             return []
         take: list[ast.stmt] = [
@@ -186,7 +186,7 @@ class Rewriter:
         return ast.If(attribute_of(CALL, "jumping"), [self._escape()], [])
 
     def _escape(self) -> ast.stmt:
-        """What brings control to the end of the construct around."""
+        """The statement that moves control to the end of the enclosing construct."""
         if not self.within:
             return ast.Return(call(CALL, "leave_all"))
         return ast.Break() if self.within[-1] == "loop" else ast.Continue()
@@ -272,7 +272,7 @@ class Rewriter:
         return ast.Assign([store(name)], call(CALL, "mark"))
 
     def _with(self, node: Any) -> list[ast.stmt]:
-        """A context manager may swallow an exception."""
+        """A context manager may suppress an exception."""
         for item in node.items:
             item.context_expr = self.expression(item.context_expr)
         marked = self.temporary()
@@ -307,9 +307,9 @@ def _is_do_not_convert(node: ast.expr) -> bool:
 
 
 def rewritten(node: Any, class_name: str | None, deepest: int = 1000) -> Any:
-    """A copy of a function definition or lambda, rewritten; without decorators, defaults and annotations, which are not run again.
+    """A rewritten copy of a function definition or lambda, without decorators, defaults and annotations, which are not run again.
 
-    `deepest`: `if` statements inside more constructs than this keep to plain conditions.
+    `deepest`: `if` statements inside more constructs than this accept plain conditions only.
     """
     node = stripped(node)
     rewriter = Rewriter(class_name, deepest=deepest)
@@ -321,7 +321,7 @@ def rewritten(node: Any, class_name: str | None, deepest: int = 1000) -> Any:
 
 
 def stripped(node: Any) -> Any:
-    """A copy of a definition without what does not run when the function is called."""
+    """A copy of a definition without the parts that do not run when the function is called."""
     node = copy.deepcopy(node)
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):

@@ -1,4 +1,4 @@
-"""The rewriting of assignments to items and attributes: they become calls that note what was there; see ``writes``."""
+"""Rewrites assignments to items and attributes as calls that record the previous value; see ``writes``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Assignments:
         return self.assign(ast.copy_location(ast.Assign([node.target], node.value), node), visited=True)
 
     def assign(self, node: ast.Assign, visited: bool = False) -> list[ast.stmt]:
-        """``target = other = value``; `visited`: the value was rewritten already."""
+        """``target = other = value``. `visited`: the value has been rewritten."""
         if not visited:
             node.value = self.owner.expression(node.value)
         if self.owner.in_class_body or not any(has_place(target) for target in node.targets):
@@ -41,7 +41,7 @@ class Assignments:
         return [at_line(item, node) for item in made]
 
     def _plain_target(self, target: Any, writes: list[ast.stmt]) -> Any:
-        """The target with variables in place of items and attributes, which `writes` then assigns."""
+        """The target with variables instead of items and attributes, which `writes` then assigns."""
         if isinstance(target, (ast.Attribute, ast.Subscript)):
             kept = self.owner.temporary()
             writes.append(self._write(load(kept), target))
@@ -78,7 +78,7 @@ class Assignments:
 
 
 def has_place(target: ast.expr) -> bool:
-    """Whether there is an item or attribute among the targets of an assignment."""
+    """Whether the targets of an assignment contain an item or attribute."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return any(has_place(item) for item in target.elts)
     return has_place(target.value) if isinstance(target, ast.Starred) else isinstance(target, (ast.Attribute, ast.Subscript))

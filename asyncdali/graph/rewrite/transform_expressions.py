@@ -1,4 +1,4 @@
-"""The rewriting of expressions: calls, ``and``, ``or``, ``not``, chained comparisons, ``a if c else b``, new lists and dictionaries."""
+"""Rewrites expressions: calls, ``and``, ``or``, ``not``, chained comparisons, ``a if c else b``, new lists and dictionaries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Expressions(ast.NodeTransformer):
-    """Expressions of one function. Temporary values are kept with ``:=``, so nothing moves into a function of its own."""
+    """Expressions of one function. Temporary values use ``:=``, so no expression moves into another function."""
 
     def __init__(self, owner: Rewriter):
         self.owner = owner
-        self.no_walrus = 0  # inside what may not contain `:=`
+        self.no_walrus = 0  # depth of constructs that must not contain `:=`
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         return self.owner.inner_lambda(node, self)
@@ -103,5 +103,5 @@ class Expressions(ast.NodeTransformer):
         return self._born(node) if isinstance(node.ctx, ast.Load) else node
 
     def _born(self, node: Any) -> Any:
-        """A new list or dictionary: the branch that makes it may write to it."""
+        """A new list or dictionary. The branch that makes it may write to it."""
         return ast.copy_location(call(RUNTIME, "born", node), node)

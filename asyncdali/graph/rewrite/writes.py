@@ -1,6 +1,6 @@
-"""Assignments to items and attributes in a branch: undone when the branch ends, merged when both have ended.
+"""Assignments to items and attributes in a branch: undone at the end of the branch, merged after both branches.
 
-What a branch writes must not be seen by the other one. Objects that were made in the branch itself are left alone.
+One branch must not see the writes of the other. Objects that were made in the branch itself are not tracked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Place:
         self.attribute = attribute
 
     def identity(self) -> Any:
-        """Equal for the same place."""
+        """Equal for equal places."""
         key = self.key
         try:
             hash(key)
@@ -45,13 +45,13 @@ class Place:
     def read(self) -> Any:
         try:
             if isinstance(self.target, dict) and not self.attribute:
-                return self.target.get(self.key, MISSING)  # a defaultdict would make it
+                return self.target.get(self.key, MISSING)  # indexing a defaultdict would create the item
             return getattr(self.target, self.key) if self.attribute else self.target[self.key]
         except _PLACE_ERRORS:
             return MISSING
 
     def write(self, value: Any) -> None:
-        """Put `value` there; MISSING removes."""
+        """Write `value` to the place; MISSING removes the place."""
         if value is MISSING:
             if self.read() is not MISSING:
                 delattr(self.target, self.key) if self.attribute else self.target.__delitem__(self.key)
@@ -61,15 +61,15 @@ class Place:
             self.target[self.key] = value
 
     def describe(self) -> str:
-        """As the user would write it, as far as it is known."""
+        """The place in the user's notation, as far as it is known."""
         name = type(self.target).__name__
         return f"{name}.{self.key}" if self.attribute else f"{name}[{self.key!r}]"
 
 
 class Log:
-    """Places written since the log was begun, with what was there before; `born`: objects that did not exist then.
+    """Places written since the start of the log, with their previous values. `born`: objects made since then.
 
-    `count` counts what was noted; `last`: the number of the last note about a place.
+    `count`: number of entries. `last`: number of the last entry for a place.
     """
 
     def __init__(self) -> None:
@@ -90,16 +90,16 @@ class Log:
             self.places[key] = (place, before.copy() if isinstance(before, np.ndarray) else before)  # an item of an array is a view
 
     def take(self, inner: Log) -> None:
-        """What was noted in `inner`, which is part of the same statements."""
+        """Add the entries of `inner`, which belongs to the same statements."""
         for key, noted in inner.places.items():
             self.places.setdefault(key, noted)
         self.born.update(inner.born)
 
     def now(self) -> dict[Any, tuple[Place, Any]]:
-        """What is at the noted places."""
+        """The current values of the recorded places."""
         return {key: (place, frozen(place.read())) for key, (place, _) in self.places.items()}
 
     def undo(self) -> None:
-        """Put back what was there."""
+        """Restore the previous values."""
         for place, before in reversed(self.places.values()):
             place.write(before)

@@ -15,8 +15,6 @@ def _castable(dtype: DALIDataType) -> bool:
 
 @register
 class Cast(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="cast",

@@ -14,8 +14,6 @@ from .strided import like
 
 @register
 class CastLike(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="cast_like",

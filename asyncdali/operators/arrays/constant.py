@@ -67,8 +67,6 @@ class ArrayConstant(_Repeated):
 
 @register
 class Constant(_Repeated):
-    """See the schema."""
-
     schema = Schema(
         name="constant",
         doc="""Produces a batch of samples that are all the same, given as numbers.

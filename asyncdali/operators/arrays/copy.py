@@ -12,8 +12,6 @@ from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema,
 
 @register
 class Copy(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(name="copy", doc="Copies the input.", devices=("cpu", "gpu"), accepts=(DATA,), gives=(Output(),))
 

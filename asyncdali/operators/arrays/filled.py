@@ -86,8 +86,6 @@ class _Filled(_OneValue):
 
 @register
 class Zeros(_Filled):
-    """See the schema."""
-
     schema = Schema(
         name="zeros",
         doc="Samples of zeros.",
@@ -99,8 +97,6 @@ class Zeros(_Filled):
 
 @register
 class Ones(_Filled):
-    """See the schema."""
-
     schema = Schema(name="ones", doc="Samples of ones.", inputs=(0, 0), gives=Zeros.schema.gives, args=Zeros.schema.args)
     value = 1
 
@@ -118,8 +114,6 @@ class _FilledLike(_OneValue):
 
 @register
 class ZerosLike(_FilledLike):
-    """See the schema."""
-
     schema = Schema(
         name="zeros_like",
         doc="Zeros of the shape, layout and (by default) type of the input.",
@@ -132,8 +126,6 @@ class ZerosLike(_FilledLike):
 
 @register
 class OnesLike(_FilledLike):
-    """See the schema."""
-
     schema = Schema(
         name="ones_like",
         doc="Ones of the shape, layout and (by default) type of the input.",
@@ -188,8 +180,6 @@ class _Broadcast(Operator):
 
 @register
 class Full(_Broadcast):
-    """See the schema."""
-
     schema = Schema(
         name="full",
         doc="The input, broadcast to the given shape.",
@@ -209,8 +199,6 @@ class Full(_Broadcast):
 
 @register
 class FullLike(_Broadcast):
-    """See the schema."""
-
     schema = Schema(
         name="full_like",
         doc="The second input, broadcast to the shape of the first one, in whose type (by the rules of `cast`) and layout it comes.",

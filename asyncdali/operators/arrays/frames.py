@@ -17,8 +17,6 @@ from .strided import Pieces, dense_strides, like
 
 @register
 class ElementExtract(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="element_extract",
@@ -75,8 +73,6 @@ def _launches(source: Batch, output: Batch, frame: int) -> list[Launch]:
 
 @register
 class PerFrame(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="per_frame",

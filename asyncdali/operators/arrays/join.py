@@ -80,8 +80,6 @@ def _refuse(inputs: list[Batch], wrong: np.ndarray, k: int, rule: str) -> None:
 
 @register
 class Cat(_Join):
-    """See the schema."""
-
     schema = Schema(
         name="cat",
         doc="""Joins the inputs along an existing axis.
@@ -111,8 +109,6 @@ class Cat(_Join):
 
 @register
 class Stack(_Join):
-    """See the schema."""
-
     schema = Schema(
         name="stack",
         doc="""Joins the inputs along a new axis.

@@ -44,8 +44,6 @@ def _checked_dtype(dtype: DALIDataType) -> DALIDataType:
 
 @register
 class LookupTable(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="lookup_table",
@@ -110,8 +108,6 @@ class LookupTable(Operator):
 
 @register
 class OneHot(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="one_hot",

@@ -15,8 +15,6 @@ from .strided import Pieces, dense_strides, fill_values, like, named_axes
 
 @register
 class Pad(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="pad",

@@ -15,8 +15,6 @@ from ..random.random import StreamOperator
 
 @register
 class BatchPermutation(StreamOperator):
-    """See the schema."""
-
     schema = Schema(
         name="batch_permutation",
         doc="""A random permutation of 0..batch size - 1, one INT32 scalar per sample; for `permute_batch`.
@@ -56,8 +54,6 @@ class BatchPermutation(StreamOperator):
 
 @register
 class PermuteBatch(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="permute_batch",

@@ -20,8 +20,6 @@ def text_batch(texts: list[bytes]) -> Batch:
 
 @register
 class GetProperty(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="get_property",

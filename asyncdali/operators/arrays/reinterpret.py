@@ -14,8 +14,6 @@ from .reshape import Reshape
 
 @register
 class Reinterpret(Reshape):
-    """See the schema."""
-
     schema = Schema(
         name="reinterpret",
         doc="""Takes the bytes of the input for elements of another type, shape or layout; the data are not copied.

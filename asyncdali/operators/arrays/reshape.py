@@ -12,8 +12,6 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sa
 
 @register
 class Reshape(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="reshape",

@@ -16,8 +16,6 @@ from .strided import Pieces, dense_strides, like
 
 @register
 class SequenceRearrange(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="sequence_rearrange",

@@ -12,8 +12,6 @@ from ..base import Arg, Arguments, Environment, Iteration, Operator, Planned, Sa
 
 @register
 class TableRow(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="_table_row",
         doc="The row of a constant table that an integer per sample names. Negative integers count from the end.",

@@ -13,8 +13,6 @@ from .strided import Pieces, dense_strides, like
 
 @register
 class Transpose(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="transpose",

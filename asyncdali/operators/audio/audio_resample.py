@@ -19,8 +19,6 @@ _LONGEST = 2.0**40
 
 @register
 class AudioResample(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="audio_resample",

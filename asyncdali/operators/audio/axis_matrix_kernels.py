@@ -11,16 +11,17 @@ from numba import types
 
 from ...batch import Batch
 from ...compiled.intrinsics import load_f32, load_f64, load_i64, smaller, view_f32
+from ...compiled.job_tables import THREAD
 from ...compiled.step import inlined, step
+from ...compiled.tables import laid_out
 from ...compiled.vectors import I64, function_of, lanes, load_ir, prefetch, store_ir, transposed_ir, widest
 from ...device.launch import Kernel, Launch, grid_of
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .axis_matrix_tables import AXIS_MATRIX, AXIS_SIZES, COLUMN_RANGE
 
 _SOURCE = Path(__file__).with_name("axis_matrix_kernels.cu")
 
-# Context: input and output addresses; outer, inner int64[samples, 2]; matrix float64[rows, columns]; first and last column of each row
-# that is not zero, int64[rows, 2]; offset of the scratch.
-(_INPUTS, _OUTPUTS, _SIZES, _MATRIX, _ROWS, _COLUMNS, _RANGES, _SCRATCH) = range(0, 8 * 8, 8)
+at, sizes_at, range_at, record = AXIS_MATRIX.at, AXIS_SIZES.at, COLUMN_RANGE.at, THREAD.at
 
 _COUNT = widest() // 4  # neighbours that are computed at a time: two registers of float64
 _WIDE = 4 * _COUNT
@@ -45,16 +46,16 @@ def _four(source, stride, weights, begin, end, out):
     size = 4 * _COUNT
     a = b = c = d = _splat(_zero)
     for column in range(begin, end):
-        at, weight = source + column * stride, _splat(load_f64(weights + 8 * column))
+        place, weight = source + column * stride, _splat(load_f64(weights + 8 * column))
         # Columns are far apart: the processor does not foresee them.
-        prefetch(at + _AHEAD * stride)
-        prefetch(at + _AHEAD * stride + size)
-        prefetch(at + _AHEAD * stride + 2 * size)
-        prefetch(at + _AHEAD * stride + 3 * size)
-        a = a + weight * _widened(_load(at))
-        b = b + weight * _widened(_load(at + size))
-        c = c + weight * _widened(_load(at + 2 * size))
-        d = d + weight * _widened(_load(at + 3 * size))
+        prefetch(place + _AHEAD * stride)
+        prefetch(place + _AHEAD * stride + size)
+        prefetch(place + _AHEAD * stride + 2 * size)
+        prefetch(place + _AHEAD * stride + 3 * size)
+        a = a + weight * _widened(_load(place))
+        b = b + weight * _widened(_load(place + size))
+        c = c + weight * _widened(_load(place + 2 * size))
+        d = d + weight * _widened(_load(place + 3 * size))
     _store(out, _narrowed(a))
     _store(out + size, _narrowed(b))
     _store(out + 2 * size, _narrowed(c))
@@ -64,14 +65,15 @@ def _four(source, stride, weights, begin, end, out):
 @inlined
 def _row(context, r):
     """Weights of a row, its first and last column that is not zero."""
-    ranges = load_i64(context + _RANGES) + 16 * r
-    return load_i64(context + _MATRIX) + 8 * r * load_i64(context + _COLUMNS), load_i64(ranges), load_i64(ranges + 8)
+    ranges = load_i64(context + at.ranges) + range_at.size * r
+    weights = load_i64(context + at.matrix) + 8 * r * load_i64(context + at.columns)
+    return weights, load_i64(ranges + range_at.begin), load_i64(ranges + range_at.end)
 
 
 @inlined
 def _apply(context, source, out, inner):
     """The matrix over neighbours: source float32[columns, inner], out float32[rows, inner]."""
-    rows, stride, first = load_i64(context + _ROWS), 4 * inner, 0
+    rows, stride, first = load_i64(context + at.rows), 4 * inner, 0
     while first + _WIDE <= inner:
         for r in range(rows):
             weights, begin, end = _row(context, r)
@@ -122,7 +124,7 @@ def _transposed(source, row, target, column, rows, columns):
 @inlined
 def _apply_across(context, source, out, outer, scratch):
     """The matrix where nothing is inside the axis: rows of several frames are turned, so that the frames are neighbours."""
-    rows, columns, size = load_i64(context + _ROWS), load_i64(context + _COLUMNS), 4 * _COUNT
+    rows, columns, size = load_i64(context + at.rows), load_i64(context + at.columns), 4 * _COUNT
     results = scratch + columns * size
     for first in range(0, outer, _COUNT):
         count = smaller(outer - first, _COUNT)
@@ -142,29 +144,34 @@ def _apply_across(context, source, out, outer, scratch):
 @step
 def axis_matrix_step(context, sample, thread):
     """A sample: float32[outer, columns, inner] becomes float32[outer, rows, inner]."""
-    sizes = load_i64(context + _SIZES) + 16 * sample
-    outer, inner = load_i64(sizes), load_i64(sizes + 8)
-    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    sizes = load_i64(context + at.sizes) + sizes_at.size * sample
+    outer, inner = load_i64(sizes + sizes_at.outer), load_i64(sizes + sizes_at.inner)
+    source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     if inner == 1 and outer >= 4:
-        _apply_across(context, source, out, outer, load_i64(thread) + load_i64(context + _SCRATCH))
+        _apply_across(context, source, out, outer, load_i64(thread + record.scratch) + load_i64(context + at.scratch))
         return 0
     for o in range(outer):
-        _apply(context, source + 4 * o * load_i64(context + _COLUMNS) * inner, out + 4 * o * load_i64(context + _ROWS) * inner, inner)
+        _apply(context, source + 4 * o * load_i64(context + at.columns) * inner, out + 4 * o * load_i64(context + at.rows) * inner, inner)
     return 0
 
 
 def make_axis_matrix_step(source: Batch, output: Batch, axis: int, matrix: np.ndarray) -> Step:
     """The step for a batch: `matrix` float64[rows, columns] is applied along `axis`, which has `columns` elements."""
     shapes = source.shapes
-    sizes = np.ascontiguousarray(np.stack([shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)], axis=1), np.int64)
+    sizes = AXIS_SIZES.zeros(len(source))
+    sizes[:, AXIS_SIZES.word.outer], sizes[:, AXIS_SIZES.word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
     used = matrix != 0
     some = used.any(axis=1)
     ends = np.where(some, matrix.shape[1] - used[:, ::-1].argmax(axis=1), 0)
-    ranges = np.ascontiguousarray(np.stack([np.where(some, used.argmax(axis=1), 0), ends], axis=1), np.int64)
     rows, columns = matrix.shape
-    values = (source.addresses, output.addresses, sizes, matrix, rows, columns, ranges)
-    table, keep = context_table((*values, 0))
+    ranges = COLUMN_RANGE.zeros(rows)
+    ranges[:, COLUMN_RANGE.word.begin], ranges[:, COLUMN_RANGE.word.end] = np.where(some, used.argmax(axis=1), 0), ends
+    entries = AXIS_MATRIX.entries(
+        inputs=source.addresses, outputs=output.addresses, sizes=sizes, matrix=matrix, rows=rows, columns=columns, ranges=ranges,
+        scratch=0, samples=len(sizes),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
     grid = grid_of(int(sizes.prod(axis=1).max(initial=0)) * rows, len(sizes))
-    step = Step(axis_matrix_step.address, table, no_explanation, 4 * _COUNT * (rows + columns), _SCRATCH // 8, keep)
-    step.launches = lambda: [Launch(Kernel(_SOURCE, "axis_matrix"), (*values, len(sizes)), grid)]
+    step = Step(axis_matrix_step.address, table, no_explanation, 4 * _COUNT * (rows + columns), AXIS_MATRIX.word.scratch, keep)
+    step.launches = lambda: [Launch(Kernel(_SOURCE, "axis_matrix"), entries, grid)]
     return step

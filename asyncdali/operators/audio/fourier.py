@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...compiled.memory import address_of
+from .fourier_tables import TRANSFORM
 
 _RADICES = (4, 2, 3, 5)
 
@@ -14,8 +14,7 @@ _RADICES = (4, 2, 3, 5)
 class Transform:
     """The tables of a transform of length `n` as a convolution (Bluestein), in float64; for lengths without a :class:`RealTransform`.
 
-    ``table`` int64[5]: n, length of the transforms made, their roots of unity, chirp and transformed kernel; complex numbers as pairs of
-    float64. ``scratch`` is the float64 numbers a thread needs.
+    ``table`` is a TRANSFORM. ``scratch`` is the float64 numbers a thread needs.
     A GPU needs ``roots``, ``chirp``, ``kernel`` and ``made``, the length of the transforms made.
     """
 
@@ -29,7 +28,7 @@ class Transform:
         padded[m - n + 1 :] = self.chirp[:0:-1].conj()
         self.kernel = np.fft.fft(padded)
         self.length, self.made = n, m
-        self.table = np.array([n, m, address_of(self.roots), address_of(self.chirp), address_of(self.kernel)], np.int64)
+        self.table, _ = TRANSFORM.make(length=n, made=m, roots=self.roots, chirp=self.chirp, kernel=self.kernel)
         self.scratch = 2 * m
 
 

@@ -1,16 +1,7 @@
 // spectrogram: a block takes a window and transforms it, with the operations of the compiled steps in their order. Lengths with a plan are
 // transformed as half as many complex numbers in float32 (real_spectrogram), others as convolutions in float64 (spectrogram).
 #include "kernel.cuh"
-
-// Table. Entries of the plan, for `spectrogram`: length of the transforms made (a power of two), their roots of unity, chirp, transformed
-// kernel; for `real_spectrogram`: places, radices, twiddles and turns of fourier.RealTransform, and how many radices there are.
-enum Field {
-    INPUTS, OUTPUTS, SIZES /* samples and windows int64[samples, 2] */, LENGTH /* of the transform */,
-    MADE, ROOTS, CHIRP, CONVOLVED, UNUSED,
-    WEIGHTS /* window function float32 */, WEIGHT_COUNT, HOP, BEFORE /* padding before the signal */, REFLECT, POWER,
-    TIME_MAJOR /* whether time is the outer axis */, SAMPLES, MEMORY /* of each block, or 0: shared memory is enough */,
-    PLACES = MADE, RADICES = ROOTS, TWIDDLES = CHIRP, TURNS = CONVOLVED, STAGES = UNUSED
-};
+#include "fourier_tables.py"
 
 #define MOST 2048 /* complex numbers of float64 in shared memory: 32 KB */
 
@@ -54,20 +45,21 @@ DEVICE float64 sample_at(const float32 *source, int64 i, int64 length, bool refl
 
 KERNEL spectrogram(const int64 *context) {
     __shared__ float64 shared[2 * MOST];
-    const int32 n = (int32)context[LENGTH], m = (int32)context[MADE], window_length = (int32)context[WEIGHT_COUNT];
+    const int32 n = (int32)context[SPECTROGRAM_GPU_LENGTH], m = (int32)context[SPECTROGRAM_GPU_MADE], window_length = (int32)context[SPECTROGRAM_GPU_WEIGHT_COUNT];
     float64 *data = shared;
-    if (context[MEMORY]) data = at<float64>(context[MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * 2 * m;
-    const float64 *roots = array<float64>(context, ROOTS), *chirp = array<float64>(context, CHIRP), *kernel = array<float64>(context, CONVOLVED);
-    const float32 *weights = array<float32>(context, WEIGHTS);
+    if (context[SPECTROGRAM_GPU_MEMORY]) data = at<float64>(context[SPECTROGRAM_GPU_MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * 2 * m;
+    const float64 *roots = array<float64>(context, SPECTROGRAM_GPU_ROOTS), *chirp = array<float64>(context, SPECTROGRAM_GPU_CHIRP), *kernel = array<float64>(context, SPECTROGRAM_GPU_KERNEL);
+    const float32 *weights = array<float32>(context, SPECTROGRAM_GPU_WEIGHTS);
     const int32 bins = n / 2 + 1;
-    FOR_SAMPLES(sample, context[SAMPLES]) {
-        const int64 length = array<int64>(context, SIZES)[2 * sample], windows = array<int64>(context, SIZES)[2 * sample + 1];
-        const float32 *source = at<const float32>(address(context, INPUTS, sample));
-        float32 *out = at<float32>(address(context, OUTPUTS, sample));
+    FOR_SAMPLES(sample, context[SPECTROGRAM_GPU_SAMPLES]) {
+        const int64 *sizes = array<int64>(context, SPECTROGRAM_GPU_SIZES) + SIGNAL_SIZES_WORDS * sample;
+        const int64 length = sizes[SIGNAL_SIZES_LENGTH], windows = sizes[SIGNAL_SIZES_WINDOWS];
+        const float32 *source = at<const float32>(address(context, SPECTROGRAM_GPU_INPUTS, sample));
+        float32 *out = at<float32>(address(context, SPECTROGRAM_GPU_OUTPUTS, sample));
         for (int64 window = blockIdx.x; window < windows; window += gridDim.x) {
-            const int64 first = window * context[HOP] - context[BEFORE];
+            const int64 first = window * context[SPECTROGRAM_GPU_HOP] - context[SPECTROGRAM_GPU_BEFORE];
             for (int32 k = threadIdx.x; k < m; k += blockDim.x) {
-                const float64 x = k < window_length ? sample_at(source, first + k, length, context[REFLECT]) * (float64)weights[k] : 0;
+                const float64 x = k < window_length ? sample_at(source, first + k, length, context[SPECTROGRAM_GPU_REFLECT]) * (float64)weights[k] : 0;
                 data[2 * k] = k < n ? x * chirp[2 * k] : 0;
                 data[2 * k + 1] = k < n ? x * chirp[2 * k + 1] : 0;
             }
@@ -84,7 +76,7 @@ KERNEL spectrogram(const int64 *context) {
                 const float64 a = data[2 * k] / m, b = -data[2 * k + 1] / m, wr = chirp[2 * k], wi = chirp[2 * k + 1];
                 const float64 re = a * wr - b * wi, im = a * wi + b * wr;
                 const float64 square = re * re + im * im;
-                out[context[TIME_MAJOR] ? window * bins + k : k * windows + window] = (float32)(context[POWER] == 2 ? square : sqrt(square));
+                out[context[SPECTROGRAM_GPU_TIME_MAJOR] ? window * bins + k : k * windows + window] = (float32)(context[SPECTROGRAM_GPU_POWER] == 2 ? square : sqrt(square));
             }
             __syncthreads();
         }
@@ -138,27 +130,28 @@ DEVICE void butterfly(int32 radix, Pair *z, int32 stride, const Pair *w) {
 
 KERNEL real_spectrogram(const int64 *context) {
     __shared__ float64 shared[2 * MOST];
-    const int32 n = (int32)context[LENGTH], half = n / 2, used = (int32)context[WEIGHT_COUNT], bins = half + 1;
+    const int32 n = (int32)context[REAL_SPECTROGRAM_GPU_LENGTH], half = n / 2, used = (int32)context[REAL_SPECTROGRAM_GPU_WEIGHT_COUNT], bins = half + 1;
     Pair *z = reinterpret_cast<Pair *>(shared);
-    if (context[MEMORY]) z = at<Pair>(context[MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * half;
-    const int32 *places = array<int32>(context, PLACES), *radices = array<int32>(context, RADICES);
-    const Pair *twiddles = array<Pair>(context, TWIDDLES), *turns = array<Pair>(context, TURNS);
-    const float32 *weights = array<float32>(context, WEIGHTS);
-    FOR_SAMPLES(sample, context[SAMPLES]) {
-        const int64 length = array<int64>(context, SIZES)[2 * sample], windows = array<int64>(context, SIZES)[2 * sample + 1];
-        const float32 *source = at<const float32>(address(context, INPUTS, sample));
-        float32 *out = at<float32>(address(context, OUTPUTS, sample));
+    if (context[REAL_SPECTROGRAM_GPU_MEMORY]) z = at<Pair>(context[REAL_SPECTROGRAM_GPU_MEMORY]) + ((int64)blockIdx.y * gridDim.x + blockIdx.x) * half;
+    const int32 *places = array<int32>(context, REAL_SPECTROGRAM_GPU_PLACES), *radices = array<int32>(context, REAL_SPECTROGRAM_GPU_RADICES);
+    const Pair *twiddles = array<Pair>(context, REAL_SPECTROGRAM_GPU_TWIDDLES), *turns = array<Pair>(context, REAL_SPECTROGRAM_GPU_TURNS);
+    const float32 *weights = array<float32>(context, REAL_SPECTROGRAM_GPU_WEIGHTS);
+    FOR_SAMPLES(sample, context[REAL_SPECTROGRAM_GPU_SAMPLES]) {
+        const int64 *sizes = array<int64>(context, REAL_SPECTROGRAM_GPU_SIZES) + SIGNAL_SIZES_WORDS * sample;
+        const int64 length = sizes[SIGNAL_SIZES_LENGTH], windows = sizes[SIGNAL_SIZES_WINDOWS];
+        const float32 *source = at<const float32>(address(context, REAL_SPECTROGRAM_GPU_INPUTS, sample));
+        float32 *out = at<float32>(address(context, REAL_SPECTROGRAM_GPU_OUTPUTS, sample));
         for (int64 window = blockIdx.x; window < windows; window += gridDim.x) {
-            const int64 first = window * context[HOP] - context[BEFORE];
+            const int64 first = window * context[REAL_SPECTROGRAM_GPU_HOP] - context[REAL_SPECTROGRAM_GPU_BEFORE];
             for (int32 k = threadIdx.x; k < half; k += blockDim.x) {
                 Pair pair = {0, 0};
-                if (2 * k < used) pair.re = (float32)sample_at(source, first + 2 * k, length, context[REFLECT]) * weights[2 * k];
-                if (2 * k + 1 < used) pair.im = (float32)sample_at(source, first + 2 * k + 1, length, context[REFLECT]) * weights[2 * k + 1];
+                if (2 * k < used) pair.re = (float32)sample_at(source, first + 2 * k, length, context[REAL_SPECTROGRAM_GPU_REFLECT]) * weights[2 * k];
+                if (2 * k + 1 < used) pair.im = (float32)sample_at(source, first + 2 * k + 1, length, context[REAL_SPECTROGRAM_GPU_REFLECT]) * weights[2 * k + 1];
                 z[places[k]] = pair;
             }
             __syncthreads();
             const Pair *w = twiddles;
-            for (int32 stage = 0, m = 1; stage < context[STAGES]; ++stage) {
+            for (int32 stage = 0, m = 1; stage < context[REAL_SPECTROGRAM_GPU_STAGES]; ++stage) {
                 const int32 radix = radices[stage];
                 for (int32 item = threadIdx.x; item < half / radix; item += blockDim.x) {
                     const int32 group = item / m, k = item - group * m;
@@ -174,10 +167,10 @@ KERNEL real_spectrogram(const int64 *context) {
                 const Pair t = {turn.re * odd.im + turn.im * odd.re, turn.im * odd.im - turn.re * odd.re};
                 const Pair one = plus(even, t), other = minus(even, t);
                 const float32 square = one.re * one.re + one.im * one.im, mirrored = other.re * other.re + other.im * other.im;
-                const int64 frequencies = context[TIME_MAJOR] ? 1 : windows;
-                float32 *to = out + (context[TIME_MAJOR] ? window * bins : window);
-                to[k * frequencies] = context[POWER] == 2 ? square : sqrtf(square);
-                to[(half - k) * frequencies] = context[POWER] == 2 ? mirrored : sqrtf(mirrored);
+                const int64 frequencies = context[REAL_SPECTROGRAM_GPU_TIME_MAJOR] ? 1 : windows;
+                float32 *to = out + (context[REAL_SPECTROGRAM_GPU_TIME_MAJOR] ? window * bins : window);
+                to[k * frequencies] = context[REAL_SPECTROGRAM_GPU_POWER] == 2 ? square : sqrtf(square);
+                to[(half - k) * frequencies] = context[REAL_SPECTROGRAM_GPU_POWER] == 2 ? mirrored : sqrtf(mirrored);
             }
             __syncthreads();
         }

@@ -13,11 +13,25 @@ import numpy as np
 
 from ...batch import Batch
 from ...compiled.intrinsics import load_i64, smaller, store_i64, view_f32, view_f64
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
-from ...device.launch import BLOCK, Entry, Kernel, Launch, Scratch
-from ..base import Step, context_table, no_explanation
+from ...device.launch import BLOCK, Kernel, Launch, Scratch
+from ..base import Step, no_explanation
 from .fourier import RealTransform, Transform
+from .fourier_tables import (  # fmt: skip
+    POWER_SPECTRUM,
+    REAL_SPECTROGRAM_GPU,
+    REAL_TRANSFORM,
+    ROW_SIZES,
+    SIGNAL_SIZES,
+    SPECTROGRAM,
+    SPECTROGRAM_GPU,
+    TRANSFORM,
+)
 from .real_fourier_kernels import lane_count, plan_table, real_transforms
+
+at, spectrum, record = SPECTROGRAM.at, POWER_SPECTRUM.at, THREAD.at
+plan_at, real_at, sizes_at, rows_at = TRANSFORM.at, REAL_TRANSFORM.at, SIGNAL_SIZES.at, ROW_SIZES.at
 
 _SOURCE = Path(__file__).with_name("fourier_kernels.cu")
 _SHARED = 32768  # bytes of complex numbers that a block keeps in shared memory
@@ -58,8 +72,8 @@ def transform(table, data_at):
 
     The result lies there as (re, im) pairs.
     """
-    n, m = load_i64(table), load_i64(table + 8)
-    roots, chirp_at, kernel_at = load_i64(table + 16), load_i64(table + 24), load_i64(table + 32)
+    n, m = load_i64(table + plan_at.length), load_i64(table + plan_at.made)
+    roots, chirp_at, kernel_at = load_i64(table + plan_at.roots), load_i64(table + plan_at.chirp), load_i64(table + plan_at.kernel)
     data = view_f64(data_at, 2 * m)
     chirp, kernel = view_f64(chirp_at, 2 * n), view_f64(kernel_at, 2 * m)
     for k in range(n):
@@ -87,13 +101,6 @@ def _store_power(data, bins, out, first, stride, power):
         out[first + k * stride] = np.float32(square if power == 2 else np.sqrt(square))
 
 
-# Context of both spectrogram steps: int64 each. The plan is that of a RealTransform or of a Transform; scratch is an offset.
-(INPUTS, OUTPUTS, SIZES, PLAN, WEIGHTS, WEIGHT_COUNT, HOP, BEFORE, REFLECT, POWER, TIME_MAJOR, SCRATCH) = range(0, 12 * 8, 8)
-# Context of both power_spectrum steps.
-(_INPUTS, _OUTPUTS, _SIZES, _PLAN, _POWER, _SCRATCH) = range(0, 6 * 8, 8)
-_SCRATCH_FIELD, _AXIS_SCRATCH_FIELD = SCRATCH // 8, _SCRATCH // 8
-
-
 @inlined
 def _sample_at(source, i, length, reflect):
     """Number `i` of a signal; outside it is reflected, or 0."""
@@ -110,24 +117,25 @@ def _sample_at(source, i, length, reflect):
 @step
 def spectrogram_step(context, sample, thread):
     """Windows of any length, one by one."""
-    sizes = load_i64(context + SIZES) + 16 * sample
-    length, windows = load_i64(sizes), load_i64(sizes + 8)
-    source = view_f32(load_i64(load_i64(context + INPUTS) + 8 * sample), length)
-    table, window_length, hop = load_i64(context + PLAN), load_i64(context + WEIGHT_COUNT), load_i64(context + HOP)
-    weights, before, reflect = view_f32(load_i64(context + WEIGHTS), window_length), load_i64(context + BEFORE), load_i64(context + REFLECT)
-    n = load_i64(table)
+    sizes = load_i64(context + at.sizes) + sizes_at.size * sample
+    length, windows = load_i64(sizes + sizes_at.length), load_i64(sizes + sizes_at.windows)
+    source = view_f32(load_i64(load_i64(context + at.inputs) + 8 * sample), length)
+    table, window_length, hop = load_i64(context + at.plan), load_i64(context + at.weight_count), load_i64(context + at.hop)
+    weights = view_f32(load_i64(context + at.weights), window_length)
+    before, reflect = load_i64(context + at.before), load_i64(context + at.reflect)
+    n = load_i64(table + plan_at.length)
     bins = n // 2 + 1
-    out = view_f32(load_i64(load_i64(context + OUTPUTS) + 8 * sample), bins * windows)
-    at = load_i64(thread) + load_i64(context + SCRATCH)
-    data = view_f64(at, 2 * load_i64(table + 8))
-    power, time_major = load_i64(context + POWER), load_i64(context + TIME_MAJOR) != 0
+    out = view_f32(load_i64(load_i64(context + at.outputs) + 8 * sample), bins * windows)
+    work = load_i64(thread + record.scratch) + load_i64(context + at.scratch)
+    data = view_f64(work, 2 * load_i64(table + plan_at.made))
+    power, time_major = load_i64(context + at.power), load_i64(context + at.time_major) != 0
     for w in range(windows):
         for k in range(window_length):
             value = np.float64(_sample_at(source, w * hop - before + k, length, reflect))
             data[2 * k] = value * np.float64(weights[k])
         for k in range(window_length, n):
             data[2 * k] = 0.0
-        transform(table, at)
+        transform(table, work)
         _store_power(data, bins, out, w * bins if time_major else w, 1 if time_major else windows, power)
     return 0
 
@@ -147,30 +155,30 @@ def real_spectrogram_step(count: int) -> Compiled:
 
     @step_variant(count)
     def spectrogram(context, sample, thread):
-        sizes = load_i64(context + SIZES) + 16 * sample
-        length, windows = load_i64(sizes), load_i64(sizes + 8)
-        begin = load_i64(load_i64(context + INPUTS) + 8 * sample)
-        source, out = view_f32(begin, length), load_i64(load_i64(context + OUTPUTS) + 8 * sample)
-        plan, used, hop = load_i64(context + PLAN), load_i64(context + WEIGHT_COUNT), load_i64(context + HOP)
-        before, reflect, weights = load_i64(context + BEFORE), load_i64(context + REFLECT), load_i64(context + WEIGHTS)
-        root, time_major = load_i64(context + POWER) == 1, load_i64(context + TIME_MAJOR) != 0
-        n = load_i64(plan)
+        sizes = load_i64(context + at.sizes) + sizes_at.size * sample
+        length, windows = load_i64(sizes + sizes_at.length), load_i64(sizes + sizes_at.windows)
+        begin = load_i64(load_i64(context + at.inputs) + 8 * sample)
+        source, out = view_f32(begin, length), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        plan, used, hop = load_i64(context + at.plan), load_i64(context + at.weight_count), load_i64(context + at.hop)
+        before, reflect, weights = load_i64(context + at.before), load_i64(context + at.reflect), load_i64(context + at.weights)
+        root, time_major = load_i64(context + at.power) == 1, load_i64(context + at.time_major) != 0
+        n = load_i64(plan + real_at.length)
         bins = n // 2 + 1
-        data = load_i64(thread) + load_i64(context + SCRATCH)
+        data = load_i64(thread + record.scratch) + load_i64(context + at.scratch)
         block = data + n * size
         borders = block + bins * size
         pointers = borders + (used + 15) // 16 * 16 * size
         for first in range(0, windows, count):
             valid = smaller(windows - first, count)
             for k in range(count):
-                at = (first + k if k < valid else first) * hop - before
-                if at >= 0 and at + used <= length:
-                    store_i64(pointers + 8 * k, begin + 4 * at)
+                place = (first + k if k < valid else first) * hop - before
+                if place >= 0 and place + used <= length:
+                    store_i64(pointers + 8 * k, begin + 4 * place)
                 else:
                     border = borders + k * 4 * used
                     copied = view_f32(border, used)
                     for i in range(used):
-                        copied[i] = _sample_at(source, at + i, length, reflect)
+                        copied[i] = _sample_at(source, place + i, length, reflect)
                     store_i64(pointers + 8 * k, border)
             load_windows(plan, data, pointers, used, weights)
             transform_lanes(plan, data)
@@ -190,20 +198,20 @@ def real_spectrogram_step(count: int) -> Compiled:
 @step
 def power_spectrum_step(context, sample, thread):
     """Rows of any length along an axis, one by one."""
-    sizes = load_i64(context + _SIZES) + 24 * sample
-    outer, length, inner = load_i64(sizes), load_i64(sizes + 8), load_i64(sizes + 16)
-    table, power = load_i64(context + _PLAN), load_i64(context + _POWER)
-    n = load_i64(table)
+    sizes = load_i64(context + spectrum.sizes) + rows_at.size * sample
+    outer, length, inner = load_i64(sizes + rows_at.outer), load_i64(sizes + rows_at.length), load_i64(sizes + rows_at.inner)
+    table, power = load_i64(context + spectrum.plan), load_i64(context + spectrum.power)
+    n = load_i64(table + plan_at.length)
     bins = n // 2 + 1
-    source = view_f32(load_i64(load_i64(context + _INPUTS) + 8 * sample), outer * length * inner)
-    out = view_f32(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), outer * bins * inner)
-    at = load_i64(thread) + load_i64(context + _SCRATCH)
-    data = view_f64(at, 2 * load_i64(table + 8))
+    source = view_f32(load_i64(load_i64(context + spectrum.inputs) + 8 * sample), outer * length * inner)
+    out = view_f32(load_i64(load_i64(context + spectrum.outputs) + 8 * sample), outer * bins * inner)
+    work = load_i64(thread + record.scratch) + load_i64(context + spectrum.scratch)
+    data = view_f64(work, 2 * load_i64(table + plan_at.made))
     for o in range(outer):
         for i in range(inner):
             for k in range(n):
                 data[2 * k] = np.float64(source[(o * length + k) * inner + i]) if k < length else 0.0
-            transform(table, at)
+            transform(table, work)
             _store_power(data, bins, out, o * bins * inner + i, inner, power)
     return 0
 
@@ -217,13 +225,14 @@ def real_power_spectrum_step(count: int) -> Compiled:
 
     @step_variant(count)
     def power_spectrum(context, sample, thread):
-        sizes = load_i64(context + _SIZES) + 24 * sample
-        outer, length, inner = load_i64(sizes), load_i64(sizes + 8), load_i64(sizes + 16)
-        plan, root = load_i64(context + _PLAN), load_i64(context + _POWER) == 1
-        n = load_i64(plan)
+        sizes = load_i64(context + spectrum.sizes) + rows_at.size * sample
+        outer, length, inner = load_i64(sizes + rows_at.outer), load_i64(sizes + rows_at.length), load_i64(sizes + rows_at.inner)
+        plan, root = load_i64(context + spectrum.plan), load_i64(context + spectrum.power) == 1
+        n = load_i64(plan + real_at.length)
         bins, used = n // 2 + 1, smaller(n, length)
-        source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
-        data = load_i64(thread) + load_i64(context + _SCRATCH)
+        source = load_i64(load_i64(context + spectrum.inputs) + 8 * sample)
+        out = load_i64(load_i64(context + spectrum.outputs) + 8 * sample)
+        data = load_i64(thread + record.scratch) + load_i64(context + spectrum.scratch)
         block = data + n * size
         weights = block + bins * size
         pointers = weights + (n + 15) // 16 * 16 * size
@@ -271,11 +280,15 @@ def make_spectrogram_step(
     hop: int, before: int, reflect: bool, power: int, time_major: bool,
 ) -> Step:  # fmt: skip
     """The step for a batch of signals of `lengths`, of which `windows` windows are taken; see the step."""
-    sizes = np.ascontiguousarray(np.stack([lengths, windows], axis=1), np.int64)
+    sizes = SIGNAL_SIZES.zeros(len(lengths))
+    sizes[:, SIGNAL_SIZES.word.length], sizes[:, SIGNAL_SIZES.word.windows] = lengths, windows
     weights = weights if isinstance(plan, Transform) else weights * np.float32(0.5)
     tables = plan.table if isinstance(plan, Transform) else plan_table(plan)
-    values = (source.addresses, output.addresses, sizes, tables, weights, len(weights), hop, before, reflect, power, time_major, 0)
-    table, keep = context_table(values)
+    values = {
+        "inputs": source.addresses, "outputs": output.addresses, "sizes": sizes, "weights": weights, "weight_count": len(weights),
+        "hop": hop, "before": before, "reflect": int(reflect), "power": power, "time_major": int(time_major),
+    }  # fmt: skip
+    table, keep = SPECTROGRAM.make(**values, plan=tables, scratch=0)
 
     def launches() -> list[Launch]:
         count, most = len(sizes), int(windows.max(initial=1))
@@ -285,23 +298,22 @@ def make_spectrogram_step(
             down = min(count, _MOST_BLOCKS)
             blocks = min(most, max(_MOST_BLOCKS // max(down, 1), 1)), down
             scratch = Scratch(complex_bytes * made * blocks[0] * blocks[1])
-        entries: tuple[Entry, ...]
+        shared = {**values, "length": plan.length, "samples": count, "memory": scratch if scratch.size else 0}
         if isinstance(plan, Transform):
-            entries = (plan.made, plan.roots, plan.chirp, plan.kernel, 0)
+            kernel = "spectrogram"
+            entries = SPECTROGRAM_GPU.entries(**shared, made=plan.made, roots=plan.roots, chirp=plan.chirp, kernel=plan.kernel)
         else:
-            entries = (plan.places, plan.radices, plan.twiddles, plan.turns, len(plan.radices))
-        context: tuple[Entry, ...] = (
-            source.addresses, output.addresses, sizes, plan.length, *entries, weights, len(weights), hop, before, int(reflect), power,
-            int(time_major), count, scratch if scratch.size else 0,
-        )  # fmt: skip
-        kernel = "spectrogram" if isinstance(plan, Transform) else "real_spectrogram"
-        return [Launch(Kernel(_SOURCE, kernel), context, blocks, max(32, min(BLOCK, made // 2)))]
+            kernel = "real_spectrogram"
+            entries = REAL_SPECTROGRAM_GPU.entries(
+                **shared, places=plan.places, stages=len(plan.radices), radices=plan.radices, twiddles=plan.twiddles, turns=plan.turns
+            )
+        return [Launch(Kernel(_SOURCE, kernel), entries, blocks, max(32, min(BLOCK, made // 2)))]
 
     if isinstance(plan, Transform):
-        step = Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, _SCRATCH_FIELD, (*keep, plan))
+        step = Step(spectrogram_step.address, table, no_explanation, 8 * plan.scratch, SPECTROGRAM.word.scratch, (*keep, plan))
     else:
         function = real_spectrogram_step(lane_count(plan.length)).address
-        step = Step(function, table, no_explanation, _scratch_bytes(plan.length, len(weights)), _SCRATCH_FIELD, (*keep, plan))
+        step = Step(function, table, no_explanation, _scratch_bytes(plan.length, len(weights)), SPECTROGRAM.word.scratch, (*keep, plan))
     step.launches = launches
     return step
 
@@ -309,12 +321,13 @@ def make_spectrogram_step(
 def make_power_spectrum_step(source: Batch, output: Batch, axis: int, plan: Transform | RealTransform, power: int) -> Step:
     """The step for a batch that is transformed along `axis`."""
     shapes = source.shapes
-    parts = [shapes[:, :axis].prod(axis=1), shapes[:, axis], shapes[:, axis + 1 :].prod(axis=1)]
-    sizes = np.ascontiguousarray(np.stack(parts, axis=1), np.int64)
+    sizes, word = ROW_SIZES.zeros(len(source)), ROW_SIZES.word
+    sizes[:, word.outer], sizes[:, word.inner] = shapes[:, :axis].prod(axis=1), shapes[:, axis + 1 :].prod(axis=1)
+    sizes[:, word.length] = shapes[:, axis]
+    tables = plan_table(plan) if isinstance(plan, RealTransform) else plan.table
+    table, keep = POWER_SPECTRUM.make(inputs=source.addresses, outputs=output.addresses, sizes=sizes, plan=tables, power=power, scratch=0)
     if isinstance(plan, RealTransform):
-        table, keep = context_table((source.addresses, output.addresses, sizes, plan_table(plan), power, 0))
         function, scratch = real_power_spectrum_step(lane_count(plan.length)).address, _scratch_bytes(plan.length, plan.length)
     else:
-        table, keep = context_table((source.addresses, output.addresses, sizes, plan.table, power, 0))
         function, scratch = power_spectrum_step.address, 8 * plan.scratch
-    return Step(function, table, no_explanation, scratch, _AXIS_SCRATCH_FIELD, (*keep, plan))
+    return Step(function, table, no_explanation, scratch, POWER_SPECTRUM.word.scratch, (*keep, plan))

@@ -113,8 +113,6 @@ class _AxisMatrix(Operator):
 
 @register
 class MelFilterBank(_AxisMatrix):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="mel_filter_bank",
@@ -162,8 +160,6 @@ class MelFilterBank(_AxisMatrix):
 
 @register
 class Mfcc(_AxisMatrix):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="mfcc",

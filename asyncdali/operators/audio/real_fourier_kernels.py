@@ -16,21 +16,22 @@ from llvmlite import ir
 from numba import types
 
 from ...compiled.intrinsics import load_f32, load_i32, load_i64, view_f32
-from ...compiled.memory import address_of
 from ...compiled.step import inlined
 from ...compiled.vectors import I32, I64, call_ir, function_of, lanes, load_ir, splat_ir, store_ir, transposed_ir, widest
 from .fourier import RealTransform
+from .fourier_tables import REAL_TRANSFORM
 
 _LONG = 1 << 15  # transforms from here on have few lanes: their numbers fill no cache anyway, and memory is not for free
 
-# Plan of a transform: int64 each.
-PLAN_LENGTH, PLAN_PLACES, PLAN_STAGES, PLAN_RADICES, PLAN_TWIDDLES, PLAN_TURNS = range(0, 6 * 8, 8)
+plan_at = REAL_TRANSFORM.at
 
 
 def plan_table(plan: RealTransform) -> np.ndarray:
-    """The plan as kernels read it."""
-    addresses = [address_of(plan.places), len(plan.radices), address_of(plan.radices), address_of(plan.twiddles), address_of(plan.turns)]
-    return np.array([plan.length, *addresses], np.int64)
+    """The plan as kernels read it: a REAL_TRANSFORM."""
+    table, _ = REAL_TRANSFORM.make(
+        length=plan.length, places=plan.places, stages=len(plan.radices), radices=plan.radices, twiddles=plan.twiddles, turns=plan.turns
+    )
+    return table
 
 
 def lane_count(n: int) -> int:
@@ -234,7 +235,7 @@ def real_transforms(count: int) -> SimpleNamespace:
 
     @inlined
     def load_windows(plan, data, pointers, used, weights):
-        places = load_i64(plan + PLAN_PLACES)
+        places = load_i64(plan + plan_at.places)
         whole = used - used % count
         for first in range(0, whole, count):
             load_block(pointers, first, weights, data, places)
@@ -242,11 +243,11 @@ def real_transforms(count: int) -> SimpleNamespace:
             to = view_f32(place_of(data, places, number), count)
             for k in range(count):
                 to[k] = load_f32(load_i64(pointers + 8 * k) + 4 * number) * load_f32(weights + 4 * number)
-        clear(data, places, used, load_i64(plan + PLAN_LENGTH))
+        clear(data, places, used, load_i64(plan + plan_at.length))
 
     @inlined
     def load_columns(plan, data, source, stride, used, valid):
-        places = load_i64(plan + PLAN_PLACES)
+        places = load_i64(plan + plan_at.places)
         half = np.float32(0.5)
         for number in range(used):
             place = place_of(data, places, number)
@@ -256,13 +257,13 @@ def real_transforms(count: int) -> SimpleNamespace:
                 to = view_f32(place, count)
                 for k in range(count):
                     to[k] = load_f32(source + number * stride + 4 * k) * half if k < valid else np.float32(0)
-        clear(data, places, used, load_i64(plan + PLAN_LENGTH))
+        clear(data, places, used, load_i64(plan + plan_at.length))
 
     @inlined
     def transform(plan, data):
-        half, w, m = load_i64(plan) >> 1, load_i64(plan + PLAN_TWIDDLES), np.int64(1)
-        for stage in range(load_i64(plan + PLAN_STAGES)):
-            radix = np.int64(load_i32(load_i64(plan + PLAN_RADICES) + 4 * stage))
+        half, w, m = load_i64(plan + plan_at.length) >> 1, load_i64(plan + plan_at.twiddles), np.int64(1)
+        for stage in range(load_i64(plan + plan_at.stages)):
+            radix = np.int64(load_i32(load_i64(plan + plan_at.radices) + 4 * stage))
             stride, factors = m * 2 * size, (radix - 1) * 8
             for first in range(0, half, radix * m):
                 at = data + first * 2 * size
@@ -281,7 +282,7 @@ def real_transforms(count: int) -> SimpleNamespace:
 
     @inlined
     def store_powers(plan, data, out, stride, root):
-        half, turns = load_i64(plan) >> 1, load_i64(plan + PLAN_TURNS)
+        half, turns = load_i64(plan + plan_at.length) >> 1, load_i64(plan + plan_at.turns)
         for k in range((half >> 1) + 1):
             a, b = data + k * 2 * size, data + (half - k if k > 0 else 0) * 2 * size
             ar, ai, br, bi = load(a), load(a + size), load(b), load(b + size)

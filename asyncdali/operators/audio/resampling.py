@@ -8,7 +8,9 @@ from functools import cache
 import numpy as np
 from asyncdali_workers import limits
 
-from ..base import Step, context_table, no_explanation
+from ...compiled.tables import laid_out
+from ..base import Step, no_explanation
+from .resampling_tables import RESAMPLE
 
 _LARGEST_RATIO, _LARGEST_STRETCHED = 64, 1 << 24
 
@@ -76,10 +78,13 @@ def make_step(
     lengths, counts, channels = (np.ascontiguousarray(column) for column in (lengths, counts, channels))
     weights = _weights(lobes)
     ratios = np.ascontiguousarray(ratios, np.float64)
-    values = (sources, targets, lengths, counts, channels, ratios, weights, lobes, weights.shape[1])
-    table, keep = context_table(values)
+    entries = RESAMPLE.entries(
+        inputs=sources, outputs=targets, lengths=lengths, counts=counts, channels=channels, ratios=ratios, weights=weights, lobes=lobes,
+        taps=weights.shape[1], samples=len(counts),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
     step = Step(resample_step(*types).address, table, no_explanation, keep=keep)
-    step.launches = lambda: [resample_launch(values, counts, channels, types)]
+    step.launches = lambda: [resample_launch(entries, counts, channels, types)]
     return step
 
 

@@ -1,22 +1,22 @@
 // Resampling of sound. Macros: IN, OUT element types, FACTOR, OFFSET make a number of the output's range of the input's, PER_LOBE rows of
 // weights from one zero of the sinc to the next.
 #include "kernel.cuh"
+#include "resampling_tables.py"
 
 DEVICE float32 loaded(IN element) { return (float32)element * (float32)(FACTOR) + (float32)(OFFSET); }
 
-// The table is that of resample_step, then 9 samples.
 KERNEL resample(const int64 *context) {
-    const int64 lobes = context[7], taps = context[8];
-    FOR_SAMPLES(sample, context[9]) {
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        const int64 length = array<int64>(context, 2)[sample], channels = array<int64>(context, 4)[sample];
-        const float64 ratio = array<float64>(context, 5)[sample];
-        FOR_ITEMS(i, array<int64>(context, 3)[sample] * channels) {
+    const int64 lobes = context[RESAMPLE_LOBES], taps = context[RESAMPLE_TAPS];
+    FOR_SAMPLES(sample, context[RESAMPLE_SAMPLES]) {
+        const IN *source = at<const IN>(address(context, RESAMPLE_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, RESAMPLE_OUTPUTS, sample));
+        const int64 length = array<int64>(context, RESAMPLE_LENGTHS)[sample], channels = array<int64>(context, RESAMPLE_CHANNELS)[sample];
+        const float64 ratio = array<float64>(context, RESAMPLE_RATIOS)[sample];
+        FOR_ITEMS(i, array<int64>(context, RESAMPLE_COUNTS)[sample] * channels) {
             const int64 time = i / channels, channel = i - time * channels;
             const float64 position = (float64)time * ratio, whole = floor(position), place = PER_LOBE * (1 - (position - whole));
             const int64 row = (int64)place, begin = (int64)whole - lobes + 1;
-            const float32 *first = array<float32>(context, 6) + row * taps, *second = first + taps;
+            const float32 *first = array<float32>(context, RESAMPLE_WEIGHTS) + row * taps, *second = first + taps;
             const int64 stop = smaller(2 * lobes, length - begin);
             float32 a = 0, b = 0;
             for (int64 k = larger(-begin, (int64)0); k < stop; ++k) {

@@ -13,6 +13,9 @@ from ...compiled.intrinsics import larger, load_f64, load_i64, local_array, smal
 from ...compiled.step import Compiled, contracted, inlined, step_variant
 from ...device.launch import Entry, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
+from .resampling_tables import RESAMPLE
+
+at = RESAMPLE.at
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 
@@ -81,8 +84,7 @@ def _loader(in_dtype: str, out_dtype: str) -> Any:
 
 @cache
 def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Context: 0 input addresses, 1 output addresses, 2 input and 3 output samples in time int64[samples], 4 channels int64[samples],
-    5 input samples per output sample float64[samples], 6 weights float32[PER_LOBE + 2, taps], 7 lobes on each side, 8 taps.
+    """The step of RESAMPLE for two element types.
 
     Samples are [time, channels]. They are mapped on the output's range first; what is before and after them is 0 there. An output between
     two input samples takes `lobes` of them on each side; rows of weights are for places a PER_LOBE-th apart, from the later sample back.
@@ -100,13 +102,13 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def resample(context, sample, thread):
-        at = 8 * sample
-        length, count = load_i64(load_i64(context + 16) + at), load_i64(load_i64(context + 24) + at)
-        channels = load_i64(load_i64(context + 32) + at)
-        ratio = load_f64(load_i64(context + 40) + at)
-        weights, lobes, taps = load_i64(context + 48), load_i64(context + 56), load_i64(context + 64)
-        source = view_in(load_i64(load_i64(context) + at), length * channels)
-        out = view_out(load_i64(load_i64(context + 8) + at), count * channels)
+        place = 8 * sample
+        length, count = load_i64(load_i64(context + at.lengths) + place), load_i64(load_i64(context + at.counts) + place)
+        channels = load_i64(load_i64(context + at.channels) + place)
+        ratio = load_f64(load_i64(context + at.ratios) + place)
+        weights, lobes, taps = load_i64(context + at.weights), load_i64(context + at.lobes), load_i64(context + at.taps)
+        source = view_in(load_i64(load_i64(context + at.inputs) + place), length * channels)
+        out = view_out(load_i64(load_i64(context + at.outputs) + place), count * channels)
         window = _window()
         # Outputs whose inputs fit into the window, one at least.
         together = np.int64(larger(np.float64(_WINDOW - taps - 2) / larger(ratio, 1e-6), 1.0))
@@ -130,13 +132,11 @@ def resample_step(in_dtype: str, out_dtype: str) -> Compiled:
     return resample
 
 
-def resample_launch(values: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
-    """The same for a GPU; `values` are the entries of the table."""
+def resample_launch(entries: Sequence[Entry], counts: np.ndarray, channels: np.ndarray, types: tuple[str, str]) -> Launch:
+    """The same for a GPU; `entries` of RESAMPLE."""
     factor, offset = _mapping(*types)
     macros = (
         ("IN", element_type(np.dtype(types[0]))), ("OUT", element_type(np.dtype(types[1]))), ("FACTOR", str(factor)),
         ("OFFSET", str(offset)), ("PER_LOBE", PER_LOBE),
     )  # fmt: skip
-    return Launch(
-        Kernel(_SOURCE, "resample", macros), (*values, len(counts)), grid_of(int((counts * channels).max(initial=0)), len(counts))
-    )
+    return Launch(Kernel(_SOURCE, "resample", macros), entries, grid_of(int((counts * channels).max(initial=0)), len(counts)))

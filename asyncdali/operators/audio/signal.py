@@ -18,8 +18,6 @@ _BORDERS = ("zero", "clamp", "reflect")
 
 @register
 class ToDecibels(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="to_decibels",
@@ -58,8 +56,6 @@ class ToDecibels(Operator):
 
 @register
 class PreemphasisFilter(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="preemphasis_filter",
@@ -102,8 +98,6 @@ class PreemphasisFilter(Operator):
 
 @register
 class NonsilentRegion(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="nonsilent_region",

@@ -1,15 +1,15 @@
 // to_decibels, preemphasis_filter and nonsilent_region.
 // Macros: IN, OUT element types (of preemphasis and, IN, of nonsilent_region).
 #include "kernel.cuh"
+#include "signal_tables.py"
 
-// The largest element of each part of a sample, at least 0. Table: 0 input addresses, 1 output addresses, 2 elements int64[samples],
-// 3 float64[3] (multiplier, reference or 0: the largest element, smallest ratio), 4 samples, 5 parts, 6 largest elements [samples, parts].
+// The largest element of each part of a sample, at least 0.
 KERNEL peaks(const int64 *context) {
     __shared__ float32 largest[256];
-    const int64 parts = context[5];
-    FOR_SAMPLES(sample, context[4]) {
-        const float32 *source = at<const float32>(address(context, 0, sample));
-        const int64 count = array<int64>(context, 2)[sample];
+    const int64 parts = context[DECIBELS_PARTS];
+    FOR_SAMPLES(sample, context[DECIBELS_SAMPLES]) {
+        const float32 *source = at<const float32>(address(context, DECIBELS_INPUTS, sample));
+        const int64 count = array<int64>(context, DECIBELS_COUNTS)[sample];
         for (int64 part = blockIdx.x; part < parts; part += gridDim.x) {
             float32 found = 0;
             for (int64 i = part * blockDim.x + threadIdx.x; i < count; i += parts * blockDim.x) found = larger(found, source[i]);
@@ -19,38 +19,37 @@ KERNEL peaks(const int64 *context) {
                 if ((int32)threadIdx.x < half) largest[threadIdx.x] = larger(largest[threadIdx.x], largest[threadIdx.x + half]);
                 __syncthreads();
             }
-            if (threadIdx.x == 0) at<float32>(context[6])[sample * parts + part] = largest[0];
+            if (threadIdx.x == 0) at<float32>(context[DECIBELS_PEAKS])[sample * parts + part] = largest[0];
             __syncthreads();
         }
     }
 }
 
 KERNEL decibels(const int64 *context) {
-    const int64 parts = context[5];
-    const float64 *numbers = array<float64>(context, 3);
-    FOR_SAMPLES(sample, context[4]) {
-        const float32 *source = at<const float32>(address(context, 0, sample));
-        float32 *out = at<float32>(address(context, 1, sample));
-        float64 reference = numbers[1];
+    const int64 parts = context[DECIBELS_PARTS];
+    const float64 *numbers = array<float64>(context, DECIBELS_NUMBERS);
+    FOR_SAMPLES(sample, context[DECIBELS_SAMPLES]) {
+        const float32 *source = at<const float32>(address(context, DECIBELS_INPUTS, sample));
+        float32 *out = at<float32>(address(context, DECIBELS_OUTPUTS, sample));
+        float64 reference = numbers[DECIBEL_NUMBERS_REFERENCE];
         if (reference == 0) {
             float32 found = 0;
-            for (int64 part = 0; part < parts; ++part) found = larger(found, array<float32>(context, 6)[sample * parts + part]);
+            for (int64 part = 0; part < parts; ++part) found = larger(found, array<float32>(context, DECIBELS_PEAKS)[sample * parts + part]);
             reference = found == 0 ? 1.0 : (float64)found;
         }
-        FOR_ITEMS(i, array<int64>(context, 2)[sample]) {
-            out[i] = (float32)(numbers[0] * log10(larger(numbers[2], (float64)source[i] / reference)));
+        FOR_ITEMS(i, array<int64>(context, DECIBELS_COUNTS)[sample]) {
+            out[i] = (float32)(numbers[DECIBEL_NUMBERS_MULTIPLIER] * log10(larger(numbers[DECIBEL_NUMBERS_LEAST], (float64)source[i] / reference)));
         }
     }
 }
 
-// The table is that of preemphasis_step, then 5 samples.
 KERNEL preemphasis(const int64 *context) {
-    const int64 border = context[4];
-    FOR_SAMPLES(sample, context[5]) {
-        const IN *source = at<const IN>(address(context, 0, sample));
-        OUT *out = at<OUT>(address(context, 1, sample));
-        const float32 coefficient = array<float32>(context, 3)[sample];
-        const int64 count = array<int64>(context, 2)[sample];
+    const int64 border = context[PREEMPHASIS_BORDER];
+    FOR_SAMPLES(sample, context[PREEMPHASIS_SAMPLES]) {
+        const IN *source = at<const IN>(address(context, PREEMPHASIS_INPUTS, sample));
+        OUT *out = at<OUT>(address(context, PREEMPHASIS_OUTPUTS, sample));
+        const float32 coefficient = array<float32>(context, PREEMPHASIS_COEFFICIENTS)[sample];
+        const int64 count = array<int64>(context, PREEMPHASIS_COUNTS)[sample];
         FOR_ITEMS(i, count) {
             float32 before = 0;
             if (i) before = (float32)source[i - 1];
@@ -64,10 +63,6 @@ KERNEL preemphasis(const int64 *context) {
 // nonsilent_region. A window's power follows from that of the window before it, and is summed anew where the compiled step does so; between such
 // places (a stretch) one thread goes from window to window. `powers` finds the largest of each stretch, `borders` where each is above the
 // cut-off first and last, `region` puts these together.
-//
-// Table: that of nonsilent_step (0 input addresses, 1 and 2 output addresses, 3 elements int64[samples], 4 window, 6 float64[2]: reference or 0,
-// cut-off), then 7 windows of a stretch, 8 stretches, 9 samples, 10 largest powers float64[samples, stretches], 11 borders
-// int64[samples, stretches, 2].
 struct Walk {
     const IN *source;
     int64 window, start, stop;  // windows that begin in [start, stop)
@@ -88,31 +83,31 @@ struct Walk {
 };
 
 DEVICE Walk walk_of(const int64 *context, int64 sample, int64 stretch) {
-    const int64 count = array<int64>(context, 3)[sample], window = smaller(context[4], count), start = stretch * context[7];
-    return Walk{at<const IN>(address(context, 0, sample)), window, start, smaller(start + context[7], count - window + 1)};
+    const int64 count = array<int64>(context, NONSILENT_GPU_COUNTS)[sample], window = smaller(context[NONSILENT_GPU_WINDOW], count), start = stretch * context[NONSILENT_GPU_STRETCH];
+    return Walk{at<const IN>(address(context, NONSILENT_GPU_INPUTS, sample)), window, start, smaller(start + context[NONSILENT_GPU_STRETCH], count - window + 1)};
 }
 
 KERNEL powers(const int64 *context) {
-    FOR_SAMPLES(sample, context[9]) {
-        FOR_ITEMS(stretch, context[8]) {
+    FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
+        FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
             Walk walk = walk_of(context, sample, stretch);
             float64 largest = 0;
             if (walk.start < walk.stop) {
                 largest = walk.first();
                 for (int64 begin = walk.start + 1; begin < walk.stop; ++begin) largest = larger(largest, walk.next(begin));
             }
-            at<float64>(context[10])[sample * context[8] + stretch] = largest;
+            at<float64>(context[NONSILENT_GPU_POWERS])[sample * context[NONSILENT_GPU_STRETCHES] + stretch] = largest;
         }
     }
 }
 
 KERNEL borders(const int64 *context) {
-    FOR_SAMPLES(sample, context[9]) {
-        FOR_ITEMS(stretch, context[8]) {
-            float64 reference = array<float64>(context, 6)[0];
+    FOR_SAMPLES(sample, context[NONSILENT_GPU_SAMPLES]) {
+        FOR_ITEMS(stretch, context[NONSILENT_GPU_STRETCHES]) {
+            float64 reference = array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_REFERENCE];
             if (reference == 0)
-                for (int64 k = 0; k < context[8]; ++k) reference = larger(reference, array<float64>(context, 10)[sample * context[8] + k]);
-            const float64 cut_off = (float64)(float32)(reference * array<float64>(context, 6)[1]);
+                for (int64 k = 0; k < context[NONSILENT_GPU_STRETCHES]; ++k) reference = larger(reference, array<float64>(context, NONSILENT_GPU_POWERS)[sample * context[NONSILENT_GPU_STRETCHES] + k]);
+            const float64 cut_off = (float64)(float32)(reference * array<float64>(context, NONSILENT_GPU_CUT)[NONSILENT_CUT_PART]);
             Walk walk = walk_of(context, sample, stretch);
             int64 first = -1, last = -1;
             for (int64 begin = walk.start; begin < walk.stop; ++begin) {
@@ -120,23 +115,23 @@ KERNEL borders(const int64 *context) {
                 if (first < 0) first = begin;
                 last = begin + walk.window - 1;
             }
-            int64 *found = at<int64>(context[11]) + 2 * (sample * context[8] + stretch);
-            found[0] = first;
-            found[1] = last;
+            int64 *found = at<int64>(context[NONSILENT_GPU_BORDERS]) + NONSILENT_BORDERS_WORDS * (sample * context[NONSILENT_GPU_STRETCHES] + stretch);
+            found[NONSILENT_BORDERS_FIRST] = first;
+            found[NONSILENT_BORDERS_LAST] = last;
         }
     }
 }
 
 KERNEL region(const int64 *context) {
-    FOR_ITEMS(sample, context[9]) {
-        const int64 *found = array<int64>(context, 11) + 2 * sample * context[8];
+    FOR_ITEMS(sample, context[NONSILENT_GPU_SAMPLES]) {
+        const int64 *found = array<int64>(context, NONSILENT_GPU_BORDERS) + NONSILENT_BORDERS_WORDS * sample * context[NONSILENT_GPU_STRETCHES];
         int64 first = -1, last = -1;
-        for (int64 k = 0; k < context[8]; ++k) {
-            if (found[2 * k] < 0) continue;
-            if (first < 0) first = found[2 * k];
-            last = found[2 * k + 1];
+        for (int64 k = 0; k < context[NONSILENT_GPU_STRETCHES]; ++k, found += NONSILENT_BORDERS_WORDS) {
+            if (found[NONSILENT_BORDERS_FIRST] < 0) continue;
+            if (first < 0) first = found[NONSILENT_BORDERS_FIRST];
+            last = found[NONSILENT_BORDERS_LAST];
         }
-        *at<int32>(address(context, 1, sample)) = (int32)larger(first, (int64)0);
-        *at<int32>(address(context, 2, sample)) = first >= 0 ? (int32)(last - first + 1) : 0;
+        *at<int32>(address(context, NONSILENT_GPU_STARTS, sample)) = (int32)larger(first, (int64)0);
+        *at<int32>(address(context, NONSILENT_GPU_LENGTHS, sample)) = first >= 0 ? (int32)(last - first + 1) : 0;
     }
 }

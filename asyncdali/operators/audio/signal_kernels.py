@@ -13,20 +13,32 @@ from numba.np.numpy_support import from_dtype
 
 from ...batch import Batch, storage_dtype
 from ...compiled.intrinsics import address, load_f32, load_f64, load_i64, smaller, store_i32, store_i64, view_f64
+from ...compiled.job_tables import THREAD
 from ...compiled.step import Compiled, inlined, step, step_variant
+from ...compiled.tables import laid_out
 from ...compiled.vectors import I32, I64, element_ir, function_of, lanes, load_ir, store_ir, transposed_ir, widest
-from ...device.launch import Entry, Kernel, Launch, Scratch, element_type, grid_of
+from ...device.launch import Kernel, Launch, Scratch, element_type, grid_of
 from ..arrays.convert_kernels import converter, view
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
 from .logarithm_kernels import log10_of
+from .signal_tables import (  # fmt: skip
+    DECIBEL_NUMBERS,
+    DECIBELS,
+    DECIBELS_GPU,
+    NONSILENT,
+    NONSILENT_BORDERS,
+    NONSILENT_CUT,
+    NONSILENT_GPU,
+    NONSILENT_NOTE,
+    PREEMPHASIS,
+)
 
 _SOURCE = Path(__file__).with_name("signal_kernels.cu")
 _PART, _MOST_PARTS = 8192, 64  # of a sample that a block searches for its largest element
 
-
-# Context of decibels_step: input and output addresses, elements int64[samples]; float64[3]: multiplier, reference (0: the largest element),
-# smallest ratio.
-(_INPUTS, _OUTPUTS, _COUNTS, _NUMBERS) = range(0, 4 * 8, 8)
+decibel, number_at, emphasis = DECIBELS.at, DECIBEL_NUMBERS.at, PREEMPHASIS.at
+silence, cut_at, note_at, note = NONSILENT.at, NONSILENT_CUT.at, NONSILENT_NOTE.at, NONSILENT_NOTE.word  # notes are float64
+record = THREAD.at
 
 _WIDTH = widest() // 4  # of float32; as float64 two registers
 _f32, _f64 = lanes("float32", _WIDTH), lanes("float64", _WIDTH)
@@ -47,9 +59,10 @@ def _largest(source, count):
 @step
 def decibels_step(context, sample, thread):
     """Computed in float64."""
-    count, numbers = load_i64(load_i64(context + _COUNTS) + 8 * sample), load_i64(context + _NUMBERS)
-    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
-    multiplier, reference, least = load_f64(numbers), load_f64(numbers + 8), load_f64(numbers + 16)
+    count, numbers = load_i64(load_i64(context + decibel.counts) + 8 * sample), load_i64(context + decibel.numbers)
+    source, out = load_i64(load_i64(context + decibel.inputs) + 8 * sample), load_i64(load_i64(context + decibel.outputs) + 8 * sample)
+    multiplier, least = load_f64(numbers + number_at.multiplier), load_f64(numbers + number_at.least)
+    reference = load_f64(numbers + number_at.reference)
     if reference == 0.0:
         reference = np.float64(_largest(source, count))
         reference = 1.0 if reference == 0.0 else reference
@@ -62,18 +75,18 @@ def decibels_step(context, sample, thread):
 
 @cache
 def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
-    """Context: 0 input addresses, 1 output addresses, 2 elements int64[samples], 3 coefficients float32[samples], 4 border."""
+    """The step of PREEMPHASIS for two element types."""
     view_in, view_out, convert = view(in_dtype), view(out_dtype), converter("float32", out_dtype)
     in_size, out_size = np.dtype(in_dtype).itemsize, np.dtype(out_dtype).itemsize
 
     @step_variant(in_dtype, out_dtype)
     def preemphasis(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
+        count = load_i64(load_i64(context + emphasis.counts) + 8 * sample)
         if count == 0:
             return 0
-        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
-        coefficient, border = load_f32(load_i64(context + 24) + 4 * sample), load_i64(context + 32)
+        source = view_in(load_i64(load_i64(context + emphasis.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + emphasis.outputs) + 8 * sample), count)
+        coefficient, border = load_f32(load_i64(context + emphasis.coefficients) + 4 * sample), load_i64(context + emphasis.border)
         before = np.float32(0)
         if border == 1 or (border == 2 and count == 1):
             before = np.float32(source[0])
@@ -89,9 +102,6 @@ def preemphasis_step(in_dtype: str, out_dtype: str) -> Compiled:
     return preemphasis
 
 
-# Context of nonsilent_step: input addresses, two output addresses; samples int64[samples]; window; windows of a stretch, 0: all of them;
-# float64[2]: reference (0: the largest), part of it that is the cut-off; offset of the scratch.
-(_SIGNALS, _STARTS, _LENGTHS, _SAMPLES, _WINDOW, _STRETCH, _CUT, _SCRATCH) = range(0, 8 * 8, 8)
 _LANES = 8  # stretches whose sums go on side by side
 _CHUNK = 256  # windows of a stretch from one note to the next
 # Scratch of nonsilent_step: addresses of the lanes, their sums and the largest of these; then a note per chunk: the sum of its first window
@@ -242,24 +252,25 @@ def nonsilent_step(dtype: str) -> Compiled:
             for chunk in range(per_stretch):
                 begun = chunk * _CHUNK
                 for k in range(valid):
-                    notes = view_f64(scratch + _NOTES + 16 * ((first + k) * per_stretch + chunk), 2)
-                    notes[0] = totals[k]
+                    noted = view_f64(scratch + _NOTES + note_at.size * ((first + k) * per_stretch + chunk), note.words)
+                    noted[note.first] = totals[k]
                 for k in range(_LANES):
                     best[k] = -np.inf
                 chunk_of(source, length, window, first, valid, stretch, begun, smaller(stretch - begun, _CHUNK), scratch)
                 for k in range(valid):
                     there = (first + k) * stretch + begun < windows
-                    notes = view_f64(scratch + _NOTES + 16 * ((first + k) * per_stretch + chunk), 2)
-                    notes[1] = best[k] if there else -np.inf
+                    noted = view_f64(scratch + _NOTES + note_at.size * ((first + k) * per_stretch + chunk), note.words)
+                    noted[note.largest] = best[k] if there else -np.inf
         return stretches * per_stretch
 
     @inlined
-    def loud_in(source, length, window, stretch, scratch, note, cut_off, last):
+    def loud_in(source, length, window, stretch, scratch, chunk, cut_off, last):
         """The first (or last) loud window of a chunk."""
         per_stretch = (stretch + _CHUNK - 1) // _CHUNK
-        begun = note % per_stretch * _CHUNK
-        begin = note // per_stretch * stretch + begun
-        signal, total, found = elements(source, length), view_f64(scratch + _NOTES + 16 * note, 2)[0], np.int64(-1)
+        begun = chunk % per_stretch * _CHUNK
+        begin = chunk // per_stretch * stretch + begun
+        noted = view_f64(scratch + _NOTES + note_at.size * chunk, note.words)
+        signal, total, found = elements(source, length), noted[note.first], np.int64(-1)
         for i in range(begin, begin + smaller(smaller(stretch - begun, _CHUNK), length - window + 1 - begin)):
             if total / window >= cut_off:
                 found = np.int64(i)
@@ -271,29 +282,32 @@ def nonsilent_step(dtype: str) -> Compiled:
 
     @step_variant(dtype)
     def nonsilent(context, sample, thread):
-        length = load_i64(load_i64(context + _SAMPLES) + 8 * sample)
-        source, scratch = load_i64(load_i64(context + _SIGNALS) + 8 * sample), load_i64(thread) + load_i64(context + _SCRATCH)
-        window, stretch, cut = smaller(load_i64(context + _WINDOW), length), load_i64(context + _STRETCH), load_i64(context + _CUT)
+        length = load_i64(load_i64(context + silence.counts) + 8 * sample)
+        source = load_i64(load_i64(context + silence.inputs) + 8 * sample)
+        scratch = load_i64(thread + record.scratch) + load_i64(context + silence.scratch)
+        window, stretch = smaller(load_i64(context + silence.window), length), load_i64(context + silence.stretch)
+        cut = load_i64(context + silence.cut)
         stretch = length if stretch == 0 else stretch
         count = note_all(source, length, window, stretch, scratch)
-        reference, part, notes = load_f64(cut), load_f64(cut + 8), view_f64(scratch + _NOTES, 2 * count)
+        reference, part = load_f64(cut + cut_at.reference), load_f64(cut + cut_at.part)
+        notes = view_f64(scratch + _NOTES, note.words * count)
         if reference == 0.0:
-            largest = notes[0]
+            largest = notes[note.first]
             for k in range(count):
-                largest = max(largest, notes[2 * k + 1])
+                largest = max(largest, notes[note.words * k + note.largest])
             reference = largest / window
         cut_off = np.float64(np.float32(reference * part))
         low, high = np.int64(0), np.int64(count - 1)
-        while low < count and not notes[2 * low + 1] / window >= cut_off:
+        while low < count and not notes[note.words * low + note.largest] / window >= cut_off:
             low += 1
         first = last = np.int64(-1)
         if low < count:
-            while not notes[2 * high + 1] / window >= cut_off:
+            while not notes[note.words * high + note.largest] / window >= cut_off:
                 high -= 1
             first = loud_in(source, length, window, stretch, scratch, low, cut_off, False)
             last = loud_in(source, length, window, stretch, scratch, high, cut_off, True) + window - 1
-        store_i32(load_i64(load_i64(context + _STARTS) + 8 * sample), np.int32(max(first, np.int64(0))))
-        store_i32(load_i64(load_i64(context + _LENGTHS) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
+        store_i32(load_i64(load_i64(context + silence.starts) + 8 * sample), np.int32(max(first, np.int64(0))))
+        store_i32(load_i64(load_i64(context + silence.lengths) + 8 * sample), np.int32(last - first + 1 if first >= 0 else 0))
         return 0
 
     return nonsilent
@@ -301,16 +315,17 @@ def nonsilent_step(dtype: str) -> Compiled:
 
 def make_decibels_step(source: Batch, output: Batch, multiplier: float, reference: float, least: float) -> Step:
     """The step for a batch; a `reference` of 0 means each sample's largest element."""
-    counts, numbers = _elements(source), np.array([multiplier, reference, least])
-    values = (source.addresses, output.addresses, counts, numbers)
-    table, keep = context_table(values)
+    counts = _elements(source)
+    numbers = np.array(DECIBEL_NUMBERS.entries(multiplier=multiplier, reference=reference, least=least), np.float64)
+    values = {"inputs": source.addresses, "outputs": output.addresses, "counts": counts, "numbers": numbers}
+    table, keep = DECIBELS.make(**values)
 
     def launches() -> list[Launch]:
         count, largest = len(counts), int(counts.max(initial=0))
         parts = 0 if reference else max(1, min(-(-largest // _PART), _MOST_PARTS))
-        context: tuple[Entry, ...] = (*values, count, parts, Scratch(4 * count * parts) if parts else 0)
-        searched = [Launch(Kernel(_SOURCE, "peaks", _FLOATS), context, grid_of(parts, count, 1))] if parts else []
-        return [*searched, Launch(Kernel(_SOURCE, "decibels", _FLOATS), context, grid_of(largest, count))]
+        entries = DECIBELS_GPU.entries(**values, samples=count, parts=parts, peaks=Scratch(4 * count * parts) if parts else 0)
+        searched = [Launch(Kernel(_SOURCE, "peaks", _FLOATS), entries, grid_of(parts, count, 1))] if parts else []
+        return [*searched, Launch(Kernel(_SOURCE, "decibels", _FLOATS), entries, grid_of(largest, count))]
 
     return Step(decibels_step.address, table, no_explanation, keep=keep, launches=launches)
 
@@ -322,40 +337,48 @@ def make_preemphasis_step(source: Batch, output: Batch, coefficients: np.ndarray
     """The step for a batch; coefficients float32[samples], border 0 zero, 1 clamp, 2 reflect."""
     compiled_step = preemphasis_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
     counts = _elements(source)
-    values = (source.addresses, output.addresses, counts, np.ascontiguousarray(coefficients), border)
-    table, keep = context_table(values)
+    entries = PREEMPHASIS.entries(
+        inputs=source.addresses, outputs=output.addresses, counts=counts, coefficients=np.ascontiguousarray(coefficients), border=border,
+        samples=len(counts),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
     names = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
     grid = grid_of(int(counts.max(initial=0)), len(counts))
     step = Step(compiled_step.address, table, no_explanation, keep=keep)
-    step.launches = lambda: [Launch(Kernel(_SOURCE, "preemphasis", names), (*values, len(counts)), grid)]
+    step.launches = lambda: [Launch(Kernel(_SOURCE, "preemphasis", names), entries, grid)]
     return step
 
 
 def make_nonsilent_step(source: Batch, outputs: list[Batch], window: int, interval: int, reference: float, part: float) -> Step:
     """The step for a batch of signals; the cut-off is `part` of the reference power, 0 for each sample's largest."""
-    counts, numbers, dtype = _elements(source), np.array([reference, part]), storage_dtype(source.dtype)
+    counts, dtype = _elements(source), storage_dtype(source.dtype)
+    cut = np.array(NONSILENT_CUT.entries(reference=reference, part=part), np.float64)
     starts, lengths = outputs
     longest = int(counts.max(initial=1))
     stretch = _stretch(dtype, window, interval)
     used = stretch or longest
     notes = -(-longest // used) * -(-used // _CHUNK)
-    outs = (source.addresses, starts.addresses, lengths.addresses, counts)
-    table, keep = context_table((*outs, window, stretch, numbers, 0))
+    values = {
+        "inputs": source.addresses, "starts": starts.addresses, "lengths": lengths.addresses, "counts": counts, "window": window,
+        "cut": cut,
+    }  # fmt: skip
+    table, keep = NONSILENT.make(**values, stretch=stretch, scratch=0)
 
     def launches() -> list[Launch]:
         count = len(counts)
         stretches = -(-longest // used)
-        scratch = Scratch(8 * count * stretches), Scratch(16 * count * stretches)
-        context: tuple[Entry, ...] = (*outs, window, interval, numbers, used, stretches, count, *scratch)
+        entries = NONSILENT_GPU.entries(
+            **values, stretch=used, stretches=stretches, samples=count, powers=Scratch(8 * count * stretches),
+            borders=Scratch(NONSILENT_BORDERS.size * count * stretches),
+        )  # fmt: skip
         names = ("IN", element_type(dtype)), ("OUT", element_type(dtype))
         grids = {"powers": grid_of(stretches, count), "borders": grid_of(stretches, count), "region": grid_of(count, 1)}
         if reference:
             del grids["powers"]
-        return [Launch(Kernel(_SOURCE, name, names), context, grid) for name, grid in grids.items()]
+        return [Launch(Kernel(_SOURCE, name, names), entries, grid) for name, grid in grids.items()]
 
-    return Step(
-        nonsilent_step(dtype.name).address, table, no_explanation, _NOTES + 16 * notes, _SCRATCH // 8, keep, launches=launches
-    )
+    scratch = _NOTES + NONSILENT_NOTE.size * notes
+    return Step(nonsilent_step(dtype.name).address, table, no_explanation, scratch, NONSILENT.word.scratch, keep, launches=launches)
 
 
 def _stretch(dtype: np.dtype, window: int, interval: int) -> int:

@@ -33,8 +33,6 @@ class _Spectrum(Operator):
 
 @register
 class Spectrogram(_Spectrum):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="spectrogram",
@@ -106,8 +104,6 @@ class Spectrogram(_Spectrum):
 
 @register
 class PowerSpectrum(_Spectrum):
-    """See the schema."""
-
     schema = Schema(
         name="power_spectrum",
         doc="""Power (or magnitude) of the Fourier transform along one axis: nfft / 2 + 1 frequencies.

@@ -17,8 +17,6 @@ _BINS = 256
 
 @register
 class Clahe(OpenCVColors):
-    """See the schema."""
-
     channels = (1, 3)
     schema = Schema(
         name="clahe",

@@ -9,6 +9,9 @@ from ...types import DALIDataType
 from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Environment, Planned, Schema, Spec, register
 from ..unfolding import Frames, PerFrame
+from .color_tables import LINEAR_FACTORS
+
+word = LINEAR_FACTORS.word
 
 LAYOUTS = ("HWC", "FHWC", "DHWC")
 """Layouts that colour operators accept; without a layout the first one of the same length is meant."""
@@ -80,7 +83,9 @@ class _Linear(ElementwiseColor):
         shift = self._value("brightness_shift", arguments, 0.0) * np.float32(_RANGE[output.dtype])
         brightness, contrast = self._value("brightness", arguments, 1.0), self._value("contrast", arguments, 1.0)
         center = self._value("contrast_center", arguments, _CENTER[source.dtype])
-        factors = np.stack([brightness * contrast, shift + brightness * (center - contrast * center)], axis=1)
+        factors = np.empty((arguments.count, LINEAR_FACTORS.words), np.float32)
+        factors[:, word.multiplier] = brightness * contrast
+        factors[:, word.addend] = shift + brightness * (center - contrast * center)
         return Planned([output], [self._kernels.make_linear_step(source, output, factors)])
 
     def _value(self, name: str, arguments: Arguments, default: float) -> np.ndarray:
@@ -91,8 +96,6 @@ class _Linear(ElementwiseColor):
 
 @register
 class BrightnessContrast(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="brightness_contrast",
         doc="""Adjusts brightness and contrast.
@@ -109,8 +112,6 @@ class BrightnessContrast(_Linear):
 
 @register
 class Brightness(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="brightness",
         doc="""Adjusts the brightness: ``brightness_shift * range + brightness * input``.
@@ -126,8 +127,6 @@ class Brightness(_Linear):
 
 @register
 class Contrast(_Linear):
-    """See the schema."""
-
     schema = Schema(
         name="contrast",
         doc="Adjusts the contrast: ``contrast_center + contrast * (input - contrast_center)``. Layouts: HWC, FHWC, DHWC.",

@@ -1,25 +1,32 @@
-// Colour operators: x * factor + addend, and a 3 x 3 matrix with an offset. The table is that of color_kernels.py, then 4 samples.
+// Colour operators: x * factor + addend, and a 3 x 3 matrix with an offset.
 // Macros: IN, OUT element types.
 #include "lines.cuh"
+#include "color_tables.py"
 
 KERNEL linear(const int64 *context) {
-    FOR_SAMPLES(sample, context[4]) {
-        const float32 multiplier = array<float32>(context, 3)[2 * sample], addend = array<float32>(context, 3)[2 * sample + 1];
-        map_all<1, IN, OUT>(address(context, 0, sample), address(context, 1, sample), array<int64>(context, 2)[sample], [=](const IN *in, OUT *out) {
+    FOR_SAMPLES(sample, context[COLOR_SAMPLES]) {
+        const float32 *f = array<float32>(context, COLOR_FACTORS) + LINEAR_FACTORS_WORDS * sample;
+        const float32 multiplier = f[LINEAR_FACTORS_MULTIPLIER], addend = f[LINEAR_FACTORS_ADDEND];
+        const int64 source = address(context, COLOR_INPUTS, sample), target = address(context, COLOR_OUTPUTS, sample);
+        map_all<1, IN, OUT>(source, target, array<int64>(context, COLOR_COUNTS)[sample], [=](const IN *in, OUT *out) {
             *out = convert<OUT>(real(value_of(*in)) * multiplier + addend);
         });
     }
 }
 
 KERNEL matrix(const int64 *context) {
-    FOR_SAMPLES(sample, context[4]) {
-        float32 m[10];
+    FOR_SAMPLES(sample, context[COLOR_SAMPLES]) {
+        float32 f[MATRIX_FACTORS_WORDS];
         #pragma unroll
-        for (int32 k = 0; k < 10; ++k) m[k] = array<float32>(context, 3)[10 * sample + k];
-        map_all<3, IN, OUT>(address(context, 0, sample), address(context, 1, sample), array<int64>(context, 2)[sample], [=](const IN *in, OUT *out) {
+        for (int32 k = 0; k < MATRIX_FACTORS_WORDS; ++k) f[k] = array<float32>(context, COLOR_FACTORS)[MATRIX_FACTORS_WORDS * sample + k];
+        const int64 source = address(context, COLOR_INPUTS, sample), target = address(context, COLOR_OUTPUTS, sample);
+        map_all<3, IN, OUT>(source, target, array<int64>(context, COLOR_COUNTS)[sample], [=](const IN *in, OUT *out) {
             const float32 a = real(value_of(in[0])), b = real(value_of(in[1])), c = real(value_of(in[2]));
             #pragma unroll
-            for (int32 k = 0; k < 3; ++k) out[k] = convert<OUT>(m[3 * k] * a + m[3 * k + 1] * b + m[3 * k + 2] * c + m[9]);
+            for (int32 k = 0; k < 3; ++k) {
+                const int32 row = MATRIX_FACTORS_M_0 + 3 * k;
+                out[k] = convert<OUT>(f[row] * a + f[row + 1] * b + f[row + 2] * c + f[MATRIX_FACTORS_OFFSET]);
+            }
         });
     }
 }

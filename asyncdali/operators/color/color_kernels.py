@@ -24,18 +24,20 @@ from ...compiled.intrinsics import (
     local_array,
     store_f32,
     store_i64,
+    view_f32,
 )  # fmt: skip
 from ...compiled.step import Compiled, compiled, step_variant
+from ...compiled.tables import laid_out
 from ...device.launch import LINE, PACK, Kernel, Launch, element_type, grid_of
 from ..arrays.convert_kernels import converter, load_value, view
-from ..base import Step, context_table, no_explanation
-from .color_tables import TWISTS
+from ..base import Step, no_explanation
+from .color_tables import COLOR, LINEAR_FACTORS, MATRIX_FACTORS, TWISTS
 
-# Context table: 0 input addresses, 1 output addresses, 2 counts int64[samples] (elements, or pixels), 3 factors float32[samples, n].
-#
-# Factors: 0 multiplier, 1 addend of linear_step; 0-8 matrix, a row per output channel, 9 offset of matrix_step.
+at, _twists = COLOR.at, TWISTS.at
+linear_word, matrix_word = LINEAR_FACTORS.word, MATRIX_FACTORS.word  # of records of float32
 
 _SOURCE = Path(__file__).with_suffix(".cu")
+_FLOAT = 4  # bytes of float32
 
 _cosf = c_function("cosf", types.float32, types.float32)
 _sinf = c_function("sinf", types.float32, types.float32)
@@ -50,11 +52,11 @@ def linear_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def linear(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        factors = load_i64(context + 24) + 8 * sample
-        multiplier, addend = load_f32(factors), load_f32(factors + 4)
-        source = view_in(load_i64(load_i64(context) + 8 * sample), count)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), count)
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        factors = load_i64(context + at.factors) + _FLOAT * linear_word.words * sample
+        multiplier, addend = load_f32(factors + _FLOAT * linear_word.multiplier), load_f32(factors + _FLOAT * linear_word.addend)
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), count)
         for i in range(count):
             out[i] = convert(np.float32(source[i]) * multiplier + addend)
         return 0
@@ -68,13 +70,14 @@ def _linear_by_table(convert: Any) -> Compiled:
 
     @step_variant("table")
     def linear(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        factors = load_i64(context + 24) + 8 * sample
-        multiplier, addend = load_f32(factors), load_f32(factors + 4)
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        factors = load_i64(context + at.factors) + _FLOAT * linear_word.words * sample
+        multiplier, addend = load_f32(factors + _FLOAT * linear_word.multiplier), load_f32(factors + _FLOAT * linear_word.addend)
         table = new_table()
         for k in range(256):
             table[k] = convert(np.float32(k) * multiplier + addend)
-        translate(load_i64(load_i64(context) + 8 * sample), load_i64(load_i64(context + 8) + 8 * sample), address(table), count)
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
+        translate(source, out, address(table), count)
         return 0
 
     return linear
@@ -88,14 +91,14 @@ def matrix_step(in_dtype: str, out_dtype: str) -> Compiled:
 
     @step_variant(in_dtype, out_dtype)
     def matrix(context, sample, thread):
-        count = load_i64(load_i64(context + 16) + 8 * sample)
-        f = load_i64(context + 24) + 40 * sample
-        m0, m1, m2 = load_f32(f), load_f32(f + 4), load_f32(f + 8)
-        m3, m4, m5 = load_f32(f + 12), load_f32(f + 16), load_f32(f + 20)
-        m6, m7, m8 = load_f32(f + 24), load_f32(f + 28), load_f32(f + 32)
-        offset = load_f32(f + 36)
-        source = view_in(load_i64(load_i64(context) + 8 * sample), 3 * count)
-        out = view_out(load_i64(load_i64(context + 8) + 8 * sample), 3 * count)
+        count = load_i64(load_i64(context + at.counts) + 8 * sample)
+        f = view_f32(load_i64(context + at.factors) + _FLOAT * matrix_word.words * sample, matrix_word.words)
+        m0, m1, m2 = f[matrix_word.m_0], f[matrix_word.m_1], f[matrix_word.m_2]
+        m3, m4, m5 = f[matrix_word.m_3], f[matrix_word.m_4], f[matrix_word.m_5]
+        m6, m7, m8 = f[matrix_word.m_6], f[matrix_word.m_7], f[matrix_word.m_8]
+        offset = f[matrix_word.offset]
+        source = view_in(load_i64(load_i64(context + at.inputs) + 8 * sample), 3 * count)
+        out = view_out(load_i64(load_i64(context + at.outputs) + 8 * sample), 3 * count)
         for i in range(count):
             a, b, c = np.float32(value(source[3 * i])), np.float32(value(source[3 * i + 1])), np.float32(value(source[3 * i + 2]))
             out[3 * i] = convert(m0 * a + m1 * b + m2 * c + offset)
@@ -106,7 +109,6 @@ def matrix_step(in_dtype: str, out_dtype: str) -> Compiled:
     return matrix
 
 
-_twists = TWISTS.at
 _TO_RADIANS = np.pi / 180
 
 
@@ -142,35 +144,35 @@ def plan_twists(table):
             turned, other = first * cosine - second * sine, first * sine + second * cosine
             luma, turned, other = luma * value, turned * saturation * value, other * saturation * value
             for j in range(3):
-                at = 4 * j
-                total = luma * load_f32(to_yiq + at) + turned * load_f32(to_yiq + 12 + at) + other * load_f32(to_yiq + 24 + at)
-                store_f32(row + 12 * k + at, total)
-        store_f32(row + 36, (half - half * contrast) * brightness)
-        row += 40
+                column = 4 * j
+                total = luma * load_f32(to_yiq + column) + turned * load_f32(to_yiq + 12 + column) + other * load_f32(to_yiq + 24 + column)
+                store_f32(row + _FLOAT * (matrix_word.m_0 + 3 * k + j), total)
+        store_f32(row + _FLOAT * matrix_word.offset, (half - half * contrast) * brightness)
+        row += _FLOAT * matrix_word.words
     return most
 
 
 def make_linear_step(source: Batch, output: Batch, factors: np.ndarray) -> Step:
-    """The step for a batch; factors float32[samples, 2]."""
+    """The step for a batch; factors LINEAR_FACTORS[samples]."""
     compiled_step = linear_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
     return _step(compiled_step, "linear", source, output, source.shapes.prod(axis=1), factors)
 
 
 def make_matrix_step(source: Batch, output: Batch, factors: np.ndarray, pixels: np.ndarray) -> Step:
-    """The step for a batch of three channels; factors float32[samples, 10], pixels int64[samples]."""
+    """The step for a batch of three channels; factors MATRIX_FACTORS[samples], pixels int64[samples]."""
     compiled_step = matrix_step(storage_dtype(source.dtype).name, storage_dtype(output.dtype).name)
     return _step(compiled_step, "matrix", source, output, pixels, factors)
 
 
 def _step(compiled_step: Compiled, entry: str, source: Batch, output: Batch, counts: np.ndarray, factors: np.ndarray) -> Step:
     counts, factors = np.ascontiguousarray(counts, np.int64), np.ascontiguousarray(factors, np.float32)
-    table, keep = context_table((source.addresses, output.addresses, counts, factors))
+    entries = COLOR.entries(inputs=source.addresses, outputs=output.addresses, counts=counts, factors=factors, samples=len(counts))
+    table, keep = laid_out(entries)
     types = ("IN", element_type(storage_dtype(source.dtype))), ("OUT", element_type(storage_dtype(output.dtype)))
 
     each = LINE if types[0][1] == types[1][1] == "uint8" else PACK  # elements or pixels that a thread makes
 
     def launches() -> list[Launch]:
-        context = (source.addresses, output.addresses, counts, factors, len(counts))
-        return [Launch(Kernel(_SOURCE, entry, types), context, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]
+        return [Launch(Kernel(_SOURCE, entry, types), entries, grid_of(-(-int(counts.max(initial=0)) // each), len(counts)))]
 
     return Step(compiled_step.address, table, no_explanation, keep=keep, launches=launches)

@@ -15,8 +15,6 @@ _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, 
 
 @register
 class ColorSpaceConversion(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="color_space_conversion",

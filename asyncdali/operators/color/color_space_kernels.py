@@ -12,18 +12,17 @@ from numba import types
 
 from ...batch import Batch
 from ...compiled.byte_vectors import block_bytes, shuffled_ir, shuffler
-from ...compiled.intrinsics import copy_bytes, load_f32, load_i64, view_u8
+from ...compiled.intrinsics import copy_bytes, load_i64, view_f32, view_u8
 from ...compiled.step import Compiled, step, step_variant
+from ...compiled.tables import laid_out
 from ...compiled.vectors import I8, I16, I32, IntegerVectors, function_of, load_ir, store_ir
 from ...device.launch import LINE, Kernel, Launch, grid_of
 from ...types import DALIImageType
 from ..arrays.convert_kernels import converter
-from ..base import Step, context_table, no_explanation
+from ..base import Step, no_explanation
+from .color_tables import CONVERSION, CONVERSION_RECORD
 
-# Context: input and output addresses, pixels int64[samples], coefficients float32[15]: a matrix with a row per output channel, 3 numbers
-# that are taken off before, 3 that are added after; place of the input's first channel in its pixels: 2 for BGR, which is read as RGB (sums
-# of three are rounded in that order).
-(_INPUTS, _OUTPUTS, _PIXELS, _COEFFICIENTS, _FIRST) = range(0, 5 * 8, 8)
+at, factor = CONVERSION.at, CONVERSION_RECORD.word  # a record of float32
 
 _SOURCE = Path(__file__).with_name("color_space_kernels.cu")
 _LUMA_BITS = 15
@@ -46,7 +45,7 @@ _SWAPPED = [2, 1, 0]
 
 
 def _coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
-    """float32[15], see the context table; the colours of the source are in the order RGB."""
+    """A CONVERSION_RECORD; the colours of the source are in the order RGB."""
     bgr, grey, ycbcr = DALIImageType.BGR, DALIImageType.GRAY, DALIImageType.YCbCr
     matrix, before, after = np.eye(3), _NOTHING, _NOTHING
     if grey in (source, target):
@@ -62,7 +61,10 @@ def _coefficients(source: DALIImageType, target: DALIImageType) -> np.ndarray:
         matrix, before, after = (_FROM_YCBCR, _OFFSET, _NOTHING) if source == ycbcr else (_TO_YCBCR, _NOTHING, _OFFSET)
     if target == bgr and source != grey:
         matrix = matrix[_SWAPPED]
-    return np.concatenate([matrix.reshape(9), before, after]).astype(np.float32)
+    record = np.empty(CONVERSION_RECORD.words, np.float32)
+    record[CONVERSION_RECORD.columns("m")] = matrix.reshape(-1)
+    record[CONVERSION_RECORD.columns("before")], record[CONVERSION_RECORD.columns("after")] = before, after
+    return record
 
 
 @cache
@@ -73,15 +75,15 @@ def conversion_step(in_channels: int, out_channels: int) -> Compiled:
 
     @step_variant(in_channels, out_channels)
     def conversion(context, sample, thread):
-        count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
-        f, first = load_i64(context + _COEFFICIENTS), load_i64(context + _FIRST)
-        m0, m1, m2 = load_f32(f), load_f32(f + 4), load_f32(f + 8)
-        m3, m4, m5 = load_f32(f + 12), load_f32(f + 16), load_f32(f + 20)
-        m6, m7, m8 = load_f32(f + 24), load_f32(f + 28), load_f32(f + 32)
-        b0, b1, b2 = load_f32(f + 36), load_f32(f + 40), load_f32(f + 44)
-        a0, a1, a2 = load_f32(f + 48), load_f32(f + 52), load_f32(f + 56)
-        source = view_u8(load_i64(load_i64(context + _INPUTS) + 8 * sample), in_channels * count)
-        out = view_u8(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), out_channels * count)
+        count = load_i64(load_i64(context + at.pixels) + 8 * sample)
+        f, first = view_f32(load_i64(context + at.factors), factor.words), load_i64(context + at.first)
+        m0, m1, m2 = f[factor.m_0], f[factor.m_1], f[factor.m_2]
+        m3, m4, m5 = f[factor.m_3], f[factor.m_4], f[factor.m_5]
+        m6, m7, m8 = f[factor.m_6], f[factor.m_7], f[factor.m_8]
+        b0, b1, b2 = f[factor.before_0], f[factor.before_1], f[factor.before_2]
+        a0, a1, a2 = f[factor.after_0], f[factor.after_1], f[factor.after_2]
+        source = view_u8(load_i64(load_i64(context + at.inputs) + 8 * sample), in_channels * count)
+        out = view_u8(load_i64(load_i64(context + at.outputs) + 8 * sample), out_channels * count)
         for i in range(count):
             x = np.float32(source[in_channels * i + first]) - b0
             y, z = np.float32(0), np.float32(0)
@@ -108,8 +110,8 @@ _GREY_PIXELS = _BLOCK // 4  # that are made of a block at a time
 @step
 def swap_step(context, sample, thread):
     """RGB to BGR and back."""
-    size = 3 * load_i64(load_i64(context + _PIXELS) + 8 * sample)
-    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    size = 3 * load_i64(load_i64(context + at.pixels) + 8 * sample)
+    source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     done = 0
     while done + _BLOCK <= size:
         _swap_block(source + done, out + done)  # the bytes after the last whole pixel are written again
@@ -123,8 +125,8 @@ def swap_step(context, sample, thread):
 @step
 def spread_step(context, sample, thread):
     """Grey to RGB and BGR."""
-    count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
-    source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+    count = load_i64(load_i64(context + at.pixels) + 8 * sample)
+    source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
     whole = count - count % _BLOCK
     for i in range(0, whole, _BLOCK):
         _spread_block(source + i, out + 3 * i)
@@ -136,9 +138,9 @@ def spread_step(context, sample, thread):
 
 @step
 def copy_step(context, sample, thread):
-    """From a colour space to itself. The coefficients are not used; `first` is the bytes of a pixel."""
-    size = load_i64(context + _FIRST) * load_i64(load_i64(context + _PIXELS) + 8 * sample)
-    copy_bytes(load_i64(load_i64(context + _OUTPUTS) + 8 * sample), load_i64(load_i64(context + _INPUTS) + 8 * sample), size)
+    """From a colour space to itself."""
+    size = load_i64(context + at.pixel_bytes) * load_i64(load_i64(context + at.pixels) + 8 * sample)
+    copy_bytes(load_i64(load_i64(context + at.outputs) + 8 * sample), load_i64(load_i64(context + at.inputs) + 8 * sample), size)
     return 0
 
 
@@ -175,8 +177,8 @@ def grey_step(reverse: bool) -> Compiled:
 
     @step_variant("grey", reverse)
     def grey(context, sample, thread):
-        count = load_i64(load_i64(context + _PIXELS) + 8 * sample)
-        source, out = load_i64(load_i64(context + _INPUTS) + 8 * sample), load_i64(load_i64(context + _OUTPUTS) + 8 * sample)
+        count = load_i64(load_i64(context + at.pixels) + 8 * sample)
+        source, out = load_i64(load_i64(context + at.inputs) + 8 * sample), load_i64(load_i64(context + at.outputs) + 8 * sample)
         done = 0
         while 3 * done + _BLOCK <= 3 * count:
             grey_block(source + 3 * done, out + done)
@@ -209,14 +211,15 @@ def make_conversion_step(source: Batch, output: Batch, from_type: DALIImageType,
     """The step for a batch of uint8 images of `from_type`."""
     counts = np.ascontiguousarray(source.shapes[:, :-1].prod(axis=1), np.int64)
     first = 2 if from_type == DALIImageType.BGR else 0
-    values = (source.addresses, output.addresses, counts, _coefficients(from_type, to_type), first)
-    table, keep = context_table(values)
+    entries = CONVERSION.entries(
+        inputs=source.addresses, outputs=output.addresses, pixels=counts, factors=_coefficients(from_type, to_type), first=first,
+        pixel_bytes=int(source.shapes[0, -1]) if len(source) else 1, samples=len(counts),
+    )  # fmt: skip
+    table, keep = laid_out(entries)
     channels = ("FROM", 3 if from_type != DALIImageType.GRAY else 1), ("TO", 3 if to_type != DALIImageType.GRAY else 1)
 
     def launches() -> list[Launch]:
         grid = grid_of(-(-int(counts.max(initial=0)) // LINE), len(counts))
-        return [Launch(Kernel(_SOURCE, "conversion", channels), (*values, len(counts)), grid)]
+        return [Launch(Kernel(_SOURCE, "conversion", channels), entries, grid)]
 
-    if from_type == to_type:
-        table[_FIRST // 8] = source.shapes[0, -1] if len(source) else 1
     return Step(step_for(from_type, to_type).address, table, no_explanation, keep=keep, launches=launches)

@@ -1,8 +1,29 @@
-"""Tables of the planning of colour operators."""
+"""Tables of the colour operators: what their steps read, and what planning computes."""
 
 from __future__ import annotations
 
-from ...compiled.tables import SAMPLES, Field, Table
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+
+LINEAR_FACTORS = Table(
+    "LINEAR_FACTORS",
+    Field("multiplier", "float32", "of an element"),
+    Field("addend", "float32", "added to the product"),
+)
+"""A record of float32: ``element * multiplier + addend``."""
+MATRIX_FACTORS = Table(
+    "MATRIX_FACTORS",
+    Field("m", "float32", "matrix[3, 3], a row for each channel of the output", "012345678"),
+    Field("offset", "float32", "added to each channel"),
+)
+"""A record of float32: ``matrix @ pixel + offset``."""
+COLOR = Table(
+    "COLOR",
+    INPUTS,
+    OUTPUTS,
+    Field("counts", "int64[samples]", "elements, or pixels for a matrix"),
+    Field("factors", "LINEAR_FACTORS[samples], or MATRIX_FACTORS[samples]", "what is computed"),
+    SAMPLES,
+)
 
 TWISTS = Table(
     "TWISTS",
@@ -15,9 +36,36 @@ TWISTS = Table(
     Field("half", "float32", "bits of what contrast leaves alone"),
     Field("to_yiq", "float32[3, 3]", "matrix from colours to luma and two chroma axes"),
     Field("from_yiq", "float32[3, 3]", "its inverse"),
-    Field("rows", "float32[samples, 10]", "result: a matrix and an offset for each sample"),
+    Field("rows", "MATRIX_FACTORS[samples]", "result: a matrix and an offset for each sample"),
     Field("shapes", "int64[samples, ndim]", "of the input, channels last"),
     Field("ndim", "int64", "axes of a sample"),
     Field("pixels", "int64[samples]", "result: of each sample"),
 )
 """Arguments and results of ``color_kernels.plan_twists``."""
+
+CONVERSION_RECORD = Table(
+    "CONVERSION_RECORD",
+    Field("m", "float32", "matrix[3, 3], a row for each channel of the output", "012345678"),
+    Field("before", "float32", "subtracted from each channel before the product", "012"),
+    Field("after", "float32", "added to each channel after the product", "012"),
+)
+"""A record of float32: ``matrix @ (pixel - before) + after``."""
+CONVERSION = Table(
+    "CONVERSION",
+    INPUTS,
+    OUTPUTS,
+    Field("pixels", "int64[samples]", "pixels of each sample"),
+    Field("factors", "CONVERSION_RECORD", "the conversion"),
+    Field("first", "int64", "place of red in a pixel: 2 for BGR, which is read as RGB, because sums of three are rounded in that order"),
+    Field("pixel_bytes", "int64", "bytes of a pixel of the input"),
+    SAMPLES,
+)
+"""``color_space_conversion``."""
+
+EQUALIZE_RECORD = Table(
+    "EQUALIZE_RECORD",
+    Field("groups", "int64", "groups of planes, one behind the other in memory"),
+    Field("planes", "int64", "planes of a group, whose elements alternate"),
+    Field("pixels", "int64", "elements of a plane"),
+)
+EQUALIZE = Table("EQUALIZE", INPUTS, OUTPUTS, Field("records", "EQUALIZE_RECORD[samples]", "planes of each sample"))

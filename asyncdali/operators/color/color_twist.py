@@ -14,7 +14,7 @@ from ..accepts import Input, Output, argument, listed
 from ..base import Arg, Arguments, Planned, SampleError, Schema, register
 from ..unfolding import Frames
 from .color import DTYPE, LAYOUTS, ElementwiseColor
-from .color_tables import TWISTS
+from .color_tables import MATRIX_FACTORS, TWISTS
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]], np.float32)
 # The inverse to the precision that DALI's results show; one computed here would differ in the last bits.
@@ -22,7 +22,6 @@ _FROM_YIQ = np.array(
     [[0.99966437, 0.9565412, 0.6208617], [0.99962485, -0.27227446, -0.6474513], [1.0028123, -1.106848, 1.7054056]], np.float32
 )
 
-_ROW = 10  # a matrix and an offset
 
 _IMAGE_TYPE = Arg("image_type", "image_type", DALIImageType.RGB, "No effect, as in DALI.", inert=True)
 _HUE = Arg("hue", "float", 0.0, "Degrees by which to turn the hue.", tensor=True)
@@ -46,7 +45,7 @@ class _Matrix(ElementwiseColor):
         source = inputs[0]
         output = self.output(source)
         half = 0.5 if source.dtype in (DALIDataType.FLOAT, DALIDataType.FLOAT16) else 128
-        rows, pixels = np.empty((len(source), _ROW), np.float32), np.empty(len(source), np.int64)
+        rows, pixels = np.empty((len(source), MATRIX_FACTORS.words), np.float32), np.empty(len(source), np.int64)
         table, keep = TWISTS.make(
             samples=len(source), hues=self._value("hue", arguments, 0.0), saturations=self._value("saturation", arguments),
             values=self._value("value", arguments), brightnesses=self._value("brightness", arguments),
@@ -68,8 +67,6 @@ class _Matrix(ElementwiseColor):
 
 @register
 class Hue(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hue",
         doc="Turns the hue. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -83,8 +80,6 @@ class Hue(_Matrix):
 
 @register
 class Saturation(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="saturation",
         doc="Changes the saturation. Layouts: HWC, FHWC, DHWC, with three channels.",
@@ -98,8 +93,6 @@ class Saturation(_Matrix):
 
 @register
 class Hsv(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="hsv",
         doc="""Turns the hue and scales saturation and value of RGB images.
@@ -120,8 +113,6 @@ class Hsv(_Matrix):
 
 @register
 class ColorTwist(_Matrix):
-    """See the schema."""
-
     schema = Schema(
         name="color_twist",
         doc="""Adjusts hue, saturation, brightness and contrast.

@@ -20,8 +20,6 @@ _OF_GPU = ("default", "default_npp")
 
 @register
 class Debayer(PerFrame):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="debayer",

@@ -10,15 +10,16 @@ from ...batch import Batch
 from ...types import DALIDataType
 from ..accepts import Input, Output, listed
 from ..arrays.strided import like
-from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, context_table, no_explanation, register
+from ..base import Arguments, Environment, Iteration, Operator, Planned, Schema, Spec, Step, no_explanation, register
+from .color_tables import EQUALIZE, EQUALIZE_RECORD
+
+word = EQUALIZE_RECORD.word
 
 _LAYOUTS = ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW")
 
 
 @register
 class Equalize(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="equalize",
         aliases=("experimental.equalize",),
@@ -47,5 +48,7 @@ class Equalize(Operator):
         total, pixels = source.shapes.prod(axis=1), source.shapes[:, [layout.index("H"), layout.index("W")]].prod(axis=1)
         planes = source.shapes[:, -1] if layout.endswith("C") else np.ones(len(source), np.int64)
         groups = total // np.maximum(pixels * planes, 1)
-        table, keep = context_table((source.addresses, output.addresses, np.stack([groups, planes, pixels], axis=1)))
+        records = EQUALIZE_RECORD.zeros(len(source))
+        records[:, word.groups], records[:, word.planes], records[:, word.pixels] = groups, planes, pixels
+        table, keep = EQUALIZE.make(inputs=source.addresses, outputs=output.addresses, records=records)
         return Planned([output], [Step(self._step.address, table, no_explanation, keep=keep)])

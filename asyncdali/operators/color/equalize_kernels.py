@@ -7,6 +7,7 @@ import numpy as np
 from ...compiled.byte_vectors import translator
 from ...compiled.intrinsics import address, load_i64, load_u8, local_array, view_u8, view_u32
 from ...compiled.step import inlined, step
+from .color_tables import EQUALIZE, EQUALIZE_RECORD
 
 _VALUES = 256
 _BYTES = 4 * _VALUES  # of a histogram
@@ -16,9 +17,7 @@ _tables = local_array(np.uint8, _MOST_PLANES * _VALUES)
 _histogram = local_array(np.int64, _VALUES)
 _translate_one, _translate_three = translator(1), translator(3)
 
-# Context: input and output addresses; records int64[samples, 3]: groups of planes that follow each other in memory, planes of a group
-# (their elements alternate), elements of a plane.
-(_INPUTS, _OUTPUTS, _RECORDS) = range(0, 3 * 8, 8)
+at, record_at = EQUALIZE.at, EQUALIZE_RECORD.at
 
 
 @inlined
@@ -84,15 +83,15 @@ def _one_plane(source, out, planes, plane, count, histogram, table):
 @step
 def equalize_step(context, sample, thread):
     """equalize: UINT8 images and sequences."""
-    record = load_i64(context + _RECORDS) + 24 * sample
-    groups, planes, count = load_i64(record), load_i64(record + 8), load_i64(record + 16)
+    record = load_i64(context + at.records) + record_at.size * sample
+    groups, planes, count = load_i64(record + record_at.groups), load_i64(record + record_at.planes), load_i64(record + record_at.pixels)
     size = planes * count
     histograms, tables, histogram = _histograms(), _tables(), _histogram()
     if count == 0:
         return 0
     for group in range(groups):
-        begin = load_i64(load_i64(context + _INPUTS) + 8 * sample) + group * size
-        to = load_i64(load_i64(context + _OUTPUTS) + 8 * sample) + group * size
+        begin = load_i64(load_i64(context + at.inputs) + 8 * sample) + group * size
+        to = load_i64(load_i64(context + at.outputs) + 8 * sample) + group * size
         source, out = view_u8(begin, size), view_u8(to, size)
         if planes > _MOST_PLANES or count >= 1 << 31:
             for plane in range(planes):
@@ -101,8 +100,8 @@ def equalize_step(context, sample, thread):
         _count(source, planes, count, histograms)
         for plane in range(planes):
             for k in range(_VALUES):
-                at = plane * _VALUES + k
-                histogram[k] = np.int64(histograms[at]) + np.int64(histograms[planes * _VALUES + at])
+                place = plane * _VALUES + k
+                histogram[k] = np.int64(histograms[place]) + np.int64(histograms[planes * _VALUES + place])
             _fill_table(histogram, tables[plane * _VALUES :], count)
         if planes == 1:
             _translate_one(begin, to, address(tables), size)

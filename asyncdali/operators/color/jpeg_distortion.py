@@ -18,8 +18,6 @@ _LARGEST = 65500
 
 @register
 class JpegCompressionDistortion(OpenCVColors):
-    """See the schema."""
-
     schema = Schema(
         name="jpeg_compression_distortion",
         doc="""Images with the artefacts of JPEG: written as one (4:2:0) and decoded again.

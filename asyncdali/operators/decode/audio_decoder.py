@@ -36,8 +36,6 @@ from .sound_tables import SOUND, SOUNDS
 
 @register
 class DecodeAudio(Operator):
-    """See the schema."""
-
     reads = (0,)
     eager = True
     schema = Schema(

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...compiled.memory import address_of
+from ...device.cuda.nvjpeg_tables import NVJPEG_IMAGE
 from ...types import DALIDataType, DALIImageType
 from ..base import Environment, Spec
+from .jpeg_tables import DESCRIBE_FILES, FIND_ELIGIBLE, FIND_MOVES, PLACE_REST, TAKE_LANES
 from .lane_balance import Balance
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class GpuImages:
     """The samples of a batch that decoders of the GPU take.
 
     lanes      who takes some;  lane_of  int64[samples], the numbers of those who take them; 0: the CPU
-    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  int64[samples, HEADER_FIELDS] of theirs
+    sources    addresses int64[samples] and `sizes` int64[samples] of the encoded data;  headers  JPEG_HEADER[samples] of theirs
     anchors    int64[samples, 2] and `extents` int64[samples, 2] of the windows, as (y, x)
     targets    int64[samples], where the compiled step puts what the CPU decodes; filled in by the runtime
     balance    is told when the engines and the CPU are through, if they share by load
@@ -118,17 +120,14 @@ class GpuImages:
 
         count = lane.samples
         lane_of, sources, sizes, headers, anchors, extents, _ = self._places
-        memory = np.empty(count * (2 + kernels.IMAGE_BYTES // 8), np.int64)
+        memory = np.empty(count * (2 + NVJPEG_IMAGE.words), np.int64)
         at = address_of(memory)
-        table = np.array(
-            [
-                len(self.sizes), lane_of, lane.number, sources, sizes, headers, anchors, extents, address_of(addresses),
-                at, at + 8 * count, at + 16 * count, 0,
-            ],
-            np.int64,
+        table, _ = DESCRIBE_FILES.make(
+            samples=len(self.sizes), lanes=lane_of, lane=lane.number, addresses=sources, sizes=sizes, headers=headers, anchors=anchors,
+            extents=extents, outputs=addresses, lane_addresses=at, lane_sizes=at + 8 * count, lane_images=at + 16 * count, whole_bytes=0,
         )  # fmt: skip
         kernels.describe_files(address_of(table))
-        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(table[12])
+        return memory[:count], memory[count : 2 * count], memory[2 * count :], int(table[DESCRIBE_FILES.word.whole_bytes])
 
     def rest(self, sizes: np.ndarray) -> tuple[np.ndarray | None, int]:
         """The CPU's samples, int64[samples], of others -1, or None if there are none; and the bytes of their outputs, those of all being of
@@ -136,10 +135,10 @@ class GpuImages:
         kernels = _kernels()
 
         rows = np.empty(len(sizes), np.int64)
-        table = [len(sizes), self._places[0], address_of(sizes), self._places[6], address_of(rows), 0]
-        words = np.array(table, np.int64)
-        size = kernels.place_rest(address_of(words))
-        return (rows if words[5] else None), size
+        lanes, *_, places = self._places
+        table, _ = PLACE_REST.make(samples=len(sizes), lanes=lanes, sizes=sizes, places=places, rows=rows, count=0)
+        size = kernels.place_rest(address_of(table))
+        return (rows if table[PLACE_REST.word.count] else None), size
 
     def moves(self, batch: Batch, moved_by: int, elsewhere: Sequence[tuple[Lane, np.ndarray]]) -> tuple[np.ndarray | None, tuple[int, int]]:
         """How the outputs come to where `batch` has them: int64[5, windows] sources, pitches, rows, bytes of a row and targets, or None;
@@ -155,16 +154,14 @@ class GpuImages:
         shapes = np.ascontiguousarray(batch.shapes * (1, 1, batch.itemsize))  # with bytes of a pixel in place of channels
         memory = np.empty((5, count), np.int64)
         at = address_of(memory)
-        table = np.array(
-            [
-                count, self._places[0], self._places[4], address_of(shapes), address_of(batch.addresses), self._places[6],
-                images.get(kernels.ENGINES, 0), images.get(kernels.HYBRID, 0),
-                at, at + 8 * count, at + 16 * count, at + 24 * count, at + 32 * count, 0, 0, moved_by,
-            ],
-            np.int64,
+        lanes, _, _, _, anchors, _, places = self._places
+        table, _ = FIND_MOVES.make(
+            samples=count, lanes=lanes, anchors=anchors, shapes=shapes, outputs=batch.addresses, places=places,
+            engine_images=images.get(kernels.ENGINES, 0), hybrid_images=images.get(kernels.HYBRID, 0), sources=at, pitches=at + 8 * count,
+            rows=at + 16 * count, row_bytes=at + 24 * count, targets=at + 32 * count, most_rows=0, most_row_bytes=0, moved_by=moved_by,
         )  # fmt: skip
         moved = kernels.find_moves(address_of(table))
-        rows, row_bytes = table[13:15].tolist()
+        rows, row_bytes = table[FIND_MOVES.span("most_rows", "most_row_bytes")].tolist()
         return (memory[:, :moved] if moved else None), (rows, row_bytes)
 
 
@@ -277,10 +274,13 @@ class Lanes:
         lane_of, targets = memory[:count], memory[count : 2 * count]
         eligible_at, room_at = at + 16 * count, at + 24 * count
         sizes_at = address_of(sizes)
-        table = np.array([address_of(addresses), sizes_at, address_of(headers), count, eligible_at], np.int64)
+        table, _ = FIND_ELIGIBLE.make(addresses=addresses, sizes=sizes_at, headers=headers, samples=count, eligible=eligible_at)
         kernels.find_eligible(address_of(table))
         engines, hybrid = self._split
-        table = np.array([count, sizes_at, eligible_at, at, round(hybrid * count), self._least, room_at, 0], np.int64)
+        table, _ = TAKE_LANES.make(
+            samples=count, sizes=sizes_at, eligible=eligible_at, lanes=at, hybrid=round(hybrid * count), least=self._least, keys=room_at,
+            part=0,
+        )  # fmt: skip
         table_at = address_of(table)
         lanes = []
         left = count
@@ -291,7 +291,7 @@ class Lanes:
                 lanes.append(Lane(self.hybrid, kernels.HYBRID, taken))
         if self.engines is not None:
             part = min(engines / max(1 - hybrid, 1e-9), 1.0)  # of what the multiprocessors leave
-            table[7:].view(np.float64)[0] = part if self._balance is None else self._balance.part(left)
+            table.view(np.float64)[TAKE_LANES.word.part] = part if self._balance is None else self._balance.part(left)
             taken = kernels.take_evenly(table_at)
             if taken:
                 lanes.append(Lane(self.engines, kernels.ENGINES, taken))

@@ -40,7 +40,11 @@ from . import image_formats
 from .decoder_lanes import DECODERS, Lanes, without_lanes
 from .decoder_windows import CROP_ARGS, check_crop, check_windows, crop_windows
 from .image_headers import FORMATS, FREE_PIXELS, check_size
+from .jpeg_tables import DECODE_COUNTS, DECODE_JPEGS, JPEG_HEADER, STORED_IMAGE
 from .picture_cache import CACHE_ARGS, CacheOptions, Lookup, PictureCache, look_up, shared_cache
+
+head, stored = JPEG_HEADER.word, STORED_IMAGE.word
+_JUDGED = (head.found, head.width, head.height, head.components, head.marker, head.scans)
 
 DECODER_ARGS = (
     Arg("adjust_orientation", "bool", True, "Turn the image as its EXIF orientation says."),
@@ -113,7 +117,7 @@ class ImageDecoder(Operator):
         self._own_found = own_decoder(self._table, wait=False)
         self._index = positions()
         self._scans = 0
-        self._counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
+        self._counts = DECODE_COUNTS.zeros(1)[0]
         self._table_at = 0 if self._table is None else self._table.ctypes.data
         self._output_type: DALIImageType = spec.constant("output_type")
         self._dtype: DALIDataType = spec.constant("dtype")
@@ -188,7 +192,7 @@ class ImageDecoder(Operator):
         _check_coefficients(headers)
         compiled = self._compiled_samples(headers)
         compiled[hits] = True
-        headers[hits, 0] = self._kernels.NOT_JPEG  # no decoder is to take them
+        headers[hits, head.found] = self._kernels.NOT_JPEG  # no decoder is to take them
         others = np.flatnonzero(~compiled)
         if len(others):
             yield PythonJob([int(i) for i in others], lambda i: self._decode_now(source, headers[i], i, scanned.ready))
@@ -198,16 +202,17 @@ class ImageDecoder(Operator):
         """Which samples compiled code decodes: bool[samples]."""
         if self._whole_from_python:
             return np.zeros(len(headers), bool)
-        return (headers[:, 0] == self._kernels.IS_JPEG) & ((headers[:, 3] == 1) | (headers[:, 3] == 3))
+        components = headers[:, head.components]
+        return (headers[:, head.found] == self._kernels.IS_JPEG) & ((components == 1) | (components == 3))
 
     def _decode_now(self, source: Batch, header: np.ndarray, i: int, ready: dict[int, np.ndarray]) -> None:
         """Decode sample `i` whole, in final channels and type, as seen, into `ready`."""
         data = source.sample(i).reshape(-1)
         try:
-            if header[0] == self._kernels.NOT_JPEG:
+            if header[head.found] == self._kernels.NOT_JPEG:
                 image, orientation = image_formats.decode_other(data, self._output_type)
             else:
-                image, orientation = self._whole_jpeg(data, header), int(header[4])
+                image, orientation = self._whole_jpeg(data, header), int(header[head.orientation])
             if self._adjusts:
                 image = image_formats.orient(image, orientation)
             ready[i] = np.ascontiguousarray(image_formats.convert(image, self._output_type, self._dtype))
@@ -227,7 +232,7 @@ class ImageDecoder(Operator):
 
     def _own_scans(self, headers: np.ndarray) -> int:
         """Address of what our own decoder needs for progressive files, once there are any (most data sets have none) and it is compiled."""
-        if self._own and not self._scans and (headers[:, 6] == 0xC2).any():
+        if self._own and not self._scans and (headers[:, head.marker] == 0xC2).any():
             from ...compiled.later import address_or_later
             from .jpeg import progressive
 
@@ -236,7 +241,7 @@ class ImageDecoder(Operator):
 
     def _whole_jpeg(self, data: np.ndarray, header: np.ndarray) -> np.ndarray:
         """A JPEG as grey or RGB: uint8[height, width, 1 or 3]."""
-        _, width, height, components = (int(value) for value in header[:4])
+        width, height, components = (int(value) for value in header[JPEG_HEADER.span("width", "components")])
         if components == 4 and self._output_type == DALIImageType.ANY_DATA:
             raise ValueError("output_type ANY_DATA is not supported for CMYK JPEGs")
         if self._table is None:
@@ -253,9 +258,9 @@ class ImageDecoder(Operator):
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         source, scanned = inputs[0], iteration.prepared
         headers, sizes, ready = scanned.headers, scanned.sizes, scanned.ready
-        images = headers[:, 1:5].copy()  # width, height, components, orientation (0: decoded already)
+        images = headers[:, JPEG_HEADER.span("width", "orientation")].copy()  # STORED_IMAGE[samples]
         if not self._adjusts:
-            images[:, 3] = 1
+            images[:, stored.orientation] = 1
         addresses = source.addresses.copy() if ready or scanned.lookup is not None else source.addresses
         for i, image in ready.items():
             images[i] = (image.shape[1], image.shape[0], image.shape[2], 0)
@@ -263,11 +268,11 @@ class ImageDecoder(Operator):
         if scanned.lookup is not None:
             scanned.lookup.show(images, addresses)
             self._hits += len(scanned.lookup.hits)
-        seen = images[:, 1::-1]  # height, width
+        seen = images[:, [stored.height, stored.width]]
         if not scanned.plain:
-            seen = np.where(images[:, 3:] >= 5, images[:, :2], seen)
+            seen = np.where(images[:, [stored.orientation]] >= 5, images[:, [stored.width, stored.height]], seen)
         anchors, extents = self.windows(seen, inputs[1:], arguments, iteration.position)
-        channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, 2].copy()
+        channels = np.array([_CHANNELS[self._output_type]]) if self._output_type in _CHANNELS else images[:, stored.components].copy()
         windows = self._kernels.windows_of(headers, images, anchors, extents, channels, storage_dtype(self._dtype).itemsize)
         output = Batch(windows.shapes, self._dtype, "HWC", source_info=source.source_info)
         hardware, targets = None, output.addresses
@@ -283,13 +288,13 @@ class ImageDecoder(Operator):
         own_room = self._kernels.own_room(sizes, images) if own else 0
         scratch, turned_at = self._kernels.scratch_bytes(windows.widest, windows.turned, own_room)
         context = self._kernels.context_of(
-            self._table_at, address_of(addresses), address_of(sizes), address_of(windows.geometry), address_of(targets),
+            self._table_at, address_of(addresses), address_of(sizes), address_of(windows.records), address_of(targets),
             color=_COLOR_SPACE.get(self._output_type, 2), fast_dct=self._fast_dct, turned=turned_at, own=own,
             own_scans=0 if scanned.plain else self._own_scans(headers), own_room=own_room, counts=address_of(self._counts),
             index=self._index,
         )  # fmt: skip
         keep = (addresses, sizes, windows, targets, source, ready, self._counts)
-        field = self._kernels.SCRATCH_FIELD
+        field = DECODE_JPEGS.word.scratch
         steps = [Step(self._kernels.decode_step.address, context, self._explain, scratch, field, keep, hardware=hardware)]
         if scanned.lookup is not None and scanned.lookup.cache.device is None:
             steps += scanned.lookup.keeping(output, targets)
@@ -319,7 +324,7 @@ class ImageDecoder(Operator):
 
 def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
     """SampleError for the first JPEG that cannot be meant, by its header alone: no frame, an unsupported kind, a bomb."""
-    found, width, height, components, marker, scans = headers[:, (0, 1, 2, 3, 6, 7)].T
+    found, width, height, components, marker, scans = headers[:, _JUDGED].T
     pixels = width * height
     # Huffman coding (SOF0 to SOF7) takes at least one bit for each block of 8x8. What is merely large is judged by `check_size`.
     bomb = (marker < 0xC9) & (pixels > 512 * sizes + 4096)
@@ -334,7 +339,7 @@ def _refuse_impossible(headers: np.ndarray, sizes: np.ndarray) -> None:
 def _check_coefficients(headers: np.ndarray) -> None:
     """TooLarge where there is no memory for a progressive JPEG's coefficients: decoders keep those of the whole picture, two bytes each,
     whatever part of it is wanted."""
-    width, height, components, marker = headers[:, (1, 2, 3, 6)].T
+    width, height, components, marker = headers[:, (head.width, head.height, head.components, head.marker)].T
     sizes = np.where((marker == 0xC2) | (marker == 0xCA), 2 * width * height * components, 0)
     if not len(sizes):
         return
@@ -347,7 +352,7 @@ def _check_coefficients(headers: np.ndarray) -> None:
 
 def _judge_jpeg(header: np.ndarray, size: int, bomb: bool) -> None:
     """ValueError that says what is wrong with a suspicious JPEG, if anything is."""
-    found, width, height, components, _, _, marker, scans = (int(value) for value in header)
+    found, width, height, components, marker, scans = header[list(_JUDGED)].tolist()
     if marker == 0:
         raise ValueError("broken JPEG: no frame header")
     check_size(width, height, size)
@@ -376,8 +381,6 @@ _ENCODED = (Input((DALIDataType.UINT8,), name="encoded images", ranks=at_least(1
 
 @register
 class DecodeImage(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image",
         doc=f"Decodes images: {FORMATS}.{_NOTES}",
@@ -395,8 +398,6 @@ class DecodeImage(ImageDecoder):
 
 @register
 class DecodeImageCrop(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_crop",
         doc=f"""Decodes a window of fixed or given size of each image: {FORMATS}.
@@ -422,8 +423,6 @@ class DecodeImageCrop(ImageDecoder):
 
 @register
 class DecodeImageSlice(ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_slice",
         doc=f"""Decodes a given part of each image: {FORMATS}.
@@ -457,8 +456,6 @@ class DecodeImageSlice(ImageDecoder):
 
 @register
 class DecodeImageRandomCrop(StreamOperator, ImageDecoder):
-    """See the schema."""
-
     schema = Schema(
         name="decoders.image_random_crop",
         doc=f"""Decodes a random window of each image: {FORMATS}.

@@ -15,7 +15,7 @@ ALGORITHMS = ("LZ4",)
 
 @register
 class Inflate(Operator):
-    """See the schema. For a GPU it decompresses on the CPU's threads, where damaged data are an error."""
+    """Decompresses LZ4 on the CPU. For a GPU the result is uploaded: a GPU kernel could not report damaged data."""
 
     schema = Schema(
         name="decoders.inflate",

@@ -31,11 +31,29 @@ from ...compiled.intrinsics import (  # fmt: skip
     store_i64,
     store_u8,
 )
+from ...compiled.job_tables import THREAD
 from ...compiled.memory import address_of
 from ...compiled.step import callback, compiled, inlined, step
+from ...compiled.tables import WORD
 from .image_headers import FREE_PIXELS
-from .jpeg import fields, window
+from .jpeg import window
 from .jpeg.markers import big_endian
+from .jpeg_tables import (  # fmt: skip
+    DECODE_COUNTS,
+    DECODE_JPEGS,
+    DECODE_WINDOW,
+    HWC,
+    JPEG_HEADER,
+    JPEG_WINDOW,
+    LIBJPEG,
+    PLACE_WINDOWS,
+    STORED_IMAGE,
+    YX,
+)
+
+decoding, placing, asked, library = DECODE_JPEGS.at, PLACE_WINDOWS.at, DECODE_WINDOW.at, LIBJPEG.at
+head, stored, place, counted, record = JPEG_HEADER.at, STORED_IMAGE.at, JPEG_WINDOW.at, DECODE_COUNTS.at, THREAD.at
+yx, hwc = YX.at, HWC.at
 
 # struct jpeg_decompress_struct, ABI 6.2, 64 bit.
 _STRUCT_BYTES, _ABI = 632, 62
@@ -44,8 +62,6 @@ _IMAGE_WIDTH, _IMAGE_HEIGHT, _NUM_COMPONENTS, _OUT_COLOR_SPACE, _DCT_METHOD = 48
 _OUTPUT_WIDTH, _OUTPUT_HEIGHT, _OUTPUT_COMPONENTS = 136, 140, 148
 # struct jpeg_error_mgr
 _ERROR_EXIT, _OUTPUT_MESSAGE, _FORMAT_MESSAGE = 0, 16, 24
-# Function table, see jpeg_library.FUNCTIONS.
-_STD_ERROR, _CREATE, _MEM_SRC, _READ_HEADER, _START, _CROP, _SKIP, _READ, _DESTROY, _ON_ERROR, _ON_MESSAGE = range(11)
 
 # Work area of one decode.
 _ERR = 1024  # the error manager
@@ -56,14 +72,7 @@ _ROW_COUNT = 16
 _SCALARS = 3072 + 8 * _ROW_COUNT  # x offset, width: in/out arguments of jpeg_crop_scanline
 WORK_BYTES = 4096
 
-# The context of decode_step (int64 each), in bytes.
-(FUNCTIONS, ADDRESSES, SIZES, GEOMETRY, TARGETS, COLOR, FAST_DCT, SCRATCH, TURNED, OWN, CONSTANTS, OWN_ROOM, COUNTS,
- OWN_SCANS, INDEX) = fields.offsets(15)  # fmt: skip
-SCRATCH_FIELD = SCRATCH // 8
-_REQUEST_BYTES = 192
-assert window.REQUEST_BYTES <= _REQUEST_BYTES
-COUNT_NAMES = ("JPEGs decoded by asyncdali", "JPEGs decoded by libjpeg-turbo", "JPEGs with known block positions")
-"""What the numbers at COUNTS mean."""
+COUNT_NAMES = tuple(field.meaning for field in DECODE_COUNTS.fields)
 
 FAILED, TRUNCATED, WRONG_SIZE = 1, 2, 3
 """Status codes of decoding; FAILED comes with the library's message."""
@@ -87,9 +96,6 @@ def callbacks() -> tuple[Any, Any]:
     return callback(_on_error), callback(_on_message)
 
 
-# Per-sample geometry of decode_step: int64[samples, GEOMETRY_FIELDS].
-GEOMETRY_FIELDS = 11
-_KIND, _X, _Y, _W, _H, _WIDTH, _HEIGHT, _ORIENTATION, _UNIT_W, _PIXEL, _COMPS = range(11)
 _BGR = 8  # libjpeg's JCS_EXT_BGR
 JPEG, READY = 0, 1
 """Kinds of sample: encoded JPEG; a whole image decoded before (in final channels and type)."""
@@ -99,15 +105,15 @@ JPEG, READY = 0, 1
 def _open(table, work, data, size):
     """Set up decompression of `data` and read the header."""
     jump = work + _JUMP
-    call1(load_i64(table + 8 * _STD_ERROR), work + _ERR)
-    store_i64(work + _ERR + _ERROR_EXIT, load_i64(table + 8 * _ON_ERROR))
-    store_i64(work + _ERR + _OUTPUT_MESSAGE, load_i64(table + 8 * _ON_MESSAGE))
+    call1(load_i64(table + library.std_error), work + _ERR)
+    store_i64(work + _ERR + _ERROR_EXIT, load_i64(table + library.on_error))
+    store_i64(work + _ERR + _OUTPUT_MESSAGE, load_i64(table + library.on_message))
     store_i64(work, work + _ERR)
     store_i64(work + _CLIENT_DATA, jump)
-    call3(load_i64(table + 8 * _CREATE), work, _ABI, _STRUCT_BYTES)
+    call3(load_i64(table + library.create_decompress), work, _ABI, _STRUCT_BYTES)
     store_i64(work + _CLIENT_DATA, jump)  # creation clears all but the error manager
-    call3(load_i64(table + 8 * _MEM_SRC), work, data, size)
-    call2(load_i64(table + 8 * _READ_HEADER), work, 1)
+    call3(load_i64(table + library.mem_src), work, data, size)
+    call2(load_i64(table + library.read_header), work, 1)
 
 
 @inlined
@@ -117,8 +123,8 @@ def _read_window(table, work, out, g, channels, strip):
     Columns are read one unit (or more, see `scan_headers`) wider than asked on each side, because upsampling looks at neighbours: so a
     window is equal to the same part of the whole image. Returns the number of rows that were read.
     """
-    x, y, w, h = load_i64(g + 8 * _X), load_i64(g + 8 * _Y), load_i64(g + 8 * _W), load_i64(g + 8 * _H)
-    width, unit_w = load_i64(g + 8 * _WIDTH), load_i64(g + 8 * _UNIT_W)
+    x, y, w, h = load_i64(g + place.x), load_i64(g + place.y), load_i64(g + place.w), load_i64(g + place.h)
+    width, unit_w = load_i64(g + place.width), load_i64(g + place.margin)
     scalars = work + _SCALARS
     left = 0
     cropped = x > 0 or w < width
@@ -127,10 +133,10 @@ def _read_window(table, work, out, g, channels, strip):
         last = smaller(width, x + w + unit_w)
         store_i32(scalars, np.int32(first))
         store_i32(scalars + 4, np.int32(last - first))
-        call3(load_i64(table + 8 * _CROP), work, scalars, scalars + 4)
+        call3(load_i64(table + library.crop_scanline), work, scalars, scalars + 4)
         left = (x - load_i32(scalars)) * channels
     if y > 0:
-        call2(load_i64(table + 8 * _SKIP), work, y)
+        call2(load_i64(table + library.skip_scanlines), work, y)
     row_bytes = w * channels
     target, row_stride = (strip, load_i32(work + _OUTPUT_WIDTH) * channels) if cropped else (out, row_bytes)
     done = 0
@@ -138,7 +144,7 @@ def _read_window(table, work, out, g, channels, strip):
         rows = smaller(_ROW_COUNT, h - done)
         for k in range(rows):
             store_i64(work + _ROWS + 8 * k, target + k * row_stride)
-        got = call3(load_i64(table + 8 * _READ), work, work + _ROWS, rows) & 0xFFFFFFFF
+        got = call3(load_i64(table + library.read_scanlines), work, work + _ROWS, rows) & 0xFFFFFFFF
         if got == 0:
             break
         if cropped:
@@ -153,36 +159,36 @@ def _read_window(table, work, out, g, channels, strip):
 @inlined
 def _decode(table, work, data, size, out, g, color, fast_dct, strip):
     """Decode a window; 0 or a status. All state that must survive a jump is in `work` or never changes."""
-    channels = load_i64(g + 8 * _PIXEL)
+    channels = load_i64(g + place.pixel)
     if setjmp(work + _JUMP) != 0:
-        call1(load_i64(table + 8 * _DESTROY), work)
+        call1(load_i64(table + library.destroy_decompress), work)
         return FAILED
     _open(table, work, data, size)
     # The buffers were sized by our own reading of the header: refuse before the library takes memory if it sees another image.
     if (
-        load_i32(work + _IMAGE_WIDTH) != load_i64(g + 8 * _WIDTH)
-        or load_i32(work + _IMAGE_HEIGHT) != load_i64(g + 8 * _HEIGHT)
-        or load_i32(work + _NUM_COMPONENTS) != load_i64(g + 8 * _COMPS)
+        load_i32(work + _IMAGE_WIDTH) != load_i64(g + place.width)
+        or load_i32(work + _IMAGE_HEIGHT) != load_i64(g + place.height)
+        or load_i32(work + _NUM_COMPONENTS) != load_i64(g + place.components)
     ):
-        call1(load_i64(table + 8 * _DESTROY), work)
+        call1(load_i64(table + library.destroy_decompress), work)
         return WRONG_SIZE
     store_i32(work + _OUT_COLOR_SPACE, np.int32(color if channels == 3 else channels))  # 1: JCS_GRAYSCALE, 4: JCS_CMYK
     store_i32(work + _DCT_METHOD, np.int32(1 if fast_dct else 0))
-    call1(load_i64(table + 8 * _START), work)
-    if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + 8 * _WIDTH) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
-        call1(load_i64(table + 8 * _DESTROY), work)
+    call1(load_i64(table + library.start_decompress), work)
+    if load_i32(work + _OUTPUT_WIDTH) != load_i64(g + place.width) or load_i32(work + _OUTPUT_COMPONENTS) != channels:
+        call1(load_i64(table + library.destroy_decompress), work)
         return WRONG_SIZE
     rows = _read_window(table, work, out, g, channels, strip)
     # At the end of the data the library goes on with an end marker of its own, outside our memory.
     at = load_i64(load_i64(work + _SOURCE))
-    call1(load_i64(table + 8 * _DESTROY), work)
-    return 0 if data <= at <= data + size and rows == load_i64(g + 8 * _H) else TRUNCATED
+    call1(load_i64(table + library.destroy_decompress), work)
+    return 0 if data <= at <= data + size and rows == load_i64(g + place.h) else TRUNCATED
 
 
 @inlined
 def _orient(source, target, g):
     """Write the stored window of geometry `g` to `target` as seen (EXIF orientation 2-8)."""
-    w, h, pixel, orientation = load_i64(g + 8 * _W), load_i64(g + 8 * _H), load_i64(g + 8 * _PIXEL), load_i64(g + 8 * _ORIENTATION)
+    w, h, pixel, orientation = load_i64(g + place.w), load_i64(g + place.h), load_i64(g + place.pixel), load_i64(g + place.orientation)
     columns, rows, step_x, step_y, start = w, h, pixel, w * pixel, source
     if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
         start += (w - 1) * step_x
@@ -204,65 +210,67 @@ def _orient(source, target, g):
 @inlined
 def _fail(work, thread):
     """Hand the library's message on: a C string, cut to the thread's room for texts."""
-    room = smaller(load_i64(thread + 24), 256)
-    copy_bytes(load_i64(thread + 16), work + _MESSAGE, room)
-    store_u8(load_i64(thread + 16) + room - 1, np.uint8(0))
+    room = smaller(load_i64(thread + record.error_bytes), 256)
+    copy_bytes(load_i64(thread + record.error_text), work + _MESSAGE, room)
+    store_u8(load_i64(thread + record.error_text) + room - 1, np.uint8(0))
 
 
 @inlined
 def _decode_ourselves(context, work, data, size, out, g):
     """Whether our own decoder made the window of geometry `g`."""
     request = work
-    store_i64(request + window.DATA, data)
-    store_i64(request + window.SIZE, size)
-    store_i64(request + window.OUT, out)
-    store_i64(request + window.X, load_i64(g + 8 * _X))
-    store_i64(request + window.Y, load_i64(g + 8 * _Y))
-    store_i64(request + window.W, load_i64(g + 8 * _W))
-    store_i64(request + window.H, load_i64(g + 8 * _H))
-    store_i64(request + window.PICTURE_WIDTH, load_i64(g + 8 * _WIDTH))
-    store_i64(request + window.PICTURE_HEIGHT, load_i64(g + 8 * _HEIGHT))
-    store_i64(request + window.PICTURE_COMPONENTS, load_i64(g + 8 * _COMPS))
-    store_i64(request + window.CHANNELS, load_i64(g + 8 * _PIXEL))
-    store_i64(request + window.BLUE_FIRST, 1 if load_i64(context + COLOR) == _BGR else 0)
-    store_i64(request + window.WORK, (request + _REQUEST_BYTES + 63) & -64)
-    store_i64(request + window.ROOM, load_i64(context + OWN_ROOM))
-    store_i64(request + window.CONSTANTS, load_i64(context + CONSTANTS))
-    store_i64(request + window.SCANS, load_i64(context + OWN_SCANS))
-    store_i64(request + window.INDEX, load_i64(context + INDEX))
-    done = call1(load_i64(context + OWN), request) == 0
-    if done and load_i64(request + window.FOUND) != 0 and load_i64(context + COUNTS) != 0:
-        fetch_add(load_i64(context + COUNTS) + 16, 1)
+    store_i64(request + asked.data, data)
+    store_i64(request + asked.bytes, size)
+    store_i64(request + asked.out, out)
+    store_i64(request + asked.x, load_i64(g + place.x))
+    store_i64(request + asked.y, load_i64(g + place.y))
+    store_i64(request + asked.w, load_i64(g + place.w))
+    store_i64(request + asked.h, load_i64(g + place.h))
+    store_i64(request + asked.picture_width, load_i64(g + place.width))
+    store_i64(request + asked.picture_height, load_i64(g + place.height))
+    store_i64(request + asked.picture_components, load_i64(g + place.components))
+    store_i64(request + asked.channels, load_i64(g + place.pixel))
+    store_i64(request + asked.blue_first, 1 if load_i64(context + decoding.color) == _BGR else 0)
+    store_i64(request + asked.work, (request + asked.size + 63) & -64)
+    store_i64(request + asked.room, load_i64(context + decoding.own_room))
+    store_i64(request + asked.constants, load_i64(context + decoding.constants))
+    store_i64(request + asked.scans, load_i64(context + decoding.own_scans))
+    store_i64(request + asked.index, load_i64(context + decoding.index))
+    done = call1(load_i64(context + decoding.own), request) == 0
+    if done and load_i64(request + asked.found) != 0 and load_i64(context + decoding.counts) != 0:
+        fetch_add(load_i64(context + decoding.counts) + counted.known, 1)
     return done
 
 
 @step
 def decode_step(context, sample, thread):
     """Decode (or copy) the window of one sample; see :func:`context_of`."""
-    g = load_i64(context + GEOMETRY) + 8 * GEOMETRY_FIELDS * sample
-    out = load_i64(load_i64(context + TARGETS) + 8 * sample)
-    data = load_i64(load_i64(context + ADDRESSES) + 8 * sample)
-    if load_i64(g + 8 * _KIND) == READY:
-        pixel = load_i64(g + 8 * _PIXEL)
-        row_bytes, width = load_i64(g + 8 * _W) * pixel, load_i64(g + 8 * _WIDTH)
-        first = data + (load_i64(g + 8 * _Y) * width + load_i64(g + 8 * _X)) * pixel
+    g = load_i64(context + decoding.windows) + place.size * sample
+    out = load_i64(load_i64(context + decoding.targets) + 8 * sample)
+    data = load_i64(load_i64(context + decoding.addresses) + 8 * sample)
+    if load_i64(g + place.kind) == READY:
+        pixel = load_i64(g + place.pixel)
+        row_bytes, width = load_i64(g + place.w) * pixel, load_i64(g + place.width)
+        first = data + (load_i64(g + place.y) * width + load_i64(g + place.x)) * pixel
         if row_bytes == width * pixel:
-            copy_bytes(out, first, load_i64(g + 8 * _H) * row_bytes)
+            copy_bytes(out, first, load_i64(g + place.h) * row_bytes)
             return 0
-        for k in range(load_i64(g + 8 * _H)):
+        for k in range(load_i64(g + place.h)):
             copy_bytes(out + k * row_bytes, first + k * width * pixel, row_bytes)
         return 0
-    size = load_i64(load_i64(context + SIZES) + 8 * sample)
-    work = load_i64(thread) + load_i64(context + SCRATCH)
-    upright = load_i64(g + 8 * _ORIENTATION) == 1
-    target = out if upright else work + load_i64(context + TURNED)
-    ours = load_i64(context + OWN) != 0 and load_i64(context + FAST_DCT) == 0 and _decode_ourselves(context, work, data, size, target, g)
-    if load_i64(context + COUNTS) != 0:
-        fetch_add(load_i64(context + COUNTS) + (0 if ours else 8), 1)
+    size = load_i64(load_i64(context + decoding.sizes) + 8 * sample)
+    work = load_i64(thread + record.scratch) + load_i64(context + decoding.scratch)
+    upright = load_i64(g + place.orientation) == 1
+    target = out if upright else work + load_i64(context + decoding.turned)
+    ours = load_i64(context + decoding.own) != 0 and load_i64(context + decoding.fast_dct) == 0
+    ours = ours and _decode_ourselves(context, work, data, size, target, g)
+    if load_i64(context + decoding.counts) != 0:
+        decoder = counted.own if ours else counted.turbo
+        fetch_add(load_i64(context + decoding.counts) + decoder, 1)
     code = 0
     if not ours:
-        color, fast_dct = load_i64(context + COLOR), load_i64(context + FAST_DCT)
-        code = _decode(load_i64(context + FUNCTIONS), work, data, size, target, g, color, fast_dct, work + WORK_BYTES)
+        color, fast_dct = load_i64(context + decoding.color), load_i64(context + decoding.fast_dct)
+        code = _decode(load_i64(context + decoding.functions), work, data, size, target, g, color, fast_dct, work + WORK_BYTES)
     if code == FAILED:
         _fail(work, thread)
     elif code == 0 and not upright:
@@ -272,8 +280,6 @@ def decode_step(context, sample, thread):
 
 # ------------------------------------------------------------------------------------------------------------------------ headers
 
-HEADER_FIELDS = 8
-_FOUND, _HW, _HH, _COMPONENTS, _HORIENT, _MARGIN, _SOF, _SCANS = range(8)
 NOT_JPEG, IS_JPEG, UNUSUAL = 0, 1, 2
 """Result of the header scan: no JPEG; one that libjpeg decodes to 8 bits; one with other features (12 bit, lossless)."""
 
@@ -316,13 +322,13 @@ def _frame(at, stop, marker, fields):
     unit = 1
     for k in range(components):
         unit = larger(unit, np.int64(load_u8(at + 6 + 3 * k + 1)) >> 4)
-    store_i64(fields + 8 * _FOUND, IS_JPEG if usual else UNUSUAL)
-    store_i64(fields + 8 * _HH, big_endian(at + 1))
-    store_i64(fields + 8 * _HW, big_endian(at + 3))
-    store_i64(fields + 8 * _COMPONENTS, components)
+    store_i64(fields + head.found, IS_JPEG if usual else UNUSUAL)
+    store_i64(fields + head.height, big_endian(at + 1))
+    store_i64(fields + head.width, big_endian(at + 3))
+    store_i64(fields + head.components, components)
     # Progressive files that lack refinement scans are smoothed with two more blocks on each side (libjpeg's block smoothing).
-    store_i64(fields + 8 * _MARGIN, (32 if marker & 3 == 2 else 8) * unit)
-    store_i64(fields + 8 * _SOF, marker)
+    store_i64(fields + head.margin, (32 if marker & 3 == 2 else 8) * unit)
+    store_i64(fields + head.marker, marker)
     return True
 
 
@@ -339,12 +345,12 @@ def _count_scans(at, stop):
 @inlined
 def _scan(data, size, fields):
     """Walk a JPEG's markers up to the first scan."""
-    for k in range(HEADER_FIELDS):
-        store_i64(fields + 8 * k, 0)
+    for word in range(fields, fields + head.size, WORD):
+        store_i64(word, 0)
     stop = data + size
     if size < 4 or big_endian(data) != 0xFFD8:
         return
-    store_i64(fields + 8 * _FOUND, UNUSUAL)
+    store_i64(fields + head.found, UNUSUAL)
     orientation = 1
     at = data + 2
     while at + 4 <= stop:
@@ -362,38 +368,36 @@ def _scan(data, size, fields):
         if at < start or at > stop:
             break
         if marker == 0xDA:
-            several = load_i64(fields + 8 * _SOF) & 3 == 2 or load_u8(start) != load_i64(fields + 8 * _COMPONENTS)
-            store_i64(fields + 8 * _SCANS, _count_scans(start, stop) + 1 if several else 1)
+            several = load_i64(fields + head.marker) & 3 == 2 or load_u8(start) != load_i64(fields + head.components)
+            store_i64(fields + head.scans, _count_scans(start, stop) + 1 if several else 1)
             break
         if marker == 0xE1 and orientation == 1:
             orientation = _exif_orientation(start, at)
         is_frame = 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC
-        if is_frame and (load_i64(fields + 8 * _SOF) != 0 or at < start + 6 or not _frame(start, at, marker, fields)):
+        if is_frame and (load_i64(fields + head.marker) != 0 or at < start + 6 or not _frame(start, at, marker, fields)):
             break
-    store_i64(fields + 8 * _HORIENT, orientation)
+    store_i64(fields + head.orientation, orientation)
 
 
 @inlined
 def _plain(fields, size):
     """Whether a file is what nearly all are: an upright grey or colour JPEG of one scan, of a size that its data may well hold."""
-    pixels = load_i64(fields + 8 * _HW) * load_i64(fields + 8 * _HH)
-    kind, components = load_i64(fields + 8 * _FOUND), load_i64(fields + 8 * _COMPONENTS)
-    upright = load_i64(fields + 8 * _HORIENT) == 1 and load_i64(fields + 8 * _SCANS) == 1
+    pixels = load_i64(fields + head.width) * load_i64(fields + head.height)
+    kind, components = load_i64(fields + head.found), load_i64(fields + head.components)
+    upright = load_i64(fields + head.orientation) == 1 and load_i64(fields + head.scans) == 1
     return kind == IS_JPEG and (components == 1 or components == 3) and upright and 0 < pixels <= smaller(512 * size, FREE_PIXELS)
 
 
 @compiled(4)
 def scan_headers(addresses, sizes, count, headers):
-    """JPEG headers of a batch: int64[count, HEADER_FIELDS]; gives the number of plain files (see `_plain`).
+    """JPEG headers of a batch: JPEG_HEADER[count]; gives the number of plain files (see `_plain`).
 
-    The fields: found (NOT_JPEG, IS_JPEG, UNUSUAL), width, height, components, orientation, columns to decode beyond a window on each
-    side (one MCU, because upsampling looks at neighbours; more for progressive files), frame marker (SOFn), number of scans.
     Only bytes of the samples are looked at, whatever they say.
     """
     plain = 0
     for i in range(count):
         size = load_i64(sizes + 8 * i)
-        fields = headers + 8 * HEADER_FIELDS * i
+        fields = headers + head.size * i
         _scan(load_i64(addresses + 8 * i), size, fields)
         if _plain(fields, size):
             plain += 1
@@ -402,48 +406,44 @@ def scan_headers(addresses, sizes, count, headers):
 
 # ------------------------------------------------------------------------------------------------------------------------ windows
 
-# Table of place_windows (int64 each): 0 samples, 1 headers, 2 images int64[samples, 4] (width, height, components, orientation; orientation
-# 0: decoded already, as seen), 3 anchors int64[samples, 2] (y, x) and 4 extents (h, w) of windows in the image as seen, 5 channels
-# int64[samples], 6 bytes from one sample's channels to the next one's (0: all have the same), 7 bytes per element; filled in: 8 geometry
-# of decode_step, 9 output shapes int64[samples, 3], 10 bytes of the widest row to decode, 11 bytes of the largest window to be turned.
-
 
 @compiled(1, brief=True)
 def place_windows(table):
-    """Geometry of :func:`decode_step`: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
-    header, image, anchor, extent = load_i64(table + 8), load_i64(table + 16), load_i64(table + 24), load_i64(table + 32)
-    geometry, shape = load_i64(table + 64), load_i64(table + 72)
-    for i in range(load_i64(table)):
-        channels = load_i64(load_i64(table + 40) + load_i64(table + 48) * i)
-        width, height, orientation = load_i64(image), load_i64(image + 8), load_i64(image + 24)
-        pixel = channels * load_i64(table + 56)
-        y, x, h, w = load_i64(anchor), load_i64(anchor + 8), load_i64(extent), load_i64(extent + 8)
-        store_i64(shape, h)
-        store_i64(shape + 8, w)
-        store_i64(shape + 16, channels)
+    """What :func:`decode_step` decodes: windows in stored coordinates (EXIF 2.3, tag 0x0112), and the sizes of buffers."""
+    header, image = load_i64(table + placing.headers), load_i64(table + placing.images)
+    anchor, extent = load_i64(table + placing.anchors), load_i64(table + placing.extents)
+    placed, shape = load_i64(table + placing.windows), load_i64(table + placing.shapes)
+    for i in range(load_i64(table + placing.samples)):
+        channels = load_i64(load_i64(table + placing.channels) + load_i64(table + placing.channel_stride) * i)
+        width, height, orientation = load_i64(image + stored.width), load_i64(image + stored.height), load_i64(image + stored.orientation)
+        pixel = channels * load_i64(table + placing.itemsize)
+        y, x, h, w = load_i64(anchor + yx.y), load_i64(anchor + yx.x), load_i64(extent + yx.y), load_i64(extent + yx.x)
+        store_i64(shape + hwc.height, h)
+        store_i64(shape + hwc.width, w)
+        store_i64(shape + hwc.channels, channels)
         if orientation >= 5:
             y, x, h, w = x, y, w, h
         if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
             x = width - x - w
         if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
             y = height - y - h
-        store_i64(geometry + 8 * _KIND, READY if orientation == 0 else JPEG)
-        store_i64(geometry + 8 * _X, x)
-        store_i64(geometry + 8 * _Y, y)
-        store_i64(geometry + 8 * _W, w)
-        store_i64(geometry + 8 * _H, h)
-        store_i64(geometry + 8 * _WIDTH, width)
-        store_i64(geometry + 8 * _HEIGHT, height)
-        store_i64(geometry + 8 * _ORIENTATION, larger(orientation, 1))
-        store_i64(geometry + 8 * _UNIT_W, load_i64(header + 8 * _MARGIN))
-        store_i64(geometry + 8 * _PIXEL, pixel)
-        store_i64(geometry + 8 * _COMPS, load_i64(image + 16))
+        store_i64(placed + place.kind, READY if orientation == 0 else JPEG)
+        store_i64(placed + place.x, x)
+        store_i64(placed + place.y, y)
+        store_i64(placed + place.w, w)
+        store_i64(placed + place.h, h)
+        store_i64(placed + place.width, width)
+        store_i64(placed + place.height, height)
+        store_i64(placed + place.orientation, larger(orientation, 1))
+        store_i64(placed + place.margin, load_i64(header + head.margin))
+        store_i64(placed + place.pixel, pixel)
+        store_i64(placed + place.components, load_i64(image + stored.components))
         if orientation >= 1:
-            store_i64(table + 80, larger(load_i64(table + 80), width * pixel))
+            store_i64(table + placing.widest, larger(load_i64(table + placing.widest), width * pixel))
         if orientation >= 2:
-            store_i64(table + 88, larger(load_i64(table + 88), w * h * pixel))
-        header, image, anchor, extent = header + 8 * HEADER_FIELDS, image + 32, anchor + 16, extent + 16
-        geometry, shape = geometry + 8 * GEOMETRY_FIELDS, shape + 24
+            store_i64(table + placing.turned, larger(load_i64(table + placing.turned), w * h * pixel))
+        header, image, anchor, extent = header + head.size, image + stored.size, anchor + yx.size, extent + yx.size
+        placed, shape = placed + place.size, shape + hwc.size
     return 0
 
 
@@ -451,18 +451,23 @@ def place_windows(table):
 
 
 def read_headers(addresses: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
-    """:data:`scan_headers` from Python: int64[samples, HEADER_FIELDS] for samples at `addresses` (int64) of `sizes` bytes (int64), and
+    """:data:`scan_headers` from Python: JPEG_HEADER[samples] for samples at `addresses` (int64) of `sizes` bytes (int64), and
     whether all of them are plain files."""
-    headers = np.empty((len(sizes), HEADER_FIELDS), np.int64)
+    headers = np.empty((len(sizes), JPEG_HEADER.words), np.int64)
     plain = scan_headers(address_of(addresses), address_of(sizes), len(sizes), address_of(headers))
     return headers, plain == len(sizes)
 
 
 class Windows(NamedTuple):
-    """What :func:`place_windows` found: geometry and output shapes, bytes of the widest row and of the largest window to turn; and `places`
-    int64[2, samples, 2], anchors and extents as they were given."""
+    """What :func:`place_windows` found.
 
-    geometry: np.ndarray
+    records  JPEG_WINDOW[samples], what is decoded
+    shapes   HWC[samples], of the outputs
+    widest   bytes of the widest row to decode;  turned  bytes of the largest window to turn
+    places   int64[2, samples, 2], anchors and extents as they were given
+    """
+
+    records: np.ndarray
     shapes: np.ndarray
     widest: int
     turned: int
@@ -472,55 +477,42 @@ class Windows(NamedTuple):
 def windows_of(
     headers: np.ndarray, images: np.ndarray, anchors: np.ndarray, extents: np.ndarray, channels: np.ndarray, itemsize: int
 ) -> Windows:
-    """:func:`place_windows` from Python; its table describes the arguments. One value in `channels` is that of all samples."""
+    """:func:`place_windows` from Python; PLACE_WINDOWS describes the arguments. One value in `channels` is that of all samples."""
     count = len(headers)
-    memory = np.empty(count * (GEOMETRY_FIELDS + 3 + 4), np.int64)
-    at = address_of(memory)
-    ends = count * GEOMETRY_FIELDS, count * (GEOMETRY_FIELDS + 3)
-    geometry, shapes = memory[: ends[0]].reshape(count, GEOMETRY_FIELDS), memory[ends[0] : ends[1]].reshape(count, 3)
-    windows = memory[ends[1] :].reshape(2, count, 2)
+    memory = np.empty(count * (JPEG_WINDOW.words + HWC.words + 2 * YX.words), np.int64)
+    ends = count * JPEG_WINDOW.words, count * (JPEG_WINDOW.words + HWC.words)
+    records, shapes = memory[: ends[0]].reshape(count, JPEG_WINDOW.words), memory[ends[0] : ends[1]].reshape(count, HWC.words)
+    windows = memory[ends[1] :].reshape(2, count, YX.words)
     windows[0], windows[1] = anchors, extents
-    table = np.array(
-        [
-            count, address_of(headers), address_of(images), at + 8 * ends[1], at + 8 * (ends[1] + 2 * count), address_of(channels),
-            8 if len(channels) > 1 else 0, itemsize, at, at + 8 * ends[0], 0, 0,
-        ],
-        np.int64,
+    at = address_of(memory)
+    anchors_at = at + WORD * ends[1]
+    entries = PLACE_WINDOWS.entries(
+        samples=count, headers=address_of(headers), images=address_of(images), anchors=anchors_at, extents=anchors_at + YX.size * count,
+        channels=address_of(channels), channel_stride=WORD if len(channels) > 1 else 0, itemsize=itemsize, windows=at,
+        shapes=at + WORD * ends[0], widest=0, turned=0,
     )  # fmt: skip
+    table = np.array(entries, np.int64)
     place_windows(address_of(table))
-    return Windows(geometry, shapes, int(table[10]), int(table[11]), windows)
+    return Windows(records, shapes, int(table[PLACE_WINDOWS.word.widest]), int(table[PLACE_WINDOWS.word.turned]), windows)
 
 
 def own_room(sizes: np.ndarray, images: np.ndarray) -> int:
-    """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` int64[samples, 4] as
-    :data:`place_windows` has them."""
-    encoded = images[:, 3] > 0
-    return int(np.max(window.room_for(sizes, images[:, 0]), initial=0, where=encoded))
+    """Bytes of work that our own decoder takes at most, per thread: files of `sizes` bytes, `images` STORED_IMAGE[samples]."""
+    encoded = images[:, STORED_IMAGE.word.orientation] > 0
+    return int(np.max(window.room_for(sizes, images[:, STORED_IMAGE.word.width]), initial=0, where=encoded))
 
 
 def context_of(
-    table: int, addresses: int, sizes: int, geometry: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
+    functions: int, addresses: int, sizes: int, windows: int, targets: int, *, color: int = 2, fast_dct: bool = False, turned: int = 0,
     own: int = 0, own_scans: int = 0, own_room: int = 0, counts: int = 0, index: int = 0,
 ) -> np.ndarray:  # fmt: skip
-    """The context of :data:`decode_step`: int64.
-
-    table               address of the function table
-    addresses, sizes    of the files, and `targets` of the outputs: addresses of int64[samples] each
-    geometry            address of int64[samples, GEOMETRY_FIELDS]: kind, x, y, w, h of the window in stored coordinates, stored width and
-                        height, orientation, columns to read beyond the window, bytes per pixel, components of the file
-    color               libjpeg's colour space of three channels
-    turned              offset in the scratch of the buffer for windows to turn
-    own                 address of our own decoder, or 0: libjpeg-turbo decodes all
-    own_scans           address of jpeg.progressive.decode_scans, or 0: libjpeg-turbo decodes progressive files
-    own_room            bytes that our own decoder may use
-    counts              address of int64[len(COUNT_NAMES)], or 0
-    index               address of jpeg.positions.index, or 0
-    """
-    constants = address_of(window.constants()) if own else 0
-    return np.array(
-        [table, addresses, sizes, geometry, targets, color, fast_dct, 0, turned, own, constants, own_room, counts, own_scans, index],
-        np.int64,
-    )
+    """The context of :data:`decode_step`, int64: DECODE_JPEGS, where the arguments are described. Arrays are given by their addresses."""
+    entries = DECODE_JPEGS.entries(
+        functions=functions, addresses=addresses, sizes=sizes, windows=windows, targets=targets, color=color, fast_dct=fast_dct, scratch=0,
+        turned=turned, own=own, constants=address_of(window.constants()) if own else 0, own_room=own_room, counts=counts,
+        own_scans=own_scans, index=index,
+    )  # fmt: skip
+    return np.array(entries, np.int64)
 
 
 def decode_whole(
@@ -531,22 +523,33 @@ def decode_whole(
 
     `own`: address of our own decoder, or 0: only libjpeg-turbo; `own_scans`: see :func:`context_of`."""
     image = np.empty((height, width, channels), np.uint8)
-    geometry = np.array([JPEG, 0, 0, width, height, width, height, 1, 0, channels, components], np.int64)
+    entries = JPEG_WINDOW.entries(
+        kind=JPEG, x=0, y=0, w=width, h=height, width=width, height=height, orientation=1, margin=0, pixel=channels, components=components
+    )
+    whole = np.array(entries, np.int64)
     addresses = np.array([data.ctypes.data, data.size, image.ctypes.data], np.int64)
     own_room = window.room_for(data.size, width) if own else 0
     work, text = np.empty(scratch_bytes(0, 0, own_room)[0], np.uint8), np.zeros(256, np.uint8)
-    thread = np.array([work.ctypes.data, work.size, text.ctypes.data, text.size], np.int64)
+    thread = thread_record(work, text)
     at = addresses.ctypes.data
     context = context_of(
-        table.ctypes.data, at, at + 8, geometry.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
+        table.ctypes.data, at, at + 8, whole.ctypes.data, at + 16, fast_dct=fast_dct, own=own, own_scans=own_scans,
         own_room=own_room, counts=counts,
     )  # fmt: skip
     code = decode_step(context.ctypes.data, 0, thread.ctypes.data)
     return image, code, bytes(text).split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
+def thread_record(scratch: np.ndarray, text: np.ndarray) -> np.ndarray:
+    """A thread's record for a step that is called from Python, with memory to work in and room for an error text: THREAD[1]."""
+    record, word = THREAD.zeros(1)[0], THREAD.word
+    record[word.scratch], record[word.scratch_bytes] = address_of(scratch), scratch.size
+    record[word.error_text], record[word.error_bytes] = address_of(text), text.size
+    return record
+
+
 def scratch_bytes(row_bytes: int, orientation_bytes: int, own_room: int = 0) -> tuple[int, int]:
     """(scratch per thread, offset of the orientation buffer in it) for windows from images with rows of at most `row_bytes`."""
-    strip = max(WORK_BYTES + _ROW_COUNT * (row_bytes + 128), _REQUEST_BYTES + 64 + own_room)
+    strip = max(WORK_BYTES + _ROW_COUNT * (row_bytes + 128), DECODE_WINDOW.size + 64 + own_room)
     offset = -(-strip // 64) * 64
     return offset + orientation_bytes, offset

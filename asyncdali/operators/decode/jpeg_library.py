@@ -18,12 +18,11 @@ from functools import cache
 import numpy as np
 
 from ...compiled.memory import address_of
+from .jpeg_tables import DECODE_COUNTS, LIBJPEG
 
-FUNCTIONS = (
-    "jpeg_std_error", "jpeg_CreateDecompress", "jpeg_mem_src", "jpeg_read_header", "jpeg_start_decompress",
-    "jpeg_crop_scanline", "jpeg_skip_scanlines", "jpeg_read_scanlines", "jpeg_destroy_decompress",
-)  # fmt: skip
-"""In the order of the kernels' function table; the two callbacks of our own follow."""
+_OURS = ("on_error", "on_message")
+FUNCTIONS = {field.name: field.meaning for field in LIBJPEG.fields if field.name not in _OURS}
+"""The library's functions: names in the table, and in the library."""
 
 # An 8x8 grey JPEG of value 77, made by libjpeg-turbo itself.
 _PROBE = base64.b64decode(
@@ -77,8 +76,9 @@ def _warn_missing(reason: str) -> None:
 def _table(library: ctypes.CDLL) -> np.ndarray:
     from . import jpeg_kernels
 
-    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in FUNCTIONS]
-    table = np.array([*addresses, *(function.address for function in jpeg_kernels.callbacks())], np.int64)
+    addresses = {name: ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value for name, symbol in FUNCTIONS.items()}
+    ours = {name: function.address for name, function in zip(_OURS, jpeg_kernels.callbacks(), strict=True)}
+    table, _ = LIBJPEG.make(**addresses, **ours)
     _keep.append(library)
     return table
 
@@ -179,14 +179,14 @@ def _equal_to_turbo(table: int) -> bool:
     from . import jpeg_kernels
     from .jpeg import window
 
-    functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (len(FUNCTIONS) + 2,))
-    counts = np.zeros(len(jpeg_kernels.COUNT_NAMES), np.int64)
+    functions = np.ctypeslib.as_array(ctypes.cast(table, ctypes.POINTER(ctypes.c_int64)), (LIBJPEG.words,))
+    counts = DECODE_COUNTS.zeros(1)[0]
     for picture in _PICTURES:
         data = np.frombuffer(picture, np.uint8)
         expected, _, _ = jpeg_kernels.decode_whole(functions, data, 21, 18, 3, 3)
         address = window.decode_window.address
         image, _, _ = jpeg_kernels.decode_whole(functions, data, 21, 18, 3, 3, own=address, counts=address_of(counts))
-        if counts[1] or not np.array_equal(image, expected):
+        if counts[DECODE_COUNTS.word.turbo] or not np.array_equal(image, expected):
             warnings.warn(
                 "asyncdali's own JPEG decoder and this libjpeg-turbo differ in a test picture (is the library older than 2.1?); "
                 "libjpeg-turbo decodes all JPEGs, which is slower. Install Pillow from its wheel; if that does not help, please report "

@@ -19,8 +19,6 @@ _TYPES = tuple(from_numpy_dtype(np.dtype(kind)) for kind in ("b1", "u1", "u2", "
 
 @register
 class DecodeNumpy(Operator):
-    """See the schema."""
-
     reads = (0,)
     schema = Schema(
         name="decoders.numpy",

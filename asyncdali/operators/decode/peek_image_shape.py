@@ -22,6 +22,9 @@ from ..base import (  # fmt: skip
     register,
 )
 from . import image_headers
+from .jpeg_tables import JPEG_HEADER
+
+head = JPEG_HEADER.word
 
 _CHANNELS = {DALIImageType.RGB: 3, DALIImageType.BGR: 3, DALIImageType.GRAY: 1, DALIImageType.YCbCr: 3}
 _TYPES = tuple(
@@ -31,8 +34,6 @@ _TYPES = tuple(
 
 @register
 class PeekImageShape(Operator):
-    """See the schema."""
-
     reads = (0,)
     eager = True
     schema = Schema(
@@ -68,7 +69,7 @@ class PeekImageShape(Operator):
     def prepare(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Preparation:
         source = inputs[0]
         headers, _ = self._kernels.read_headers(source.addresses, np.ascontiguousarray(source.shapes[:, 0]))
-        others = np.flatnonzero(headers[:, 0] == self._kernels.NOT_JPEG)
+        others = np.flatnonzero(headers[:, head.found] == self._kernels.NOT_JPEG)
         if len(others):
             yield PythonJob([int(i) for i in others], lambda i: self._read(source, headers, i))
         return headers
@@ -79,17 +80,15 @@ class PeekImageShape(Operator):
             header = image_headers.read_header(source.sample(i).tobytes())
         except ValueError as error:
             raise SampleError(i, str(error)) from None
-        headers[i, 1:3] = header.width, header.height
-        headers[i, 3] = header.channels
-        headers[i, 4] = header.orientation
+        headers[i, JPEG_HEADER.span("width", "orientation")] = header.width, header.height, header.channels, header.orientation
 
     def plan(self, inputs: list[Batch], arguments: Arguments, iteration: Iteration) -> Planned:
         headers = iteration.prepared
-        width, height, orientation = headers[:, 1], headers[:, 2], headers[:, 4]
+        width, height, orientation = headers[:, head.width], headers[:, head.height], headers[:, head.orientation]
         wrong = (width <= 0) | (height <= 0)
         if wrong.any():
             raise SampleError(int(np.flatnonzero(wrong)[0]), "broken JPEG: no frame header")
         turned = (orientation >= 5) & bool(self.spec.constant("adjust_orientation"))
-        channels = headers[:, 3] if self._type == DALIImageType.ANY_DATA else np.full(len(width), _CHANNELS[self._type])
+        channels = headers[:, head.components] if self._type == DALIImageType.ANY_DATA else np.full(len(width), _CHANNELS[self._type])
         shapes = np.stack([np.where(turned, width, height), np.where(turned, height, width), channels], axis=1)
         return Planned([Batch.from_values(shapes.astype(storage_dtype(self._dtype)), dtype=self._dtype)])

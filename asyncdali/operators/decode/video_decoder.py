@@ -32,7 +32,7 @@ _RANGE = ("start_frame", "end_frame", "sequence_length", "stride")
 
 @register
 class DecodeVideo(Operator):
-    """See the schema. For a GPU frames are decoded by the CPU and uploaded."""
+    """Decodes the frames of encoded videos on the CPU. For a GPU the frames are uploaded."""
 
     reads = (0,)
     eager = True

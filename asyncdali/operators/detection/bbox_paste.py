@@ -13,8 +13,6 @@ from .box_tables import PLACEMENT
 
 @register
 class BBoxPaste(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="bbox_paste",
         doc="""Moves boxes as ``paste`` with the same arguments moves their image.

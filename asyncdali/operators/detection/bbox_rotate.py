@@ -20,8 +20,6 @@ _LAYOUTS = ("xyWH", "xyXY")
 
 @register
 class BBoxRotate(Operator):
-    """See the schema."""
-
     reads = (0, 1)
     eager = True
     schema = Schema(

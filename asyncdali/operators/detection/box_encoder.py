@@ -13,8 +13,6 @@ from .box_tables import ENCODING
 
 @register
 class BoxEncoder(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="box_encoder",

@@ -28,8 +28,6 @@ _ROUNDING = np.float32(2e-6)
 
 @register
 class RandomBBoxCrop(StreamOperator):
-    """See the schema."""
-
     reads = (0, 1)
     eager = True
     schema = Schema(

@@ -20,8 +20,6 @@ _TYPES = (
 
 @register
 class RandomMaskPixel(StreamOperator):
-    """See the schema."""
-
     schema = Schema(
         name="segmentation.random_mask_pixel",
         doc="""The coordinates of a pixel picked at random, INT64, one number per axis.

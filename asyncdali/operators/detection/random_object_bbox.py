@@ -25,8 +25,6 @@ _LARGEST_MASK = 2**31 - 2
 
 @register
 class RandomObjectBBox(StreamOperator):
-    """See the schema."""
-
     schema = Schema(
         name="segmentation.random_object_bbox",
         doc="""The box of an object that is picked at random from a mask of labels, INT32; of the whole mask if there is none.

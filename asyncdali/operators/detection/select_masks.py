@@ -15,8 +15,6 @@ from .select_masks_tables import SELECT_MASKS
 
 @register
 class SelectMasks(Operator):
-    """See the schema."""
-
     reads = (0, 1, 2)
     eager = True
     schema = Schema(

@@ -20,8 +20,6 @@ from .stream_tables import position_words
 
 @register
 class SSDRandomCrop(StreamOperator):
-    """See the schema."""
-
     reads = (1, 2)
     schema = Schema(
         name="ssd_random_crop",

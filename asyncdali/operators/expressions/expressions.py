@@ -40,8 +40,6 @@ class _Dense:
 
 @register
 class ArithmeticGenericOp(EarlyOperator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="_arithmetic_generic_op",

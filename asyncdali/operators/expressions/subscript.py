@@ -28,8 +28,6 @@ def _axis_arguments() -> tuple[Arg, ...]:
 
 @register
 class TensorSubscript(EarlyOperator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="_tensor_subscript",

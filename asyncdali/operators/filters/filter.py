@@ -24,8 +24,6 @@ _OTHER_NAMES = {
 
 @register
 class Filter(PerFrame):
-    """See the schema."""
-
     on_cuda = True
     late_inputs = True
     schema = Schema(

@@ -58,8 +58,6 @@ class SeparableFilter(PerFrame):
 
 @register
 class GaussianBlur(SeparableFilter):
-    """See the schema."""
-
     schema = Schema(
         name="gaussian_blur",
         doc="""Blurs images or volumes with a gaussian.

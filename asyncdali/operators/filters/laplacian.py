@@ -17,8 +17,6 @@ _SINGLE = np.ones(1, np.float32)
 
 @register
 class Laplacian(SeparableFilter):
-    """See the schema."""
-
     schema = Schema(
         name="laplacian",
         doc="""The Laplacian of images or volumes: the sum of second derivatives along the data axes.

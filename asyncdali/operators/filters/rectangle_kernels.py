@@ -466,5 +466,5 @@ def _launch(
     entries = RECTANGLE_LAUNCH.entries(
         inputs=inputs, outputs=output.addresses, records=records, border=border, between=between, samples=len(records)
     )
-    largest = int(records[:, word.planes : word.channels + 1].prod(axis=1).max(initial=0))
+    largest = int(records[:, RECTANGLE_RECORD.span("planes", "channels")].prod(axis=1).max(initial=0))
     return Launch(Kernel(_SOURCE, entry, (("IN", name), *defines)), entries, grid_of(largest, len(records)))

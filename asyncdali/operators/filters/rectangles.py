@@ -128,8 +128,6 @@ def _morphology_arguments(outside: str) -> tuple[Arg, ...]:
 
 @register
 class Dilate(Morphology):
-    """See the schema."""
-
     schema = Schema(
         name="experimental.dilate",
         doc=f"""Makes bright regions larger: every pixel becomes the greatest one under a rectangular mask.
@@ -145,8 +143,6 @@ class Dilate(Morphology):
 
 @register
 class Erode(Morphology):
-    """See the schema."""
-
     greatest = False
     schema = Schema(
         name="experimental.erode",
@@ -163,8 +159,6 @@ class Erode(Morphology):
 
 @register
 class MedianBlur(RectangleOperator):
-    """See the schema."""
-
     extents = "window_size"
     schema = Schema(
         name="experimental.median_blur",

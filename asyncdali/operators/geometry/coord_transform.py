@@ -17,8 +17,6 @@ _TYPES = (DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.INT16, DALIDataT
 
 @register
 class CoordTransform(PerFrame):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="coord_transform",

@@ -109,8 +109,6 @@ def _braced(row: np.ndarray) -> str:
 
 @register
 class Crop(WindowOperator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="crop",

@@ -30,8 +30,6 @@ class _BatchPlan(NamedTuple):
 
 @register
 class CropMirrorNormalize(WindowOperator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="crop_mirror_normalize",

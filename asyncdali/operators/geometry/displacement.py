@@ -64,8 +64,6 @@ class _Displacement(Operator):
 
 @register
 class Sphere(_Displacement):
-    """See the schema."""
-
     schema = Schema(
         name="sphere",
         doc="""Images as seen in a sphere.
@@ -80,8 +78,6 @@ class Sphere(_Displacement):
 
 @register
 class Water(_Displacement):
-    """See the schema."""
-
     parameters = ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")
     schema = Schema(
         name="water",

@@ -15,8 +15,6 @@ LAYOUTS = ("HWC", "FHWC", "DHWC", "FDHWC", "CHW", "FCHW", "CDHW", "FCDHW")
 
 @register
 class Flip(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="flip",

@@ -42,8 +42,6 @@ class _Mirror(Operator):
 
 @register
 class CoordFlip(_Mirror):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="coord_flip",
@@ -89,8 +87,6 @@ class CoordFlip(_Mirror):
 
 @register
 class BbFlip(_Mirror):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="bb_flip",

@@ -18,8 +18,6 @@ _KEPT = ("antialias", "dtype", "interp_type", "mag_filter", "min_filter", "minib
 
 @register
 class RandomResizedCrop(Resize, StreamOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random_resized_crop",
         doc="""Crops a random window of a random aspect ratio and area and resizes it.

@@ -17,8 +17,6 @@ _MAP_LAYOUTS = ("HW", "HWC", "FHW", "FHWC")
 
 @register
 class Remap(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="experimental.remap",

@@ -51,8 +51,6 @@ _MOST_PIXELS = 1 << 33
 
 @register
 class Resize(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="resize",
@@ -196,8 +194,6 @@ class Resize(Operator):
 
 @register
 class ExperimentalResize(Resize):
-    """See the schema."""
-
     schema = replace(
         Resize.schema,
         name="experimental.resize",

@@ -24,8 +24,6 @@ _KEPT = tuple(arg for arg in RESIZE_ARGS if arg.name not in ("image_type", "save
 
 @register
 class ResizeCropMirror(Resize):
-    """See the schema."""
-
     schema = Schema(
         name="resize_crop_mirror",
         aliases=("fast_resize_crop_mirror",),

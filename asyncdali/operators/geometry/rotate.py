@@ -19,8 +19,6 @@ _OUTPUTS = {_U8: (_U8, _F32), _I16: (_I16, _F32), _I32: (_I32, _F32), _F32: (_F3
 
 @register
 class Rotate(PerFrame):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="rotate",

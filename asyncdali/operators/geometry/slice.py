@@ -35,8 +35,6 @@ _POLICIES = (*crop_rules.POLICIES, *crop_rules.BORDERS)
 
 @register
 class Slice(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="slice",

@@ -23,8 +23,6 @@ _WIDE = 4  # the kernels are fast along the last axis for so many channels
 
 @register
 class TensorResize(Resize):
-    """See the schema."""
-
     schema = Schema(
         name="tensor_resize",
         aliases=("experimental.tensor_resize",),

@@ -123,8 +123,6 @@ def _schema(name: str, doc: str, *args: Arg, aliases: tuple[str, ...] = ()) -> S
 
 @register
 class Translation(_Transform):
-    """See the schema."""
-
     schema = _schema(
         "translation", "A translation.", Arg("offset", "float_list", REQUIRED, "By how much, per axis.", tensor=True),
         aliases=("transform_translation",),
@@ -139,8 +137,6 @@ class Translation(_Transform):
 
 @register
 class Scale(_Transform):
-    """See the schema."""
-
     schema = _schema(
         "scale", "A scaling, about `center`.", _CENTER,
         Arg("ndim", "int", None, "Number of dimensions, where `scale` is one number for all."),
@@ -160,8 +156,6 @@ class Scale(_Transform):
 
 @register
 class Rotation(_Transform):
-    """See the schema."""
-
     schema = _schema(
         "rotation", "A rotation by an angle in degrees, about `center`; in three dimensions if `axis` is given.",
         Arg("angle", "float", REQUIRED, "The angle, counterclockwise where the second axis points up.", tensor=True),
@@ -188,8 +182,6 @@ class Rotation(_Transform):
 
 @register
 class Shear(_Transform):
-    """See the schema."""
-
     schema = _schema(
         "shear", "A shear, about `center`: of two numbers in two dimensions (xy, yx), of six in three (xy, xz, yx, yz, zx, zy).",
         Arg("angles", "float_list", None, "Angles in degrees, whose tangents are the factors.", tensor=True), _CENTER,
@@ -218,8 +210,6 @@ class Shear(_Transform):
 
 @register
 class CropTransform(_Transform):
-    """See the schema."""
-
     schema = _schema(
         "crop", "The scaling and translation that brings one box onto another.",
         Arg("absolute", "bool", False, "Whether starts and ends are exchanged where the start is the larger one."),
@@ -244,8 +234,6 @@ class CropTransform(_Transform):
 
 @register
 class Combine(Operator):
-    """See the schema."""
-
     schema = Schema(
         name="transforms.combine",
         doc="The product of transforms: the first input is applied first.",

@@ -15,8 +15,6 @@ from .rotate import Rotate
 
 @register
 class WarpAffine(Rotate):
-    """See the schema."""
-
     schema = Schema(
         name="warp_affine",
         doc="""Warps images or volumes by an affine transform.

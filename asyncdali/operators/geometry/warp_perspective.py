@@ -25,8 +25,6 @@ _MOST_CHANNELS = 4
 
 @register
 class WarpPerspective(OpenCVOperator):
-    """See the schema."""
-
     reads = (0, 1)
     schema = Schema(
         name="experimental.warp_perspective",

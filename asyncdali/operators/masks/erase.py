@@ -17,8 +17,6 @@ _DEFAULT_LAYOUTS = {2: "HW", 3: "HWC", 4: "DHWC"}
 
 @register
 class Erase(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="erase",

@@ -18,8 +18,6 @@ _IMAGES = Input(
 
 @register
 class GridMask(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="grid_mask",

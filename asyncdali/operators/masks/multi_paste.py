@@ -21,8 +21,6 @@ _PER_FRAME = (*_PLACES, *(f"{name}_rel" for name in _PLACES))
 
 @register
 class MultiPaste(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="multi_paste",

@@ -15,8 +15,6 @@ from ..base import REQUIRED, Arg, Arguments, Environment, Iteration, Operator, P
 
 @register
 class Paste(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="paste",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._notices import warn
 from ...batch import Batch, storage_dtype
+from ...compiled.tables import laid_out
 from ...device.launch import Code, Launch, LaunchPerSample
 from ...errors import SampleError, because
 from ...types import DALIDataType
@@ -24,7 +25,6 @@ from ..base import (
     Schema,
     Spec,
     Step,
-    context_table,
     no_explanation,
     register,
 )  # fmt: skip
@@ -54,8 +54,6 @@ _ARGS = (
 
 @register
 class NumbaFunction(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="experimental.numba_function",
@@ -165,7 +163,7 @@ class NumbaFunction(Operator):
         parts: list[Any] = []
         for batch in (*outputs, *inputs):
             parts += [batch.addresses, np.ascontiguousarray(batch.shapes)]
-        context, keep = context_table(parts)
+        context, keep = laid_out(parts)
         return Planned(outputs, [Step(self._step.address, context, self._explain, keep=[*keep, inputs])])
 
     @staticmethod

@@ -166,8 +166,6 @@ def _batch_like(found: list[Result]) -> Batch:
 
 @register
 class PythonFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="python_function",
         doc="""Calls a Python function for each sample (or batch), in order, one call at a time.
@@ -190,8 +188,6 @@ class PythonFunction(_PythonOperator):
 
 @register
 class DLTensorPythonFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="dl_tensor_python_function",
         doc="""As `python_function`, with DLPack capsules for arrays: data of any library, without copies on the way in (but for

@@ -18,8 +18,6 @@ _MOST = 1 << 20
 
 @register
 class Jitter(StreamOperator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="jitter",

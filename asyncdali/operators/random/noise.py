@@ -51,8 +51,6 @@ class Noise(StreamOperator):
 
 @register
 class GaussianNoise(Noise):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="noise.gaussian",
@@ -80,8 +78,6 @@ class GaussianNoise(Noise):
 
 @register
 class ShotNoise(Noise):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="noise.shot",
@@ -106,8 +102,6 @@ class ShotNoise(Noise):
 
 @register
 class SaltAndPepper(Noise):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="noise.salt_and_pepper",

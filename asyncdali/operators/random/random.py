@@ -111,8 +111,6 @@ _FEW = 1 << 20
 
 @register
 class Uniform(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.uniform",
         aliases=("uniform",),
@@ -171,8 +169,6 @@ class Uniform(RandomOperator):
 
 @register
 class CoinFlip(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.coin_flip",
         aliases=("coin_flip",),
@@ -201,8 +197,6 @@ class CoinFlip(RandomOperator):
 
 @register
 class Normal(RandomOperator):
-    """See the schema."""
-
     schema = Schema(
         name="random.normal",
         aliases=("normal_distribution",),

@@ -17,8 +17,6 @@ from .random_streams import StreamPosition
 
 @register
 class Beta(RandomOperator):
-    """See the schema."""
-
     on_cuda = False
     schema = Schema(
         name="random.beta",

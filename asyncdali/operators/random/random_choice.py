@@ -17,8 +17,6 @@ SUM_TOLERANCE = 1e-4
 
 @register
 class Choice(StreamOperator):
-    """See the schema."""
-
     reads = (0,)
     eager = True
     schema = Schema(

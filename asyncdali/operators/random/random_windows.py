@@ -15,8 +15,6 @@ from .random import StreamOperator
 
 @register
 class RandomCropGenerator(StreamOperator):
-    """See the schema."""
-
     reads = (0,)
     eager = True
     schema = Schema(
@@ -55,8 +53,6 @@ class RandomCropGenerator(StreamOperator):
 
 @register
 class RoiRandomCrop(StreamOperator):
-    """See the schema."""
-
     eager = True
     schema = Schema(
         name="roi_random_crop",

@@ -102,8 +102,6 @@ class _Parameter:
 
 @register
 class Normalize(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="normalize",

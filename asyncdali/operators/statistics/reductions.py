@@ -166,8 +166,6 @@ def _schema(name: str, doc: str, *more: Arg, inputs: int = 1) -> Schema:
 
 @register
 class Sum(_WithType):
-    """See the schema."""
-
     schema = _schema(
         "sum",
         "The sum over axes. Integers give UINT64 or INT64 by default; a sum that `dtype` cannot hold wraps around.",
@@ -178,24 +176,18 @@ class Sum(_WithType):
 
 @register
 class Mean(_WithType):
-    """See the schema."""
-
     schema = _schema("mean", "The mean over axes, FLOAT by default; an integer `dtype` drops the fraction.", _DTYPE)
     finish = "mean"
 
 
 @register
 class MeanSquare(_WithType):
-    """See the schema."""
-
     schema = _schema("mean_square", "The mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.", _DTYPE)
     finish, kind = "mean", "square"
 
 
 @register
 class RMS(_WithType):
-    """See the schema."""
-
     schema = _schema(
         "rms", "The root of the mean of the squares over axes, FLOAT by default; an integer `dtype` drops the fraction.", _DTYPE
     )
@@ -214,15 +206,11 @@ class _Extreme(_Reduction):
 
 @register
 class Max(_Extreme):
-    """See the schema."""
-
     schema = _schema("max", "The largest element over axes; NaN does not count. Without elements: the type's smallest number.")
 
 
 @register
 class Min(_Extreme):
-    """See the schema."""
-
     schema = _schema("min", "The smallest element over axes; NaN does not count. Without elements: the type's largest number.")
     kind = "smallest"
 
@@ -251,15 +239,11 @@ _MEANS = "The means are the second input, in the shape that ``reductions.mean`` 
 
 @register
 class Variance(_Deviation):
-    """See the schema."""
-
     schema = _schema("variance", f"The variance over axes. {_MEANS}", _DDOF, inputs=2)
     finish = "mean"
 
 
 @register
 class StdDev(_Deviation):
-    """See the schema."""
-
     schema = _schema("std_dev", f"The standard deviation over axes. {_MEANS}", _DDOF, inputs=2)
     finish = "root"

@@ -11,6 +11,7 @@ import jax
 from jax.sharding import Sharding
 
 from ...pipeline import pipeline_def
+from ...pipeline.front import core_of
 from ..base_iterator import LastBatchPolicy
 from .iterator import DALIGenericIterator, DALIGenericPeekableIterator
 
@@ -90,7 +91,8 @@ def _made(kind: Any, function: Callable[..., Any] | None, sharding: Any, devices
                     f"The number of checkpoints provided ({len(checkpoints)}) should match the number of devices to use ({len(pipes)})"
                 )
             for pipe, data in zip(pipes, checkpoints, strict=True):
-                pipe._options.checkpoint, pipe._options.enable_checkpointing = data, True
+                chosen = core_of(pipe).options
+                chosen.checkpoint, chosen.enable_checkpointing = data, True
         return kind(pipes, **arguments, **places)
 
     return create

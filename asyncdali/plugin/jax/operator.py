@@ -16,8 +16,6 @@ from .arrays import on_device, sharded
 
 @register
 class JaxFunction(_PythonOperator):
-    """See the schema."""
-
     schema = Schema(
         name="_jax.function",
         doc="""Calls a function with a jax array [samples, ...] per input, once per batch; it returns such arrays.""",

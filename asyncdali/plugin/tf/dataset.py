@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ..._notices import warn
 from ...pipeline import Pipeline
+from ...pipeline.front import core_of
 from .calls import call
 from .cursors import Cursors
 from .signature import Signature
@@ -105,7 +106,7 @@ class DALIDataset(PipelineDataset):
 
         first = make()
         why = _why_not_saved(first)
-        if why is None and first._options.seed is None:
+        if why is None and core_of(first).options.seed is None:
             raise ValueError("enable_checkpointing needs a pipeline with a `seed`: in another process another one would be drawn")
         check_device(first, fail_on_device_mismatch)
         cursors = Cursors(make)
@@ -180,11 +181,11 @@ def _device_of_scope() -> str:
 
 def outputs_on_gpu(pipeline: Pipeline) -> list[int]:
     """Numbers of the outputs on a GPU."""
-    return [k for k, node in enumerate(pipeline._output_nodes()) if node.device == "gpu"]
+    return [k for k, node in enumerate(core_of(pipeline).output_nodes()) if node.device == "gpu"]
 
 
 def _why_not_saved(pipeline: Pipeline) -> str | None:
-    if not pipeline._options.enable_checkpointing:
+    if not core_of(pipeline).options.enable_checkpointing:
         return "this iterator cannot be saved: its pipeline has no enable_checkpointing=True"
     if outputs_on_gpu(pipeline):
         return "this iterator cannot be saved: checkpointing is not supported for pipelines with outputs on a GPU"
@@ -195,5 +196,6 @@ def _has_inputs(pipeline: Pipeline) -> bool:
     from ...graph.plan import reachable
     from ...operators.base import Role
 
-    nodes = reachable(pipeline._output_nodes(), pipeline._definition.instances).order
+    core = core_of(pipeline)
+    nodes = reachable(core.output_nodes(), core.definition.instances).order
     return any(item.schema.role is Role.INPUT for item in nodes)

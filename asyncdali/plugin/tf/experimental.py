@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...pipeline import Pipeline
+from ...pipeline.front import core_of
 from ...pipeline.rewinding import restart
 from ..feeding import fed_inputs, feed_and_launch
 from .calls import call
@@ -122,7 +123,7 @@ class _Runs:
             with call(), self._lock:
                 if self._current is not me:
                     raise RuntimeError("another iterator over this DALIDatasetWithInputs was started: it has one pipeline")
-                while not ended and len(fed) < self._pipeline._options.depth:
+                while not ended and len(fed) < core_of(self._pipeline).options.depth:
                     data = {name: next(source, None) for name, source in sources.items()}
                     if any(batch is None for batch in data.values()):
                         ended = True
@@ -133,7 +134,7 @@ class _Runs:
                     return
                 fed.popleft()
                 try:
-                    outputs = self._pipeline._built_session().fetch()
+                    outputs = core_of(self._pipeline).built().fetch()
                 except StopIteration:  # a source of the pipeline's own
                     return
             yield tuple(self._signature.checked(arrays_of(outputs)))

@@ -29,6 +29,8 @@ from ....compiled.intrinsics import (
 )
 from ....compiled.memory import address_of
 from ....compiled.step import compiled, inlined
+from ....compiled.tables import WORD
+from ..jpeg_tables import DECODE_WINDOW
 from .bits import PADDING
 from .colour import PIXELS, convert_420, convert_422, convert_440, convert_444, spread_grey
 from .entropy import (  # fmt: skip
@@ -68,7 +70,6 @@ from .fields import (  # fmt: skip
     SAMPLING_V,
     SCAN_DATA,
     WIDTH,
-    offsets,
 )
 from .huffman import AC_BITS, AC_TABLE_BYTES, DC_TABLE_BYTES, STANDARD_CODES, build_ac, build_dc, same_codes
 from .kept import bytes_of_coefficients, place_coefficients
@@ -113,13 +114,7 @@ from .work_area import (  # fmt: skip
     TILE,
 )
 
-# What is asked for: a request.
-(DATA, SIZE, OUT, X, Y, W, H, PICTURE_WIDTH, PICTURE_HEIGHT, PICTURE_COMPONENTS, CHANNELS, BLUE_FIRST, WORK, ROOM, CONSTANTS,
- SCANS, INDEX, FOUND) = offsets(18)  # fmt: skip
-REQUEST_BYTES = 18 * 8
-"""OUT: pixels of the window, its rows one after another. CHANNELS: 1 or 3. WORK, ROOM: memory, 64-byte aligned, and how much of it.
-CONSTANTS: see `constants`. SCANS: address of progressive.decode_scans; 0: progressive files are handed over. INDEX: address of
-positions.index, or 0; FOUND is set to whether block positions were known."""
+asked = DECODE_WINDOW.at
 
 _calloc = types.ExternalFunction("calloc", types.int64(types.int64, types.int64))
 _free = types.ExternalFunction("free", types.void(types.int64))
@@ -213,9 +208,9 @@ def _set_factors(work, known):
 def _set_window(work, request):
     """Which MCUs the window needs. Windows of grey pixels need no chroma."""
     plan = work + PLAN
-    chroma = load_i64(work + COMPONENTS) == 3 and load_i64(request + CHANNELS) == 3
+    chroma = load_i64(work + COMPONENTS) == 3 and load_i64(request + asked.channels) == 3
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
-    x, y, w, height = load_i64(request + X), load_i64(request + Y), load_i64(request + W), load_i64(request + H)
+    x, y, w, height = load_i64(request + asked.x), load_i64(request + asked.y), load_i64(request + asked.w), load_i64(request + asked.h)
     across, down = (load_i64(work + WIDTH) + 8 * h - 1) // (8 * h), (load_i64(work + HEIGHT) + 8 * v - 1) // (8 * v)
     # The filter looks at one sample of chroma beyond the window on each side.
     beyond_x, beyond_y = (h if chroma and h == 2 else 0), (v if chroma and v == 2 else 0)
@@ -237,7 +232,7 @@ def _set_memory(work, request):
     plan, spec = work + PLAN, work + SPECS
     mcus = load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU)
     at = work + ROWS
-    stop = load_i64(request + WORK) + load_i64(request + ROOM)
+    stop = load_i64(request + asked.work) + load_i64(request + asked.room)
     for k in range(load_i64(plan + PARTS)):
         source, part = work + FIRST_COMPONENT + k * COMPONENT_BYTES, plan + PART + k * PART_BYTES
         h, v = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V)
@@ -319,7 +314,7 @@ def _walk(work, places, mcu, start, stop):
 def _transform_tile(work, request, row, first, count):
     """Samples of `count` MCUs of a row into the strips, from MCU `first` of the window on, behind the last row of the row before."""
     plan = work + PLAN
-    bottom, top = load_i64(request + Y), load_i64(request + Y) + load_i64(request + H)
+    bottom, top = load_i64(request + asked.y), load_i64(request + asked.y) + load_i64(request + asked.h)
     for k in range(load_i64(plan + PARTS)):
         part, factors = plan + PART + k * PART_BYTES, work + FACTORS + 512 * k
         groups, stride, rows = load_i64(part + GROUPS), load_i64(part + STRIDE), load_i64(part + BLOCK_ROWS)
@@ -345,7 +340,7 @@ def _transform_tile(work, request, row, first, count):
 def _transform_kept(work, request, row):
     """Samples of a row of MCUs of a progressive file into the strips."""
     plan = work + PLAN
-    bottom, top = load_i64(request + Y), load_i64(request + Y) + load_i64(request + H)
+    bottom, top = load_i64(request + asked.y), load_i64(request + asked.y) + load_i64(request + asked.h)
     for k in range(load_i64(plan + PARTS)):
         part, source, factors = plan + PART + k * PART_BYTES, work + FIRST_COMPONENT + k * COMPONENT_BYTES, work + FACTORS + 512 * k
         h, rows, stride = load_i64(source + SAMPLING_H), load_i64(source + SAMPLING_V), load_i64(part + STRIDE)
@@ -359,7 +354,7 @@ def _transform_kept(work, request, row):
             out = load_i64(part + STRIP) + (8 * v + 1) * stride
             for at in range(start + first, start + stop):
                 masks = load_i64(source + MASKS) + 8 * GROUP_BLOCKS * at
-                seen = load_i64(masks) | load_i64(masks + 8) | load_i64(masks + 16) | load_i64(masks + 24)
+                seen = load_i64(masks) | load_i64(masks + WORD) | load_i64(masks + 2 * WORD) | load_i64(masks + 3 * WORD)
                 _transform_group(load_i64(source + ALL_COEFFICIENTS) + at * GROUP_BYTES, seen, factors, out, stride, work)
                 out += 8 * GROUP_BLOCKS
 
@@ -394,7 +389,7 @@ def _extend_chroma(work):
 @inlined
 def _colour_row(work, request, y, row, out):
     """Row `y` of the picture, three bytes a pixel."""
-    plan, x, width = work + PLAN, load_i64(request + X), load_i64(request + W)
+    plan, x, width = work + PLAN, load_i64(request + asked.x), load_i64(request + asked.w)
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
     part = plan + PART
     luma = load_i64(part + STRIP) + (y - 8 * v * row + 1) * load_i64(part + STRIDE) + x - 8 * h * load_i64(plan + FIRST_MCU)
@@ -406,7 +401,7 @@ def _colour_row(work, request, y, row, out):
         near = (beside - at) * stride
         place = (at - 8 * row + 1) * stride + x // h - 8 * load_i64(plan + FIRST_MCU)
         blue, red = load_i64(part + STRIP) + place, load_i64(part + PART_BYTES + STRIP) + place
-    lower, blue_first = y & 1, load_i64(request + BLUE_FIRST)
+    lower, blue_first = y & 1, load_i64(request + asked.blue_first)
     # Pixels that share chroma stay together: an odd first one is the second of the first 32.
     drop = x & (h - 1)
     luma -= drop
@@ -437,9 +432,9 @@ def _grey_row(work, request, y, row, out):
     """Row `y` of the picture's luma."""
     plan, part = work + PLAN, work + PLAN + PART
     h, v = load_i64(work + LARGEST_H), load_i64(work + LARGEST_V)
-    left = load_i64(request + X) - 8 * h * load_i64(plan + FIRST_MCU)
+    left = load_i64(request + asked.x) - 8 * h * load_i64(plan + FIRST_MCU)
     luma = load_i64(part + STRIP) + (y - 8 * v * row + 1) * load_i64(part + STRIDE) + left
-    copy_bytes(out, luma, load_i64(request + W))
+    copy_bytes(out, luma, load_i64(request + asked.w))
 
 
 @inlined
@@ -454,9 +449,9 @@ def _keep_last_row(work):
 @inlined
 def _decode_rows(work, request):
     """Decode the window; False if the data is not as it should be."""
-    plan, constants = work + PLAN, load_i64(request + CONSTANTS)
-    y, out, channels = load_i64(request + Y), load_i64(request + OUT), load_i64(request + CHANNELS)
-    stop, row_bytes = y + load_i64(request + H), load_i64(request + W) * channels
+    plan, constants = work + PLAN, load_i64(request + asked.constants)
+    y, out, channels = load_i64(request + asked.y), load_i64(request + asked.out), load_i64(request + asked.channels)
+    stop, row_bytes = y + load_i64(request + asked.h), load_i64(request + asked.w) * channels
     mcu_rows = 8 * load_i64(work + LARGEST_V)
     looks_below = load_i64(plan + PARTS) == 3 and load_i64(work + LARGEST_V) == 2
     mcu = np.int64(0)
@@ -495,20 +490,20 @@ def _decode_rows(work, request):
 def decode_window(request):
     """Decode the window that `request` describes: 0, or HANDED_OVER if libjpeg-turbo has to (the output is undefined then).
 
-    Without DATA it builds the constants at OUT for the codes at CONSTANTS: in here their code is compiled once.
+    Without `data` it builds the constants at `out` for the codes at `constants`: in here their code is compiled once.
     """
-    work, known = load_i64(request + WORK), load_i64(request + CONSTANTS)
-    data, size = load_i64(request + DATA), load_i64(request + SIZE)
+    work, known = load_i64(request + asked.work), load_i64(request + asked.constants)
+    data, size = load_i64(request + asked.data), load_i64(request + asked.bytes)
     if data == 0:
-        return 0 if _build_constants(known, load_i64(request + OUT)) else HANDED_OVER
-    if load_i64(request + ROOM) < ROWS or not read_frame(data, size, work):
+        return 0 if _build_constants(known, load_i64(request + asked.out)) else HANDED_OVER
+    if load_i64(request + asked.room) < ROWS or not read_frame(data, size, work):
         return HANDED_OVER
     h, width = load_i64(work + LARGEST_H), load_i64(work + WIDTH)
     components = load_i64(work + COMPONENTS)
     if (
-        width != load_i64(request + PICTURE_WIDTH)
-        or load_i64(work + HEIGHT) != load_i64(request + PICTURE_HEIGHT)
-        or components != load_i64(request + PICTURE_COMPONENTS)
+        width != load_i64(request + asked.picture_width)
+        or load_i64(work + HEIGHT) != load_i64(request + asked.picture_height)
+        or components != load_i64(request + asked.picture_components)
         or (h == 2 and width <= 4)  # libjpeg's filter needs three columns of chroma
     ):
         return HANDED_OVER
@@ -519,7 +514,7 @@ def decode_window(request):
     for at in range(work + HAZARD, work + HAZARD + 64, 8):
         store_i64(at, 0)
     store_i64(plan + RECORD, 0)
-    store_i64(request + FOUND, 0)
+    store_i64(request + asked.found, 0)
     _set_window(work, request)
     _set_factors(work, known)
     good = _decode_progressive(work, request) if load_i64(work + MARKER) == PROGRESSIVE else _decode_sequential(work, request)
@@ -532,12 +527,12 @@ def decode_window(request):
 @inlined
 def _decode_sequential(work, request):
     """Decode the window of a file of one scan; False if something is not as it should be."""
-    if not _set_tables(work, load_i64(request + CONSTANTS)) or not _set_memory(work, request):
+    if not _set_tables(work, load_i64(request + asked.constants)) or not _set_memory(work, request):
         return False
     plan = work + PLAN
     beside = load_i64(plan + FIRST_ROW) > 0 or load_i64(plan + STOP_MCU) - load_i64(plan + FIRST_MCU) < load_i64(plan + ACROSS)
-    index = load_i64(request + INDEX) if beside and load_i64(work + RESTART) == 0 else np.int64(0)
-    store_i64(request + FOUND, find_positions(work, index, load_i64(request + DATA), load_i64(request + SIZE)))
+    index = load_i64(request + asked.index) if beside and load_i64(work + RESTART) == 0 else np.int64(0)
+    store_i64(request + asked.found, find_positions(work, index, load_i64(request + asked.data), load_i64(request + asked.bytes)))
     return _decode_rows(work, request) and past_scan(work) != 0
 
 
@@ -549,14 +544,14 @@ def _decode_progressive(work, request):
     if not _set_memory(work, request):
         return False
     size = bytes_of_coefficients(work)
-    memory = _calloc(size, 1) if size <= LARGEST_KEPT and load_i64(request + SCANS) != 0 else np.int64(0)
+    memory = _calloc(size, 1) if size <= LARGEST_KEPT and load_i64(request + asked.scans) != 0 else np.int64(0)
     if memory == 0:
         return False
     begin = (memory + _HUGE - 1) & -_HUGE
     if _LINUX and memory + size >= begin + _HUGE:  # 10,000 page faults of a picture of 12 megapixels become 20
         _madvise(begin, (memory + size - begin) & -_HUGE, np.int32(_HUGE_PAGES))
     place_coefficients(work, memory)
-    good = call2(load_i64(request + SCANS), work, load_i64(request + CONSTANTS)) != 0 and _decode_rows(work, request)
+    good = call2(load_i64(request + asked.scans), work, load_i64(request + asked.constants)) != 0 and _decode_rows(work, request)
     _free(memory)
     return good
 
@@ -582,7 +577,7 @@ def constants() -> np.ndarray:
     payloads = np.zeros((4, 272), np.uint8)
     for row, codes in zip(payloads, STANDARD_CODES, strict=True):
         row[: len(codes)] = np.frombuffer(codes, np.uint8)
-    request = np.zeros(REQUEST_BYTES // 8, np.int64)
-    request[CONSTANTS // 8], request[OUT // 8] = address_of(payloads), address_of(found)
+    request = DECODE_WINDOW.zeros(1)[0]
+    request[DECODE_WINDOW.word.constants], request[DECODE_WINDOW.word.out] = address_of(payloads), address_of(found)
     assert decode_window(address_of(request)) == 0, "the standard's tables"
     return found

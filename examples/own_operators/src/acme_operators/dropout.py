@@ -11,7 +11,7 @@ from asyncdali.types import DALIDataType
 
 
 class Dropout(Operator):
-    """See the schema. Its position is the number of samples before the iteration."""
+    """Replaces whole samples by zeros at random. The position is the number of samples before the iteration."""
 
     reads = (0,)
     eager = True

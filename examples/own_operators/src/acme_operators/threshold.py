@@ -27,8 +27,6 @@ TYPES = (DALIDataType.UINT8, DALIDataType.FLOAT)
 
 
 class Threshold(Operator):
-    """See the schema."""
-
     on_cuda = True
     schema = Schema(
         name="acme.threshold",

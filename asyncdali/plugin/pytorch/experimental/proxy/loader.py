@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.utils.data
 
+from .....pipeline.front import core_of
 from .references import Collate
 from .server import DALIServer
 
@@ -41,7 +42,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _produced(self, batches: Iterator[Any]) -> Iterator[Any]:
         waiting: deque[Any] = deque()
-        ahead = max(1, self._server.pipeline._options.depth - 1)
+        ahead = max(1, core_of(self._server.pipeline).options.depth - 1)
         ended = False
         try:
             while True:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .....errors import set_aside
+from .....pipeline.front import core_of
 from ....feeding import fed_inputs, feed_and_launch
 from ...convert import tensor_of
 from .references import OutputBatchReference, Proxy, Run
@@ -115,12 +116,12 @@ class DALIServer:
 
     def _feed(self) -> None:
         """Give the pipeline what is waiting, in order, as far as its queue is deep."""
-        while self._waiting and len(self._running) < max(1, self.pipeline._options.depth):
+        while self._waiting and len(self._running) < max(1, core_of(self.pipeline).options.depth):
             run = self._waiting[0]
             try:
                 run.record = feed_and_launch(self.pipeline, dict(zip(self._inputs, run.columns, strict=True)))
                 if run.record is None:
-                    raise self.pipeline._built_session().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
+                    raise core_of(self.pipeline).built().producer.take_failure() or RuntimeError("a source of the pipeline's own has ended")
                 self._running.append(run)
             except Exception as error:
                 run.outcome = set_aside(error)
@@ -130,7 +131,7 @@ class DALIServer:
         """Wait for the oldest run. Runs are told by their iterations, not by counting: an interrupt (Ctrl-C) may have cost an outcome."""
         if not self._running:
             return
-        session, run = self.pipeline._built_session(), self._running[0]
+        session, run = core_of(self.pipeline).built(), self._running[0]
         if run.record not in session.in_flight:
             self._running.popleft()
             if run.outcome is None and run.wanted:

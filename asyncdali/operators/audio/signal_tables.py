@@ -1,0 +1,69 @@
+"""Tables of ``to_decibels``, ``preemphasis_filter`` and ``nonsilent_region``."""
+
+from __future__ import annotations
+
+from ...compiled.tables import INPUTS, OUTPUTS, SAMPLES, Field, Table
+
+_COUNTS = Field("counts", "int64[samples]", "elements of each sample")
+
+DECIBEL_NUMBERS = Table(
+    "DECIBEL_NUMBERS",
+    Field("multiplier", "float64", "of the logarithm"),
+    Field("reference", "float64", "what 0 dB is; 0: the largest element of each sample"),
+    Field("least", "float64", "smallest ratio to the reference"),
+)
+"""A record of float64."""
+DECIBELS = Table("DECIBELS", INPUTS, OUTPUTS, _COUNTS, Field("numbers", "DECIBEL_NUMBERS", "of all samples"))
+DECIBELS_GPU = DECIBELS.extended(
+    SAMPLES,
+    Field("parts", "int64", "parts of a sample that are searched for their largest element; 0: the reference is given"),
+    Field("peaks", "float32[samples, parts]", "largest elements"),
+)
+
+PREEMPHASIS = Table(
+    "PREEMPHASIS",
+    INPUTS,
+    OUTPUTS,
+    _COUNTS,
+    Field("coefficients", "float32[samples]", "of the sample before"),
+    Field("border", "int64", "what lies before the first sample: 0 zero, 1 the first sample, 2 the second one"),
+    SAMPLES,
+)
+
+NONSILENT_CUT = Table(
+    "NONSILENT_CUT",
+    Field("reference", "float64", "reference power; 0: the largest of each sample"),
+    Field("part", "float64", "part of the reference power that is the cut-off"),
+)
+"""A record of float64."""
+NONSILENT = Table(
+    "NONSILENT",
+    INPUTS,
+    Field("starts", "addresses", "of the first output's samples, int32"),
+    Field("lengths", "addresses", "of the second output's samples, int32"),
+    _COUNTS,
+    Field("window", "int64", "samples of a window"),
+    Field("stretch", "int64", "windows of a stretch, after which sums begin anew; 0: one stretch"),
+    Field("cut", "NONSILENT_CUT", "the cut-off"),
+    Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
+)
+NONSILENT_NOTE = Table(
+    "NONSILENT_NOTE",
+    Field("first", "float64", "sum of the squares of the chunk's first window"),
+    Field("largest", "float64", "the largest of the chunk's sums"),
+)
+"""What is noted of a chunk of windows: a record of float64."""
+NONSILENT_GPU = Table(
+    "NONSILENT_GPU",
+    *NONSILENT.fields[:-1],
+    Field("stretches", "int64", "stretches of the longest sample"),
+    SAMPLES,
+    Field("powers", "float64[samples, stretches]", "largest powers"),
+    Field("borders", "NONSILENT_BORDERS[samples, stretches]", "loud windows"),
+)
+"""For kernels of a GPU, where a stretch has its real number of windows."""
+NONSILENT_BORDERS = Table(
+    "NONSILENT_BORDERS",
+    Field("first", "int64", "where the first loud window of a stretch begins; -1: none is loud"),
+    Field("last", "int64", "the last sample of the last loud window"),
+)

@@ -1,0 +1,197 @@
+"""Tables of the JPEG decoders: headers, windows, and which decoder of a GPU takes which file."""
+
+from __future__ import annotations
+
+from ...compiled.tables import Field, Table
+
+YX = Table("YX", Field("y", "int64", "row, or rows"), Field("x", "int64", "column, or columns"))
+"""The anchor or the extent of a window, in pixels."""
+HWC = Table(
+    "HWC", Field("height", "int64", "rows"), Field("width", "int64", "pixels of a row"), Field("channels", "int64", "elements of a pixel")
+)
+"""The shape of an output."""
+
+_IMAGE = (
+    Field("width", "int64", "pixels of a row"),
+    Field("height", "int64", "rows"),
+    Field("components", "int64", "colour components of the file"),
+    Field("orientation", "int64", "EXIF orientation, 1 to 8; of a stored image 0: decoded already, as seen"),
+)
+STORED_IMAGE = Table("STORED_IMAGE", *_IMAGE)
+"""An image as it is stored."""
+JPEG_HEADER = Table(
+    "JPEG_HEADER",
+    Field("found", "int64", "NOT_JPEG, IS_JPEG or UNUSUAL, see ``jpeg_kernels``"),
+    *_IMAGE,
+    Field("margin", "int64", "columns to decode beyond a window on each side: one MCU, more in progressive files"),
+    Field("marker", "int64", "of the frame (SOFn); 0: there is none"),
+    Field("scans", "int64", "number of scans"),
+)
+"""What the header of a file says: a record for each sample."""
+
+JPEG_WINDOW = Table(
+    "JPEG_WINDOW",
+    Field("kind", "int64", "JPEG: encoded; READY: a whole image in final channels and type, decoded before"),
+    Field("x", "int64", "first column of the window, in stored coordinates"),
+    Field("y", "int64", "first row"),
+    Field("w", "int64", "columns"),
+    Field("h", "int64", "rows"),
+    Field("width", "int64", "columns of the stored image"),
+    Field("height", "int64", "rows of the stored image"),
+    Field("orientation", "int64", "EXIF orientation, 1 to 8"),
+    Field("margin", "int64", "columns to decode beyond the window on each side"),
+    Field("pixel", "int64", "bytes of a pixel of the output"),
+    Field("components", "int64", "colour components of the file"),
+)
+"""The window that is decoded: a record for each sample."""
+
+PLACE_WINDOWS = Table(
+    "PLACE_WINDOWS",
+    Field("samples", "int64", "samples of the batch"),
+    Field("headers", "JPEG_HEADER[samples]", "of the files"),
+    Field("images", "STORED_IMAGE[samples]", "the images"),
+    Field("anchors", "YX[samples]", "of the windows, in the image as seen"),
+    Field("extents", "YX[samples]", "of the windows, in the image as seen"),
+    Field("channels", "int64[samples]", "of the outputs"),
+    Field("channel_stride", "int64", "bytes from one sample's channels to the next one's; 0: all have the same"),
+    Field("itemsize", "int64", "bytes of an element"),
+    Field("windows", "JPEG_WINDOW[samples]", "result"),
+    Field("shapes", "HWC[samples]", "result: of the outputs"),
+    Field("widest", "int64", "result: bytes of the widest row to decode"),
+    Field("turned", "int64", "result: bytes of the largest window that must be turned"),
+)
+"""Arguments and results of ``jpeg_kernels.place_windows``."""
+
+LIBJPEG = Table(
+    "LIBJPEG",
+    Field("std_error", "function", "jpeg_std_error"),
+    Field("create_decompress", "function", "jpeg_CreateDecompress"),
+    Field("mem_src", "function", "jpeg_mem_src"),
+    Field("read_header", "function", "jpeg_read_header"),
+    Field("start_decompress", "function", "jpeg_start_decompress"),
+    Field("crop_scanline", "function", "jpeg_crop_scanline"),
+    Field("skip_scanlines", "function", "jpeg_skip_scanlines"),
+    Field("read_scanlines", "function", "jpeg_read_scanlines"),
+    Field("destroy_decompress", "function", "jpeg_destroy_decompress"),
+    Field("on_error", "function", "error_exit, which is ours (``jpeg_kernels.callbacks``)"),
+    Field("on_message", "function", "output_message, which is ours"),
+)
+"""Functions of libjpeg-turbo, and the two that it calls."""
+
+DECODE_JPEGS = Table(
+    "DECODE_JPEGS",
+    Field("functions", "LIBJPEG", "jpeg_library.function_table"),
+    Field("addresses", "addresses", "of the files, or of images decoded before"),
+    Field("sizes", "int64[samples]", "bytes of each file"),
+    Field("windows", "JPEG_WINDOW[samples]", "what is decoded"),
+    Field("targets", "addresses", "of the outputs"),
+    Field("color", "int64", "libjpeg's colour space of three channels"),
+    Field("fast_dct", "int64", "1: the faster, less exact inverse DCT"),
+    Field("scratch", "int64", "offset of the step's own scratch in the thread's"),
+    Field("turned", "int64", "offset in the step's scratch of the buffer for windows to turn"),
+    Field("own", "address", "of our own decoder (DECODE_WINDOW); 0: libjpeg-turbo decodes all files"),
+    Field("constants", "address", "of jpeg.window.constants; 0 without our own decoder"),
+    Field("own_room", "int64", "bytes of scratch that our own decoder may use"),
+    Field("counts", "DECODE_COUNTS", "what is counted; 0: nothing"),
+    Field("own_scans", "address", "of jpeg.progressive.decode_scans; 0: libjpeg-turbo decodes progressive files"),
+    Field("index", "address", "of jpeg.positions.index; 0: no block positions are kept"),
+)
+"""Context of ``jpeg_kernels.decode_step``."""
+DECODE_COUNTS = Table(
+    "DECODE_COUNTS",
+    Field("own", "int64", "JPEGs decoded by asyncdali"),
+    Field("turbo", "int64", "JPEGs decoded by libjpeg-turbo"),
+    Field("known", "int64", "JPEGs with known block positions"),
+)
+
+DECODE_WINDOW = Table(
+    "DECODE_WINDOW",
+    Field("data", "address", "of the file; 0: build the constants at `out` for the codes at `constants`"),
+    Field("bytes", "int64", "bytes of the file"),
+    Field("out", "address", "of the window's pixels, its rows one after another"),
+    Field("x", "int64", "first column of the window"),
+    Field("y", "int64", "first row"),
+    Field("w", "int64", "columns"),
+    Field("h", "int64", "rows"),
+    Field("picture_width", "int64", "columns of the picture, which the file must have"),
+    Field("picture_height", "int64", "rows of the picture"),
+    Field("picture_components", "int64", "colour components of the file"),
+    Field("channels", "int64", "1 or 3"),
+    Field("blue_first", "int64", "1: blue, green, red"),
+    Field("work", "address", "of memory to work in, 64-byte aligned"),
+    Field("room", "int64", "bytes of that memory"),
+    Field("constants", "address", "of jpeg.window.constants"),
+    Field("scans", "address", "of jpeg.progressive.decode_scans; 0: progressive files are handed over"),
+    Field("index", "address", "of jpeg.positions.index, or 0"),
+    Field("found", "int64", "result: 1 if block positions were known"),
+)
+"""A request to our own decoder (``jpeg.window.decode_window``)."""
+
+FIND_ELIGIBLE = Table(
+    "FIND_ELIGIBLE",
+    Field("addresses", "addresses", "of the files"),
+    Field("sizes", "int64[samples]", "bytes of each file"),
+    Field("headers", "JPEG_HEADER[samples]", "of the files"),
+    Field("samples", "int64", "samples of the batch"),
+    Field("eligible", "int64[samples]", "result: 1 where a decoder of a GPU can take the file"),
+)
+"""Arguments and results of ``jpeg_lane_kernels.find_eligible``."""
+TAKE_LANES = Table(
+    "TAKE_LANES",
+    Field("samples", "int64", "samples of the batch"),
+    Field("sizes", "int64[samples]", "bytes of each file"),
+    Field("eligible", "int64[samples]", "1 where a decoder of a GPU can take the file"),
+    Field("lanes", "int64[samples]", "result: CPU, ENGINES or HYBRID"),
+    Field("hybrid", "int64", "how many files the multiprocessors get"),
+    Field("least", "int64", "how many they get at least, if any"),
+    Field("keys", "int64[samples]", "memory to sort in"),
+    Field("part", "float64", "the engines' part of the other files"),
+)
+"""Arguments and results of ``jpeg_lane_kernels.take_smallest`` and ``take_evenly``."""
+DESCRIBE_FILES = Table(
+    "DESCRIBE_FILES",
+    Field("samples", "int64", "samples of the batch"),
+    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
+    Field("lane", "int64", "the lane whose files are described"),
+    Field("addresses", "addresses", "of the files"),
+    Field("sizes", "int64[samples]", "bytes of each file"),
+    Field("headers", "JPEG_HEADER[samples]", "of the files"),
+    Field("anchors", "YX[samples]", "of the windows"),
+    Field("extents", "YX[samples]", "of the windows"),
+    Field("outputs", "addresses", "of the output's samples"),
+    Field("lane_addresses", "addresses[files]", "result: of the lane's files, one after another"),
+    Field("lane_sizes", "int64[files]", "result: bytes of each of the lane's files"),
+    Field("lane_images", "NVJPEG_IMAGE[files]", "result: where the lane's images go"),
+    Field("whole_bytes", "int64", "result: bytes of memory for whole images; 0: all go to the outputs"),
+)
+"""Arguments and results of ``jpeg_lane_kernels.describe_files``."""
+PLACE_REST = Table(
+    "PLACE_REST",
+    Field("samples", "int64", "samples of the batch"),
+    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
+    Field("sizes", "int64[samples]", "bytes of each output"),
+    Field("places", "int64[samples]", "result: offsets of the CPU's outputs in memory to be allocated"),
+    Field("rows", "int64[samples]", "result: the samples of the CPU; -1 for the others"),
+    Field("count", "int64", "result: number of samples of the CPU"),
+)
+"""Arguments and results of ``jpeg_lane_kernels.place_rest``."""
+FIND_MOVES = Table(
+    "FIND_MOVES",
+    Field("samples", "int64", "samples of the batch"),
+    Field("lanes", "int64[samples]", "CPU, ENGINES or HYBRID"),
+    Field("anchors", "YX[samples]", "of the windows"),
+    Field("shapes", "HWC[samples]", "of the outputs, with bytes of a pixel in place of channels"),
+    Field("outputs", "addresses", "of the output's samples"),
+    Field("places", "int64[samples]", "where the CPU put its outputs"),
+    Field("engine_images", "NVJPEG_IMAGE[files]", "of the engines' lane; 0: they are in place, or there are none"),
+    Field("hybrid_images", "NVJPEG_IMAGE[files]", "of the multiprocessors' lane, likewise"),
+    Field("sources", "int64[samples]", "result: of each window that moves, one after another, its address"),
+    Field("pitches", "int64[samples]", "result: bytes from one row of the source to the next"),
+    Field("rows", "int64[samples]", "result: number of rows"),
+    Field("row_bytes", "int64[samples]", "result: bytes of a row"),
+    Field("targets", "int64[samples]", "result: address in the output"),
+    Field("most_rows", "int64", "result: most rows of a window"),
+    Field("most_row_bytes", "int64", "result: most bytes of a row"),
+    Field("moved_by", "int64", "bytes from `places` to the CPU's outputs in device memory"),
+)
+"""Arguments and results of ``jpeg_lane_kernels.find_moves``."""

@@ -1,0 +1,263 @@
+"""The declaration of an operator: its name, inputs, arguments, types, defaults and devices.
+
+``fn``, ``ops``, the type stubs and the reference tables are derived from it.
+"""
+
+from __future__ import annotations
+
+import enum
+import numbers
+import operator as _op
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..types import DALIDataType, DALIImageType, DALIInterpType
+from .accepts import Input, Output
+from .registry import REGISTRY
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Any = _Required()
+"""Default of an argument that must be given."""
+
+
+def _to_bool(value: Any) -> bool:
+    if not isinstance(value, (numbers.Number, np.generic)):
+        raise TypeError(f"{type(value).__name__} is not a truth value")
+    return bool(value)
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a string is not a number")
+    return float(value)
+
+
+def _to_str(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode()
+    if isinstance(value, str) or hasattr(value, "__fspath__"):
+        return str(value)
+    raise TypeError("expected a string")
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a string is not an integer")
+    if isinstance(value, float) and not value.is_integer():
+        raise TypeError("expected an integer")
+    whole = int(value) if isinstance(value, (float, np.floating)) else _op.index(value)
+    if not -(2**63) <= whole < 2**63:
+        raise ValueError("does not fit into 64 bits")
+    return whole
+
+
+def _to_enum(kind: type) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            raise TypeError(f"expected a member of types.{kind.__name__}")
+        return kind(value)
+
+    return convert
+
+
+def _to_dtype(value: Any) -> DALIDataType:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return DALIDataType(int(value))
+    from ..types import to_dali_type  # type names, numpy and torch types
+
+    return to_dali_type(value)
+
+
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "str": _to_str,
+    "layout": _to_str,
+    "dtype": _to_dtype,
+    "image_type": _to_enum(DALIImageType),
+    "interp": _to_enum(DALIInterpType),
+    "any": lambda value: value,
+}
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One keyword argument of an operator.
+
+    kind      "int", "float", "bool", "str", "layout", "dtype", "image_type", "interp", "any", or one of these with "_list"
+    default   value when absent; None = absent has a meaning of its own; REQUIRED = must be given
+    tensor    may be a DataNode (one value per sample)
+    stream    the argument changes which samples or values come out (it enters the checkpoint's fingerprint)
+    compiled  a function that is compiled as the user wrote it, whatever conditional execution made of it
+    path      "read" or "write": names files or directories that the operator reads or writes; see :func:`check_access`
+    inert     DALI's operator has the argument and ours has no use for it: `doc` says why, and so does a notice to who gives it
+    """
+
+    name: str
+    kind: str
+    default: Any = None
+    doc: str = ""
+    tensor: bool = False
+    stream: bool = False
+    compiled: bool = False
+    path: str = ""
+    inert: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind.endswith("_list")
+
+    def convert(self, value: Any) -> Any:
+        """The value in its declared type; TypeError or ValueError when it has none. A list of one is accepted for a scalar."""
+        scalar = _SCALARS[self.kind.removesuffix("_list")]
+        value = getattr(value, "value", value) if type(value).__name__ == "ScalarConstant" else value
+        if self.is_list:
+            items = value if _is_sequence(value) else [value]
+            return [scalar(item.item() if isinstance(item, np.generic) else item) for item in items]
+        if self.kind != "any":
+            if isinstance(value, np.ndarray) and value.size == 1:
+                value = value.reshape(-1)[0]
+            elif _is_sequence(value) and len(value) == 1:
+                value = value[0]
+        return scalar(value)
+
+    def describe(self) -> str:
+        """The type as the documentation prints it."""
+        text = {"dtype": "DALIDataType", "image_type": "DALIImageType", "interp": "DALIInterpType"}.get(
+            self.kind.removesuffix("_list"), self.kind.removesuffix("_list")
+        )
+        text = f"{text} or list of {text}" if self.is_list else text
+        return f"{text} or DataNode" if self.tensor else text
+
+
+COMMON_ARGUMENTS = (
+    Arg("name", "str", None, "Name of the operator instance; unique in the pipeline."),
+    Arg("device", "str", None, 'Where it runs: "cpu", "gpu" or "mixed"; default: "gpu" if an input is on the GPU, else "cpu".'),
+    Arg("preserve", "bool", False, "Run it even if nothing uses its outputs."),
+    Arg("bytes_per_sample_hint", "int_list", [0], "Expected bytes of a sample, of each output or of all: `build()` makes buffers."),
+)
+SEED_ARGUMENT = Arg("seed", "int", -1, "Seed of this operator's stream; by default taken from the pipeline's seed.")
+
+
+_PROPER_NAMES = {
+    "bbox": "BBox", "coco": "COCO", "dl": "DL", "mfcc": "MFCC", "mxnet": "MXNet", "rms": "RMS", "roi": "ROI", "ssd": "SSD",
+    "tfrecord": "TFRecord",
+}  # fmt: skip
+
+
+def camel_case(name: str) -> str:
+    """The class name of an operator: "image_random_crop" -> "ImageRandomCrop"."""
+    return "".join(_PROPER_NAMES.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
+
+
+class Role(enum.Enum):
+    """What an operator is for the graph and the runtime, where that is more than to compute outputs from inputs."""
+
+    WORK = "computes outputs from inputs"
+    TRANSFER = "moves a batch between CPU and GPU"
+    INPUT = "hands on a batch that was fed from outside"
+    CONSTANT = "gives every sample the same data"
+    SPLIT = "divides a batch between the branches of a conditional"
+    MERGE = "joins the batches of the branches of a conditional"
+    LOGIC = "checks or negates the condition of a conditional"
+
+    @property
+    def is_branching(self) -> bool:
+        """Whether conditional execution made the operator, not the user."""
+        return self in (Role.SPLIT, Role.MERGE, Role.LOGIC)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The declaration of an operator; see the module docstring.
+
+    inputs         fewest and most positional inputs
+    accepts        element types, numbers of dimensions and layouts of the inputs, see :mod:`asyncdali.operators.accepts`; the last one is
+                   that of all further inputs, and without any no input is accepted
+    per_frame      arguments that may have a value for each frame of a sequence (a node whose layout begins with F)
+    outputs        number of outputs, or a function of the constant arguments (a dict) that gives it
+    gives          what the outputs are; the last one is that of all further outputs
+    devices        of "cpu", "gpu", "mixed"
+    seeded         takes a seed from the pipeline's table (random operators and readers)
+    no_prune       runs even if nothing uses its outputs
+    deprecated     {old argument name: new name, or None if it no longer does anything}
+    aliases        deprecated names of the whole operator
+    cpu_inputs     positions of inputs that stay on the CPU whatever the operator's device (sizes, say)
+    moved_inputs   positions of inputs that may be on either device: a copy to where the operator wants them is part of the graph
+    uploads        with device "gpu" it runs on the CPU: its inputs are copied to the CPU, its outputs to the GPU
+    metadata_inputs  positions of inputs of which only shape, type, layout and origin are read: they may be on any device
+    role           see :class:`Role`; operators are told apart by it, never by their names
+    composed_of    names of two operators that a call makes instead, with the arguments of both; the second works on the first output of the
+                   first
+    looks_across   without inputs, its outputs depend on the number of samples: in a branch of a conditional it asks for those of the branch
+    output_per_optional_input  each optional input that is given has one more output (labels that go with boxes)
+    positional     arguments that its class in ``ops`` takes by position, too
+    hand_written   module of its ``fn`` and ``ops`` forms, where they are not derived (they take Python objects)
+    results        what a call gives the user for (constants, outputs), where it is neither a node nor a list of them
+    """
+
+    name: str
+    doc: str
+    args: tuple[Arg, ...] = ()
+    inputs: tuple[int, int] = (1, 1)
+    accepts: tuple[Input, ...] = ()
+    per_frame: tuple[str, ...] = ()
+    gives: tuple[Output, ...] = ()
+    outputs: int | Callable[[dict[str, Any]], int] = 1
+    devices: tuple[str, ...] = ("cpu",)
+    seeded: bool = False
+    no_prune: bool = False
+    deprecated: dict[str, str | None] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    cpu_inputs: tuple[int, ...] = ()
+    moved_inputs: tuple[int, ...] = ()
+    uploads: bool = False
+    metadata_inputs: tuple[int, ...] = ()
+    results: Callable[[dict[str, Any], list[Any]], Any] | None = None
+    positional: tuple[str, ...] = ()
+    hand_written: str = ""
+    output_per_optional_input: bool = False
+    role: Role = Role.WORK
+    looks_across: bool = False
+    composed_of: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = self.args + COMMON_ARGUMENTS + ((SEED_ARGUMENT,) if self.seeded else ())
+        object.__setattr__(self, "by_name", {arg.name: arg for arg in own})
+
+    by_name: dict[str, Arg] = field(init=False, repr=False, default_factory=dict)
+
+    def __reduce__(self) -> Any:  # declarations hold functions: a schema is pickled as its name
+        return _schema_named, (self.name,)
+
+    @property
+    def class_name(self) -> str:
+        """CamelCase name in ``ops``: "decoders.image_random_crop" -> "ImageRandomCrop"."""
+        return camel_case(self.name.rsplit(".", 1)[-1])
+
+    @property
+    def module(self) -> str:
+        """The submodule of ``fn`` and ``ops`` ("" for the top level)."""
+        return self.name.rpartition(".")[0]
+
+    def output_count(self, constants: dict[str, Any], inputs: int) -> int:
+        """Outputs of an instance with these constant arguments and so many inputs."""
+        count = self.outputs if isinstance(self.outputs, int) else self.outputs(constants)
+        return count + (inputs - self.inputs[0] if self.output_per_optional_input else 0)
+
+
+def _schema_named(name: str) -> Schema:
+    return REGISTRY[name].schema

@@ -1,0 +1,84 @@
+"""What an operator answers with: compiled steps, output batches, and jobs to be done before planning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..batch import Batch
+from ..device.launch import Launch
+
+if TYPE_CHECKING:
+    from .decode.decoder_lanes import GpuImages
+
+
+@dataclass
+class Step:
+    """A compiled step: address of the function, its context table, scratch it needs, and what must stay alive meanwhile.
+
+    ``explain(code, text, sample)`` turns a non-zero status into a message.
+    """
+
+    function: int
+    context: np.ndarray
+    explain: Callable[[int, str, int], str]
+    scratch_bytes: int = 0
+    scratch_field: int | None = None
+    """Index in `context` that receives the offset of this step's own scratch in the thread's scratch."""
+    keep: Sequence[Any] = ()
+    inner: Step | None = None
+    """The step that this one calls, if it takes another's place."""
+    launches: Callable[[], list[Launch]] | None = None
+    """The same step for a GPU, over the same tables; asked for once the addresses are known. None: it has no kernel."""
+    hardware: GpuImages | None = None
+    """The samples that a GPU's decoders take instead."""
+
+    def place_scratch(self, offset: int) -> None:
+        """Tell the step where its scratch begins in the thread's."""
+        if self.inner is not None:
+            self.inner.place_scratch(offset)
+        elif self.scratch_field is not None:
+            self.context[self.scratch_field] = offset
+
+
+@dataclass
+class Planned:
+    """Result of :meth:`Operator.plan`: output batches, and the steps that fill those without contents."""
+
+    outputs: list[Batch]
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass
+class PythonJob:
+    """Work that must be Python: ``work(sample)`` for each of `samples`; the first error is raised with its sample."""
+
+    samples: Sequence[int]
+    work: Callable[[int], None]
+
+
+@dataclass
+class CompiledJob:
+    """Compiled steps over samples 0..count-1, outside a segment's own pixels (reading files, say).
+
+    `brief`: a matter of microseconds. The thread that plans does it alone, for waking others would take longer.
+    """
+
+    count: int
+    steps: list[Step]
+    brief: bool = False
+
+
+Preparation: TypeAlias = "Generator[PythonJob | CompiledJob, None, Any] | tuple[()]"
+"""What :meth:`Operator.prepare` gives: a generator of jobs, or nothing."""
+
+NOTHING: Preparation = ()
+"""What an operator without such jobs gives."""
+
+
+def no_explanation(code: int, text: str, sample: int) -> str:
+    """Default explanation of a step's status."""
+    return text or f"status {code}"

@@ -1,0 +1,256 @@
+"""The core of a pipeline: options, definition, session, worker processes. The public class is a front to it.
+
+Plugins and tools get the core with :func:`~asyncdali.pipeline.front.core_of`. The rooms below know neither: a session is built from a
+``runtime.blueprint.Blueprint``, operators are added to a ``graph.node.Definition``.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import checkpoint as checkpoints
+from ..access import EVERYTHING, Access
+from ..data_node import DataNode
+from ..errors import PipelineClosed
+from ..graph.node import Definition
+from ..options import PipelineOptions
+from .closing import close_at_exit
+from .processes import Processes
+
+if TYPE_CHECKING:
+    from ..runtime.blueprint import Blueprint, Calling
+    from ..runtime.session import Session
+    from ..types import PipelineAPIType
+    from .pipeline import Pipeline
+
+
+class Core:
+    """What one pipeline is made of, and what can be done with it.
+
+    Attributes:
+        options: the pipeline's options.
+        reported: options that were set after :meth:`build`; only what the pipeline reports changes then.
+        definition: the operators that were made under the pipeline.
+        access: which files the pipeline may open.
+        outputs: the outputs as they were set, constants among them.
+        session: what runs; None before :meth:`build`.
+        processes: worker processes of parallel sources, and engines.
+        building: held while the pipeline is built. Threads that use an unbuilt pipeline at once must not build it twice.
+        shared: outputs that the scheduled calls have returned and not released.
+        in_engine: whether this process is an engine of the pipeline.
+    """
+
+    def __init__(self, pipeline: Pipeline, options: PipelineOptions, definition: Definition | None = None):
+        self._pipeline = weakref.ref(pipeline)  # the pipeline owns its core, and is closed when its last reference is dropped
+        self.options = options
+        self.reported: dict[str, Any] = {}
+        self.definition = Definition(options) if definition is None else definition
+        self.access = EVERYTHING
+        self.outputs: list[Any] | None = None
+        self._nodes: list[DataNode] | None = None
+        self.session: Session | None = None
+        self.processes = Processes()
+        self.building = threading.RLock()
+        self.closed = False
+        self.api_type: PipelineAPIType | None = None
+        self.api_check = True
+        self.shared: deque[Any] = deque()
+        self.in_engine = False
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that this is the core of: it has the methods that programs override."""
+        pipeline = self._pipeline()
+        assert pipeline is not None, "the core is used by calls of the pipeline only"
+        return pipeline
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the pipeline was built."""
+        return self.session is not None
+
+    @property
+    def seed(self) -> int | None:
+        """See :attr:`Pipeline.seed`."""
+        return self.options.seed if self.session is None or self.options.seed is not None else self.session.seed
+
+    # --- definition
+
+    def set_outputs(self, outputs: list[Any]) -> None:
+        """Set the outputs, unless the pipeline is built."""
+        if not self.is_built:
+            self.outputs, self._nodes = outputs, None
+
+    def output_nodes(self) -> list[DataNode]:
+        """The outputs as nodes: constants become constant operators."""
+        if self._nodes is not None:
+            return self._nodes
+        pipeline = self.pipeline
+        if not self.outputs:
+            with pipeline:
+                made = pipeline.define_graph()
+            self.outputs = list(made) if isinstance(made, (tuple, list)) else [made]
+        from ..graph.constants import constant_node, output_constant
+
+        nodes = []
+        with pipeline:
+            for index, output in enumerate(self.outputs):
+                if isinstance(output, DataNode):
+                    nodes.append(output)
+                else:
+                    values, dtype = output_constant(output, index)
+                    nodes.append(constant_node(values, dtype))
+        self._nodes = nodes
+        return nodes
+
+    def adopt(self, document: dict[str, Any], access: Access) -> None:
+        """Take the graph of a stored pipeline, which may open what `access` allows."""
+        from .. import fn  # noqa: F401  registers the operators
+        from ..graph import serialize
+
+        self.outputs, self.definition.instances = serialize.rebuild(document, self.definition)
+        self.access = access
+
+    # --- building
+
+    def check_open(self) -> None:
+        """PipelineClosed after :meth:`close`."""
+        if self.closed:
+            raise PipelineClosed("the pipeline was closed")
+
+    def build(self, define_graph: Callable[[], Any] | None = None) -> None:
+        """See :meth:`Pipeline.build`."""
+        self.check_open()
+        self.refuse_in_callbacks("build()")
+        with self.building:
+            if self.session is None:
+                if define_graph is not None:
+                    self.pipeline.define_graph = define_graph  # type: ignore[method-assign]
+                self._build()
+
+    def _build(self) -> None:
+        self.options.check_for_build()
+        from ..runtime.session import Session  # brings in asyncio and threads: only pipelines that are built need them
+
+        close_at_exit(self)
+        processes = self.processes
+        processes.release(self.is_built)
+        try:
+            processes.start(self)  # before the device is touched: a process cannot be forked after that
+            self.session = Session(self._blueprint(), processes.parallel, processes.unfinished.append, processes.engines)
+        finally:
+            processes.release(self.is_built)
+
+    def _blueprint(self) -> Blueprint:
+        from ..runtime.blueprint import Blueprint
+
+        return Blueprint(self.options, self.output_nodes(), self.definition, self.access, self.calling)
+
+    def start_workers(self) -> None:
+        """See :meth:`Pipeline.start_py_workers`."""
+        self.check_open()
+        self.refuse_in_callbacks("start_py_workers()")
+        with self.building:
+            self.options.check_for_build()
+            self.processes.release(self.is_built)
+            self.processes.start(self)
+            self.processes.unfinished.clear()
+
+    def built(self) -> Session:
+        """The session; builds the pipeline if need be. PipelineClosed after :meth:`close`, RuntimeError in a forked process."""
+        self.check_open()
+        if self.session is None:
+            self.pipeline.build()  # programs override it
+        assert self.session is not None
+        self.session.executor.check_process()
+        return self.session
+
+    def rebuild(self, options: PipelineOptions) -> None:
+        """Build again with other options; the pipeline keeps its own ones. What is in flight is dropped, processes are started again."""
+        old = self.built()
+        with self.building:
+            old.close()
+            for puller in old.producer.sources.pullers:
+                puller.group.start_over()
+            own, self.options = self.options, options
+            self.session = None
+            self.processes.forget()
+            self.shared.clear()
+            try:
+                self._build()
+            finally:
+                self.options = own
+
+    def saved_positions(self) -> dict[str, Any]:
+        """Of the checkpoint to be restored: positions by operator."""
+        data = self.options.checkpoint
+        return {} if data is None else checkpoints.decode(data).get("operators", {})
+
+    def calling(self, seed: int | None) -> Calling:
+        """What the runtime calls the user's functions within: the current pipeline is a stand-in there, with this one's properties."""
+        return self.pipeline._calling(seed)
+
+    # --- running
+
+    def refuse_in_callbacks(self, name: str, hook: bool = True) -> None:
+        """RuntimeError if a function that this pipeline calls is the caller: it would wait for itself, or change what is half done.
+
+        `hook`: the legacy hook ``iter_setup`` may not call it either.
+        """
+        session = self.session
+        if self.in_engine:
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls, in one of its engines. Call it from outside; other "
+                "pipelines can be used here."
+            )
+        if self.building._is_owned() if session is None else session.calls_here(hook):  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name} was called from a function that this very pipeline calls (a source, the function of an operator, or the graph "
+                "function while building). Call it from outside, when the pipeline's call has returned; other pipelines can be used here."
+            )
+
+    def enter_engine(self) -> None:
+        """This process was forked to be an engine: functions of the user that run in it must not build or run the pipeline."""
+        self.in_engine = True
+
+    def use_api(self, kind: PipelineAPIType) -> None:
+        """RuntimeError if the pipeline was used with calls of another kind."""
+        if not self.api_check:
+            return
+        if self.api_type is None:
+            self.api_type = kind
+        elif self.api_type is not kind:
+            raise RuntimeError(
+                f"Mixing pipeline API type. Currently used: {self.api_type}, but trying to use: {kind}. "
+                "Use either `run`, or `schedule_run` and `outputs`/`share_outputs`, or an iterator."
+            )
+
+    def schedule(self, session: Session) -> None:
+        """Queue one iteration; on the first call as many as the queue is deep."""
+        session.producer.schedule(self.pipeline.iter_setup)
+        if not self.options.exec_async:
+            session.wait_all()
+        session.check_open()
+
+    # --- the end
+
+    def close(self) -> None:
+        """Close the pipeline. Closing is not interrupted: what it has not come to could not be closed again."""
+        if self.closed:
+            return
+        if self.session is None and self.processes.empty:
+            self.closed = True
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            self.closed = True
+            self.processes.release(self.is_built)
+            if self.session is not None:
+                self.session.close()
+            else:
+                self.processes.close()

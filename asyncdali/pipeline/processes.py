@@ -1,0 +1,89 @@
+"""Processes that belong to a pipeline: the workers of its parallel sources, and its engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..engines.pool import EnginePool
+    from ..sources.parallel import Parallel
+    from .core import Core
+
+
+class Processes:
+    """Started before the session is built, and handed to it.
+
+    Attributes:
+        parallel: the workers; None without parallel sources, or before they are started.
+        engines: the engines; likewise.
+        unfinished: closes what a build has opened and not finished. An interrupt may leave something here.
+    """
+
+    def __init__(self) -> None:
+        self.parallel: Parallel | None = None
+        self.engines: EnginePool | None = None
+        self.unfinished: list[Callable[[], None]] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to be closed."""
+        return self.parallel is None and self.engines is None and not self.unfinished
+
+    def start(self, core: Core) -> None:
+        """Start what `core` needs and does not have yet. RuntimeError when a process cannot be forked any more, or does not start."""
+        if self.parallel is None:
+            self._start_parallel(core)
+        if self.engines is None and core.options.engines:
+            from .engines import start_engines
+
+            self.engines = start_engines(core, self.unfinished.append)
+
+    def _start_parallel(self, core: Core) -> None:
+        from ..graph.plan import reachable
+        from ..sources.group import parallel_groups
+        from ..tooling.doctor import at_build
+
+        order = reachable(core.output_nodes(), core.definition.instances).order
+        groups = parallel_groups(order)
+        at_build(core.options, {instance.schema.name for instance in order}, bool(groups))
+        if groups:
+            from ..sources.parallel import Parallel
+
+            parallel = Parallel(groups, core.options, core.saved_positions())
+            self.unfinished.append(parallel.close)
+            try:
+                parallel.start()
+                self.parallel = parallel
+            except BaseException:
+                self.release(core.is_built)
+                raise
+
+    def release(self, built: bool) -> None:
+        """Close what a build has opened that failed or was interrupted; `built`: it was finished.
+
+        What this does not come to, because of another interrupt, is left for the next build or :meth:`Core.close`.
+        """
+        if not self.unfinished:
+            return
+        from asyncdali_workers.interrupts import uninterrupted
+
+        with uninterrupted():
+            if not built:
+                for close in reversed(self.unfinished):
+                    close()
+                if self.parallel is not None and self.parallel.pool.closed:
+                    self.parallel = None
+                if self.engines is not None and self.engines.closed:
+                    self.engines = None
+            self.unfinished.clear()
+
+    def forget(self) -> None:
+        """The session has closed the processes."""
+        self.parallel = self.engines = None
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in (self.parallel, self.engines):
+            if pool is not None:
+                pool.close()

@@ -1,0 +1,82 @@
+"""What a pipeline tells of its readers, of the time that it took, and of its plan."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from .._notices import warn
+from .front import Front
+
+if TYPE_CHECKING:
+    from ..runtime.statistics import Statistics
+
+
+class Reports(Front):
+    """The part of :class:`~asyncdali.Pipeline` that tells what is known of it."""
+
+    def external_source_shm_statistics(self) -> dict[str, list[int]]:
+        """Shared memory of the worker processes: `capacities` and `per_sample_capacities` in bytes; empty lists without workers."""
+        parallel = self._core.processes.parallel
+        return {"capacities": [], "per_sample_capacities": []} if parallel is None else parallel.shm_statistics()
+
+    def worker_statistics(self) -> dict[str, Any]:
+        """What the worker processes did: tasks, busy and waiting time, bytes, restarts; empty without workers."""
+        parallel = self._core.processes.parallel
+        return {} if parallel is None else parallel.pool.statistics()
+
+    def epoch_size(self, name: str | None = None) -> int | dict[str, int]:
+        """Padded epoch size of the reader `name`, or a dict of all readers' (builds). RuntimeError for an unknown name."""
+        if name is not None:
+            return int(self.reader_meta(name)["epoch_size_padded"])
+        return {reader: meta["epoch_size_padded"] for reader, meta in self.reader_meta().items()}
+
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Metadata of the reader `name` (builds), or a dict of all readers'.
+
+        Integers `epoch_size`, `epoch_size_padded`, `number_of_shards`, `shard_id`, `pad_last_batch`, `stick_to_shard`. RuntimeError for an
+        unknown name.
+        """
+        metas = self._core.built().reader_metas()
+        if name is None:
+            return metas
+        if name not in metas:
+            known = ", ".join(map(repr, metas)) or "none"
+            raise RuntimeError(f"Operator {name!r} not found or does not expose valid metadata. Readers of this pipeline: {known}.")
+        return metas[name]
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """Empty with the default executor; otherwise {operator: memory statistics per output} when `enable_memory_stats`."""
+        return self._core.built().memory_statistics()
+
+    def statistics(self) -> Statistics:
+        """Where the time went since the pipeline was built (builds): per segment, operator, source, stream and worker process, and how full
+        the queue was. The difference of two is that of what happened between: ``pipe.statistics().since(earlier)``.
+
+        RuntimeError with ``enable_statistics=False``.
+        """
+        return self._core.built().statistics()
+
+    def output_stream(self) -> int | None:
+        """Handle of the native stream on which GPU outputs are ordered (builds); None on the host device, which has none."""
+        return self._core.built().output_stream()
+
+    def save_graph_to_dot_file(
+        self, filename: str | os.PathLike[str], *, show_tensors: bool = False, show_ids: Any = None, use_colors: bool = False
+    ) -> None:
+        """Write the graph that runs as a Graphviz file (builds); `show_tensors` draws the data, too, `use_colors` marks the devices."""
+        if show_ids is not None:
+            warn("`show_ids` does nothing: operators are identified by their names", DeprecationWarning)
+        from ..graph.dot import dot
+
+        drawn = dot(self._core.built().plan, show_tensors, use_colors)  # before the file is opened: this may fail
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(drawn)
+
+    def save_graph_to_svg_file(self, filename: str | os.PathLike[str]) -> None:
+        """Draw the plan (builds): a column per stage, a frame per segment; hovering shows arguments and the user's line."""
+        from ..graph.drawing import svg
+
+        drawn = svg(self._core.built().plan)  # before the file is opened: this may fail
+        with open(filename, "w", encoding="utf-8") as file:
+            file.write(drawn)

@@ -1,0 +1,219 @@
+"""Running a pipeline: the synchronous calls, the scheduled ones, the asynchronous ones, and what is fed between them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data_node import DataNode
+from ..runtime.claims import claim, take_next
+from ..types import PipelineAPIType
+from .front import Front
+
+if TYPE_CHECKING:
+    from ..runtime.session import Session
+    from ..tensors import TensorListCPU, TensorListGPU
+    from .core import Core
+
+
+class Running(Front):
+    """The part of :class:`~asyncdali.Pipeline` that runs it."""
+
+    output_names: tuple[str, ...] | None
+    """Names of the outputs, where the graph function returned a dict: :meth:`epoch`, ``async for`` and iterators give dicts then."""
+
+    def enable_api_check(self, enable: bool) -> None:
+        """False allows to mix `run`, the scheduled calls and iterators on one pipeline."""
+        self._core.api_check = enable
+
+    def iter_setup(self) -> None:
+        """Legacy hook: called once before each scheduled iteration, after the sources were asked; may feed inputs, or raise StopIteration
+        to end the epoch."""
+
+    def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Run one iteration and return its outputs.
+
+        Keeps `prefetch_queue_depth` iterations in flight. With `cuda_stream` (a handle, or a torch, CuPy, CUDA stream object) the
+        call does not wait for GPU outputs; they are ordered on that stream instead.
+
+        Raises the operator's error at the iteration it belongs to (the next call goes on with the next iteration), StopIteration at the end
+        of the data, RuntimeError when API families are mixed.
+        """
+        self._core.refuse_in_callbacks("run()")
+        self._core.use_api(PipelineAPIType.BASIC)
+        session = self._core.built()
+        _check_stream(cuda_stream, self._core)
+        if inputs:
+            _feed_now(self._core, session, inputs, cuda_stream)
+        return take_next(session, self._core.schedule, cuda_stream)
+
+    def schedule_run(self) -> None:
+        """Queue one iteration (the first call fills the queue); does not wait when `exec_async`."""
+        self._core.refuse_in_callbacks("schedule_run()")
+        self._core.use_api(PipelineAPIType.SCHEDULED)
+        session = self._core.built()
+        self._core.schedule(session)
+        session.producer.wait_without_frames()
+
+    def outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """Release what was shared before, wait for the oldest scheduled iteration and return its outputs.
+
+        Raises StopIteration when nothing is scheduled, else as :meth:`run`.
+        """
+        self._core.refuse_in_callbacks("outputs()")
+        self.release_outputs()
+        return self.share_outputs(cuda_stream)
+
+    def share_outputs(self, cuda_stream: Any = None, /) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """As :meth:`outputs`, keeping what was shared before."""
+        self._core.refuse_in_callbacks("share_outputs()")
+        self._core.use_api(PipelineAPIType.SCHEDULED)
+        _check_stream(cuda_stream, self._core)
+        result = self._core.built().fetch(cuda_stream)
+        self._core.shared.append(result)
+        return result
+
+    def release_outputs(self) -> None:
+        """Give up the outputs shared so far (they stay valid as long as they are referenced)."""
+        self._core.refuse_in_callbacks("release_outputs()")
+        self._core.use_api(PipelineAPIType.SCHEDULED)
+        self._core.shared.clear()
+
+    def empty(self) -> bool:
+        """True when no scheduled iteration is left to be fetched."""
+        session = self._core.session
+        return session is None or not session.in_flight
+
+    def reset(self) -> None:
+        """After the end of the data: start the next epoch. Does nothing otherwise.
+
+        A pipeline with a `checkpoint` is built: the checkpoint may have been taken at the end of the data.
+        """
+        core = self._core
+        core.refuse_in_callbacks("reset()")
+        if core.session is not None or core.options.checkpoint is not None:
+            core.built().producer.reset()
+
+    # --- data from Python
+
+    def feed_input(
+        self, data_node: str | DataNode, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
+    ) -> None:
+        """Queue a batch for an external input without a source (builds); each iteration takes one.
+
+        `data` is a list of arrays, an array whose first axis counts samples, a TensorList, or a DLPack object. It is copied unless the
+        input has ``no_copy=True``. Data in the memory of the pipeline's GPU (CuPy, torch, DLPack, TensorGPU, TensorListGPU), for an input
+        there, are copied in the order of `cuda_stream` (a handle or stream object; None or -1: the one that the data name). If there
+        is none, the call waits for the copy. `use_copy_kernel` changes nothing in the result.
+
+        Raises KeyError for an unknown input, RuntimeError for one that has a source and for data that is no batch or larger than
+        the batch size, TypeError for a `data_node` that is neither a name nor a node. What contradicts the input's dtype, ndim or layout
+        fails the iteration it would have fed.
+        """
+        self._core.refuse_in_callbacks("feed_input()", hook=False)
+        session = self._core.built()
+        try:
+            session.producer.feed(data_node, data, layout, cuda_stream)
+        except Exception as error:
+            session.check_open(error)
+            raise
+
+    def input_feed_count(self, input_name: str) -> int:
+        """How many batches to feed before the first run, so that nothing waits (builds); before later runs one each. KeyError if
+        unknown."""
+        return self._core.built().producer.feed_count(input_name)
+
+    # --- asynchronous front end, and epochs
+
+    async def run_async(self, *, stream: Any = None) -> tuple[TensorListCPU | TensorListGPU, ...]:
+        """As :meth:`run`, awaitable in any running event loop; several tasks may wait at once and are served in turn.
+
+        A cancelled await loses no batch. The end of the data is StopAsyncIteration.
+        """
+        self._core.refuse_in_callbacks("run_async()")
+        self._core.use_api(PipelineAPIType.BASIC)
+        session = self._core.built()
+        _check_stream(stream, self._core)
+        async with AsyncExitStack() as stack:
+            turn = session.turn()  # now: the order is that of the calls
+            stack.push_async_exit(turn)
+            async with claim(session, self._core.schedule):
+                await turn.__aenter__()
+                session.arrives()
+                if session.in_flight:
+                    await session.in_flight[0].wait_async()
+                    if stream is None:
+                        await session.device_done()
+            try:
+                return session.fetch(stream)
+            except StopIteration:
+                raise StopAsyncIteration from None
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        """One epoch: until the sources end, or for pipelines of readers until `epoch_size` samples were delivered.
+
+        Batches are what :meth:`run` returns; with :attr:`output_names`, dicts of it by name.
+        """
+        return self._epoch_async()
+
+    async def _epoch_async(self) -> AsyncIterator[Any]:
+        session = self._core.built()
+        end = session.end_of_epoch()
+        while end is None or session.iteration < end:
+            try:
+                batch = await self.run_async()
+            except StopAsyncIteration:
+                self.reset()
+                return
+            yield self._named(batch)
+
+    def epoch(self) -> Iterator[Any]:
+        """``for batch in pipe.epoch():`` one epoch, as ``async for batch in pipe`` gives it. After a `break`, the rest of that epoch comes
+        next."""
+        self._core.refuse_in_callbacks("epoch()")
+        session = self._core.built()
+        self._core.use_api(PipelineAPIType.BASIC)
+        return self._epoch(session)
+
+    def _epoch(self, session: Session) -> Iterator[Any]:
+        end = session.end_of_epoch()
+        while end is None or session.iteration < end:
+            try:
+                batch = self.run()
+            except StopIteration:
+                self.reset()
+                return
+            yield self._named(batch)
+
+    def _named(self, batch: tuple[Any, ...]) -> Any:
+        return batch if self.output_names is None else dict(zip(self.output_names, batch, strict=True))
+
+
+def _feed_now(core: Core, session: Session, inputs: dict[str, Any], cuda_stream: Any) -> None:
+    """`run(name=data)`: only where the next iteration is the one returned."""
+    for name in inputs:
+        session.producer.sources.port(name)  # all or nothing
+    options = core.options
+    if options.exec_pipelined and session.depth > 1:
+        raise RuntimeError(
+            "Inputs can be given to `run` only with prefetch_queue_depth=1 or exec_pipelined=False: otherwise the outputs returned are not "
+            f"those of the data given. This pipeline has prefetch_queue_depth={options.prefetch_queue_depth}, "
+            f"exec_pipelined={options.exec_pipelined}."
+        )
+    for name, data in inputs.items():
+        session.producer.feed(name, data, None, cuda_stream)
+
+
+def _check_stream(stream: Any, core: Core) -> None:
+    """TypeError for what is no stream; RuntimeError without the default executor."""
+    if stream is None:
+        return
+    named = ("__cuda_stream__", "cuda_stream", "ptr", "handle")
+    if not isinstance(stream, (int, np.integer, ctypes.c_void_p)) and not any(hasattr(stream, name) for name in named):
+        raise TypeError(f"cuda_stream must be a stream handle or a stream object, got {type(stream).__name__}")
+    if not core.options.exec_dynamic:
+        raise RuntimeError("outputs on a stream need the default executor (exec_dynamic=True)")

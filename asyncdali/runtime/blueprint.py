@@ -1,0 +1,48 @@
+"""What a session is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..access import Access
+from ..data_node import DataNode
+from ..graph.node import Definition
+from ..graph.plan import reachable
+from ..options import PipelineOptions
+
+Calling: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Gives the context that functions of the user are called in; see ``Environment.calling``."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A pipeline as far as :class:`~asyncdali.runtime.session.Session` knows it.
+
+    Attributes:
+        options: the pipeline's options, checked.
+        outputs: the nodes whose data an iteration returns.
+        definition: all operators, in the order in which they were made.
+        access: which files the pipeline may open.
+        calling: gives :data:`Calling` for the seed that the pipeline uses.
+    """
+
+    options: PipelineOptions
+    outputs: list[DataNode]
+    definition: Definition
+    access: Access
+    calling: Callable[[int | None], Calling]
+
+    def check_scope(self) -> None:
+        """RuntimeError for operators that were defined elsewhere, in a pipeline with checkpoints: nobody would save their state."""
+        if not self.options.enable_checkpointing:
+            return
+        order = reachable(self.outputs, self.definition.instances).order
+        foreign = [item.name for item in order if item.definition() is not self.definition]
+        if foreign:
+            raise RuntimeError(
+                "The pipeline does not support checkpointing because it contains operator(s) that were defined outside the pipeline "
+                f"scope: {foreign}"
+            )
